@@ -1,0 +1,73 @@
+# The two commands of this repository are `make up` and `make test`; `make help` lists the rest.
+# Nothing is needed beforehand but Python 3.11+ and make: Node comes as a wheel where there is none.
+
+SHELL := /bin/sh
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/.stamps
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.DELETE_ON_ERROR:
+.PHONY: help up install web dev test lint format bench quick clean
+
+help:
+	@echo 'make up      install into $(VENV) and start Trackyard on http://127.0.0.1:8000 (YARD_HOME, YARD_PORT)'
+	@echo 'make test    install what the tests need and run all of them'
+	@echo 'make quick   linters and unit tests alone'
+	@echo 'make lint    ruff, mypy and the front end'"'"'s own; make format mends what can be mended'
+	@echo 'make bench   measure speed beside MLflow and FastTrackML'
+	@echo 'make web     build the web pages; make dev installs the tools; make clean removes what was built'
+
+up: install web
+	@exec $(BIN)/yard up --port "$${YARD_PORT:-8000}"
+
+install: $(STAMPS)/install
+
+# The tool decides by content whether a build is due, and is done in a fraction of a second if not.
+web: $(BIN)/python
+	@$(BIN)/python tools/web.py build
+
+dev: $(STAMPS)/dev
+
+test: dev web
+	@$(BIN)/python tools/test_all.py
+
+quick: dev
+	@$(BIN)/python tools/test_all.py ruff format mypy unit
+
+lint: dev
+	@$(BIN)/python tools/test_all.py ruff format mypy tsc oxlint imports
+
+format: dev
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format --quiet .
+
+bench: dev web
+	@$(BIN)/python tools/client_envs.py
+	@$(BIN)/python -m bench
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .cache/coverage .cache/reports
+	rm -rf frontend/node_modules frontend/dist $(VENV)
+	find src/trackyard/web -mindepth 1 ! -name __init__.py -delete
+	find . -name __pycache__ -not -path './.cache/*' -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo 'Trackyard needs Python 3.11 or newer; none was found.' >&2; \
+		echo 'hint: install one, or name it: make up PYTHON=/path/to/python3.12' >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo 'hint: on Debian and Ubuntu, `apt install python3-venv` brings what is missing.' >&2; exit 1; }
+
+# Editable, so that a `git pull` is in effect at the next start. The pages are built by `web`.
+$(STAMPS)/install: $(BIN)/python pyproject.toml hatch_build.py
+	@echo 'installing Trackyard into $(VENV)'
+	@YARD_SKIP_WEB=1 $(PIP) --editable .
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/dev: $(STAMPS)/install
+	@echo 'installing the development tools into $(VENV)'
+	@$(PIP) --upgrade 'pip>=25.1'
+	@$(PIP) --group dev
+	@touch $@

@@ -1,0 +1,86 @@
+"""Builds the environments of stock clients that the tests drive, one per file in tests/envs/.
+
+Owns where they lie and when they are stale; what runs in them is the tests' own. Each is a plain
+virtual environment at .cache/envs/NAME (or under the folder that YARD_TEST_ENVS names).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+REQUIREMENTS = ROOT / "tests" / "envs"
+
+
+def envs_folder() -> Path:
+    """Where the environments lie."""
+    return Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")
+
+
+def wanted_stamp(requirements: Path) -> str:
+    """What an up-to-date environment's stamp says: these requirements, this Python."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return f"{version} {hashlib.sha256(requirements.read_bytes()).hexdigest()}"
+
+
+def pinned_torch(requirements: Path) -> str | None:
+    """Find the line that pins torch."""
+    lines = (line.strip() for line in requirements.read_text().splitlines())
+    return next((line for line in lines if line.startswith("torch==")), None)
+
+
+def ensure(name: str) -> str:
+    """Build one environment if it is absent or stale; say in a word what was done."""
+    requirements = REQUIREMENTS / f"{name}.txt"
+    home = envs_folder() / name
+    stamp = home / ".stamp"
+    wanted = wanted_stamp(requirements)
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return "up to date"
+    python = home / "bin" / "python"
+    if not python.exists():
+        venv.create(home, with_pip=True, symlinks=True)
+    # torch goes first and alone: resolved beside the rest, pip may prefer a build for other hardware.
+    torch = pinned_torch(requirements)
+    if torch is not None:
+        install(python, torch)
+    install(python, "--requirement", str(requirements))
+    stamp.write_text(wanted)
+    return "built"
+
+
+def install(python: Path, *what: str) -> None:
+    """Run pip in an environment, quietly."""
+    command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *what]
+    subprocess.run(command, check=True)
+
+
+def main(names: list[str]) -> int:
+    """Build the named environments, or all."""
+    folder = envs_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names or sorted(path.stem for path in REQUIREMENTS.glob("*.txt")):
+        if not (REQUIREMENTS / f"{name}.txt").is_file():
+            print(f"client_envs: tests/envs/{name}.txt does not exist", file=sys.stderr)
+            return 2
+        started = time.monotonic()
+        with (folder / f".{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                outcome = ensure(name)
+            except subprocess.CalledProcessError:
+                print(f"client_envs: {name} could not be built, see pip's words", file=sys.stderr)
+                return 1
+        print(f"client_envs: {name} {outcome} in {time.monotonic() - started:.1f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
