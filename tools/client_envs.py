@@ -47,7 +47,7 @@ def ensure(name: str) -> str:
     python = home / "bin" / "python"
     if not python.exists():
         venv.create(home, with_pip=True, symlinks=True)
-    # torch goes first and alone: resolved beside the rest, pip may prefer a build for other hardware.
+    # torch goes first and alone: beside the rest, pip may choose a build for other hardware.
     torch = pinned_torch(requirements)
     if torch is not None:
         install(python, torch)
