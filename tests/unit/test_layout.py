@@ -20,7 +20,7 @@ CODE = {".py", ".ts", ".tsx", ".css", ".sql"}
 BANNED_WORDS = [
     re.compile(pattern)
     for pattern in (
-        r"(?<![\w./-])/" + r"(work|opt|root)/[\w.-]",
+        r"(?<![\w./-])/" + r"(work|root|opt/(wheels|pypi[\w-]*))/[\w.-]",
         r"/home/" + r"(?!user\b|you\b|me\b|alice\b|bob\b)[a-z]\w*/",
         r"registry\.npm" + r"js\.org",
         r"registry\.yarn" + r"pkg\.com",
