@@ -1,0 +1,377 @@
+"""Teams, users, members and tokens as rows. Every change is one transaction with its event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trackyard.access.principal import AttemptScope, Principal, Role
+from trackyard.access.tokens import digest, new_token
+from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
+from trackyard.core.ids import TEAM_NAME, USER_NAME, new_experiment_id
+from trackyard.store.database import Database, Reader, Tx
+
+DAY_MS = 86_400_000
+_PRINCIPAL = (
+    "SELECT k.id, k.kind, k.role, k.scope, k.expires_ms, k.revoked_ms, t.id, t.name,"
+    " t.default_experiment_id, u.id, u.name, u.is_admin, u.disabled_ms, m.role"
+    " FROM tokens k JOIN teams t ON t.id = k.team_id"
+    " LEFT JOIN users u ON u.id = k.user_id"
+    " LEFT JOIN members m ON m.user_id = k.user_id AND m.team_id = k.team_id"
+    " WHERE k.digest = ?"
+)
+
+
+class Directory:
+    """The platform's people and their credentials."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    # -- teams ------------------------------------------------------------------------------
+
+    async def create_team(self, name: str, *, actor: str) -> int:
+        """Create a team with its Default experiment; return its id."""
+        return await self._db.write(lambda tx: create_team(tx, name, actor=actor))
+
+    async def teams(self) -> list[dict[str, Any]]:
+        """List the teams with their size."""
+        sql = (
+            "SELECT t.name, t.created_ms, count(m.user_id) FROM teams t"
+            " LEFT JOIN members m ON m.team_id = t.id GROUP BY t.id, t.name, t.created_ms"
+            " ORDER BY t.name"
+        )
+        rows = await self._db.read(lambda reader: reader.all(sql))
+        return [{"name": row[0], "created_ms": row[1], "members": row[2]} for row in rows]
+
+    async def members(self, team_id: int) -> list[dict[str, Any]]:
+        """List a team's members with their roles."""
+        sql = (
+            "SELECT u.name, m.role, u.is_admin FROM members m JOIN users u ON u.id = m.user_id"
+            " WHERE m.team_id = ? ORDER BY u.name"
+        )
+        rows = await self._db.read(lambda reader: reader.all(sql, (team_id,)))
+        return [{"user": row[0], "role": row[1], "is_admin": bool(row[2])} for row in rows]
+
+    async def set_member(self, team: str, user: str, role: str, *, actor: str) -> None:
+        """Put a user into a team, or change the user's role there."""
+        Role.parse(role)
+
+        def change(tx: Tx) -> None:
+            team_id, user_id = team_id_of(tx, team), user_id_of(tx, user)
+            tx.run(
+                "INSERT INTO members (team_id, user_id, role) VALUES (?, ?, ?)"
+                " ON CONFLICT (team_id, user_id) DO UPDATE SET role = excluded.role",
+                (team_id, user_id, role),
+            )
+            tx.event(
+                "member.set",
+                team_id=team_id,
+                actor=actor,
+                subject="user",
+                subject_id=user,
+                role=role,
+            )
+
+        await self._db.write(change)
+
+    async def remove_member(self, team: str, user: str, *, actor: str) -> None:
+        """Take a user out of a team and end the tokens held there."""
+
+        def change(tx: Tx) -> None:
+            team_id, user_id = team_id_of(tx, team), user_id_of(tx, user)
+            gone = tx.run(
+                "DELETE FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id)
+            )
+            if not gone:
+                raise NotFound(f"{user} is not a member of team {team}")
+            tx.run(
+                "UPDATE tokens SET revoked_ms = ? WHERE team_id = ? AND user_id = ?"
+                " AND revoked_ms IS NULL",
+                (tx.now_ms, team_id, user_id),
+            )
+            tx.event(
+                "member.removed", team_id=team_id, actor=actor, subject="user", subject_id=user
+            )
+
+        await self._db.write(change)
+
+    # -- users ------------------------------------------------------------------------------
+
+    async def create_user(self, name: str, *, actor: str, is_admin: bool = False) -> int:
+        """Create a user without any team."""
+        return await self._db.write(
+            lambda tx: create_user(tx, name, actor=actor, is_admin=is_admin)
+        )
+
+    async def users(self) -> list[dict[str, Any]]:
+        """List the users with their teams."""
+        sql = (
+            "SELECT u.name, u.is_admin, u.created_ms, u.disabled_ms, t.name, m.role FROM users u"
+            " LEFT JOIN members m ON m.user_id = u.id LEFT JOIN teams t ON t.id = m.team_id"
+            " ORDER BY u.name, t.name"
+        )
+        found: dict[str, dict[str, Any]] = {}
+        for name, is_admin, created, disabled, team, role in await self._db.read(
+            lambda reader: reader.all(sql)
+        ):
+            user = found.setdefault(
+                name,
+                {
+                    "name": name,
+                    "is_admin": bool(is_admin),
+                    "created_ms": created,
+                    "disabled": disabled is not None,
+                    "teams": {},
+                },
+            )
+            if team is not None:
+                user["teams"][team] = role
+        return list(found.values())
+
+    async def disable_user(self, name: str, *, actor: str, disabled: bool = True) -> None:
+        """Shut a user out at once, or let the user in again."""
+
+        def change(tx: Tx) -> None:
+            user_id = user_id_of(tx, name)
+            tx.run(
+                "UPDATE users SET disabled_ms = ? WHERE id = ?",
+                (tx.now_ms if disabled else None, user_id),
+            )
+            if disabled:
+                tx.run("DELETE FROM sessions WHERE user_id = ?", (user_id,))
+            tx.event(
+                "user.updated",
+                team_id=None,
+                actor=actor,
+                subject="user",
+                subject_id=name,
+                disabled=disabled,
+            )
+
+        await self._db.write(change)
+
+    # -- tokens -----------------------------------------------------------------------------
+
+    async def create_token(
+        self,
+        *,
+        user: str,
+        team: str,
+        role: str,
+        label: str,
+        actor: str,
+        days: int | None = 90,
+    ) -> dict[str, Any]:
+        """Issue a token that acts for a user in a team, with at most the user's role."""
+        Role.parse(role)
+
+        def change(tx: Tx) -> dict[str, Any]:
+            team_id, user_id = team_id_of(tx, team), user_id_of(tx, user)
+            public, secret = new_token()
+            expires = tx.now_ms + days * DAY_MS if days else None
+            tx.run(
+                "INSERT INTO tokens (id, digest, kind, user_id, team_id, role, label, created_ms,"
+                " expires_ms) VALUES (?, ?, 'user', ?, ?, ?, ?, ?, ?)",
+                (public, digest(secret), user_id, team_id, role, label, tx.now_ms, expires),
+            )
+            tx.event(
+                "token.created",
+                team_id=team_id,
+                actor=actor,
+                subject="token",
+                subject_id=public,
+                user=user,
+                role=role,
+                label=label,
+            )
+            return {"id": public, "token": secret, "team": team, "user": user, "role": role}
+
+        return await self._db.write(change)
+
+    async def create_attempt_token(
+        self, *, team_id: int, scope: AttemptScope, expires_ms: int | None
+    ) -> tuple[str, str]:
+        """Issue the narrow token of one attempt; return its id and text."""
+
+        def change(tx: Tx) -> tuple[str, str]:
+            return issue_attempt_token(tx, team_id=team_id, scope=scope, expires_ms=expires_ms)
+
+        return await self._db.write(change)
+
+    async def tokens(self, *, team_id: int | None, user_id: int | None) -> list[dict[str, Any]]:
+        """List user tokens by what may be shown of them."""
+        where, params = ["k.kind = 'user'"], []
+        if team_id is not None:
+            where.append("k.team_id = ?")
+            params.append(team_id)
+        if user_id is not None:
+            where.append("k.user_id = ?")
+            params.append(user_id)
+        sql = (
+            "SELECT k.id, u.name, t.name, k.role, k.label, k.created_ms, k.expires_ms, k.used_ms,"
+            " k.revoked_ms FROM tokens k JOIN teams t ON t.id = k.team_id"
+            " JOIN users u ON u.id = k.user_id"
+            f" WHERE {' AND '.join(where)} ORDER BY k.created_ms DESC"
+        )
+        keys = (
+            "id user team role label created_ms expires_ms used_ms revoked_ms"
+        ).split()
+        rows = await self._db.read(lambda reader: reader.all(sql, params))
+        return [dict(zip(keys, row, strict=True)) for row in rows]
+
+    async def revoke_token(
+        self, token_id: str, *, actor: str, team_id: int | None, user_id: int | None
+    ) -> None:
+        """End a token; from now on it opens nothing."""
+
+        def change(tx: Tx) -> None:
+            where, params = "id = ? AND revoked_ms IS NULL", [tx.now_ms, token_id]
+            if team_id is not None:
+                where += " AND team_id = ?"
+                params.append(team_id)
+            if user_id is not None:
+                where += " AND user_id = ?"
+                params.append(user_id)
+            if not tx.run(f"UPDATE tokens SET revoked_ms = ? WHERE {where}", params):
+                raise NotFound(f"no live token {token_id}; `yard token list` shows yours")
+            tx.event(
+                "token.revoked",
+                team_id=team_id,
+                actor=actor,
+                subject="token",
+                subject_id=token_id,
+            )
+
+        await self._db.write(change)
+
+    async def authenticate(self, token: str) -> Principal | None:
+        """Return the caller behind a token, or None if it opens nothing now."""
+        now_ms = self._db.clock.time_ms()
+        key = digest(token)
+        return await self._db.peek(lambda reader: _principal(reader, key, now_ms))
+
+    async def touch(self, token_ids: dict[str, int]) -> None:
+        """Note when tokens were last used; kept in memory and written now and then."""
+        if token_ids:
+            await self._db.write(
+                lambda tx: tx.many(
+                    "UPDATE tokens SET used_ms = ? WHERE id = ?",
+                    [(when, token_id) for token_id, when in token_ids.items()],
+                )
+            )
+
+
+def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
+    row = reader.one(_PRINCIPAL, (key,))
+    if row is None:
+        return None
+    token_id, kind, role, scope, expires, revoked, team_id, team, default_experiment = row[:9]
+    user_id, user, is_admin, disabled, member_role = row[9:]
+    if revoked is not None or (expires is not None and expires <= now_ms):
+        return None
+    if kind == "attempt":
+        reach = AttemptScope(**msgspec.json.decode(scope))
+        return Principal(
+            name=f"attempt:{reach.attempt_id or reach.run_id}",
+            user_id=None,
+            team_id=team_id,
+            team=team,
+            default_experiment=default_experiment,
+            role=Role.member,
+            token_id=token_id,
+            scope=reach,
+        )
+    if user_id is None or disabled is not None or (member_role is None and not is_admin):
+        return None
+    standing = Role.owner if is_admin else Role[member_role]
+    granted = min(Role[role], standing)
+    return Principal(
+        name=user,
+        user_id=user_id,
+        team_id=team_id,
+        team=team,
+        default_experiment=default_experiment,
+        role=granted,
+        # An admin's token issued with a lower role stays within that role.
+        is_admin=bool(is_admin) and Role[role] is Role.owner,
+        token_id=token_id,
+    )
+
+
+def create_team(tx: Tx, name: str, *, actor: str) -> int:
+    """Create a team and the experiment it calls Default."""
+    if TEAM_NAME.match(name) is None:
+        raise InvalidInput(
+            f"team name {name[:80]!r} is not allowed: use 1-63 of a-z, 0-9, - and _,"
+            " starting with a letter or digit"
+        )
+    if tx.one("SELECT 1 FROM teams WHERE name = ?", (name,)):
+        raise AlreadyExists(f"team {name} exists already")
+    team_id = tx.insert(
+        "INSERT INTO teams (name, created_ms, settings) VALUES (?, ?, '{}')", (name, tx.now_ms)
+    )
+    experiment = new_experiment_id()
+    tx.run(
+        "INSERT INTO experiments (id, team_id, name, artifact_location, lifecycle, created_ms,"
+        " updated_ms) VALUES (?, ?, 'Default', ?, 'active', ?, ?)",
+        (experiment, team_id, f"mlflow-artifacts:/{experiment}", tx.now_ms, tx.now_ms),
+    )
+    tx.run("UPDATE teams SET default_experiment_id = ? WHERE id = ?", (experiment, team_id))
+    tx.event("team.created", team_id=team_id, actor=actor, subject="team", subject_id=name)
+    return team_id
+
+
+def create_user(tx: Tx, name: str, *, actor: str, is_admin: bool = False) -> int:
+    """Create a user."""
+    if USER_NAME.match(name) is None:
+        raise InvalidInput(
+            f"user name {name[:80]!r} is not allowed: use 1-127 letters, digits and . _ @ -"
+        )
+    if tx.one("SELECT 1 FROM users WHERE name = ?", (name,)):
+        raise AlreadyExists(f"user {name} exists already")
+    user_id = tx.insert(
+        "INSERT INTO users (name, is_admin, created_ms) VALUES (?, ?, ?)",
+        (name, int(is_admin), tx.now_ms),
+    )
+    tx.event("user.created", team_id=None, actor=actor, subject="user", subject_id=name)
+    return user_id
+
+
+def issue_attempt_token(
+    tx: Tx, *, team_id: int, scope: AttemptScope, expires_ms: int | None
+) -> tuple[str, str]:
+    """Write an attempt's token inside the caller's transaction."""
+    public, secret = new_token()
+    tx.run(
+        "INSERT INTO tokens (id, digest, kind, team_id, role, label, scope, created_ms,"
+        " expires_ms) VALUES (?, ?, 'attempt', ?, 'member', '', ?, ?, ?)",
+        (
+            public,
+            digest(secret),
+            team_id,
+            msgspec.json.encode(scope).decode(),
+            tx.now_ms,
+            expires_ms,
+        ),
+    )
+    return public, secret
+
+
+def team_id_of(tx: Reader | Tx, name: str) -> int:
+    """Return a team's id by name."""
+    row = tx.one("SELECT id FROM teams WHERE name = ?", (name,))
+    if row is None:
+        raise NotFound(f"no team named {name!r}; `yard team list` shows the teams")
+    found: int = row[0]
+    return found
+
+
+def user_id_of(tx: Reader | Tx, name: str) -> int:
+    """Return a user's id by name."""
+    row = tx.one("SELECT id FROM users WHERE name = ?", (name,))
+    if row is None:
+        raise NotFound(f"no user named {name!r}; `yard user list` shows the users")
+    found: int = row[0]
+    return found

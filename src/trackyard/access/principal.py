@@ -1,0 +1,72 @@
+"""The caller of a request, and what that caller may reach. Pure; knows neither tokens nor storage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from trackyard.core.errors import Denied, InvalidInput, NotFound
+
+
+class Role(IntEnum):
+    """A user's standing in a team; each role may do what those before it may."""
+
+    viewer = 1  # reads
+    member = 2  # logs, uploads, submits, stops own jobs
+    maintainer = 3  # stops any job, promotes models, deletes
+    owner = 4  # manages members and their tokens
+
+    @classmethod
+    def parse(cls, name: str) -> Role:
+        """Return the role of a name, or say which names there are."""
+        try:
+            return cls[name]
+        except KeyError:
+            choices = ", ".join(role.name for role in cls)
+            raise InvalidInput(f"unknown role {name!r}; roles are {choices}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptScope:
+    """What the token of a running attempt is good for."""
+
+    run_id: str
+    attempt: int = 0
+    rank: int = 0
+    attempt_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """An authenticated caller, acting for one team."""
+
+    #: name shown in events: the user's, or `attempt:<run>`
+    name: str
+    user_id: int | None
+    team_id: int
+    team: str
+    #: inner id of the experiment this team calls `0`
+    default_experiment: int
+    role: Role
+    is_admin: bool = False
+    token_id: str = ""
+    scope: AttemptScope | None = None
+    #: the session's CSRF token, when the caller came with a cookie
+    csrf: str | None = None
+
+    def may(self, role: Role) -> bool:
+        """Tell whether the caller holds at least this role."""
+        return self.is_admin or self.role >= role
+
+    def need(self, role: Role, action: str) -> None:
+        """Refuse a caller below a role, naming what it takes."""
+        if not self.may(role):
+            raise Denied(
+                f"{action} needs the role {role.name} in team {self.team};"
+                f" {self.name} is {self.role.name}. Ask an owner of the team"
+            )
+
+    def check_run(self, run_id: str) -> None:
+        """Refuse an attempt's token that reaches beyond its own run."""
+        if self.scope is not None and self.scope.run_id != run_id:
+            raise NotFound(f"Run with id={run_id} not found")

@@ -1,0 +1,143 @@
+"""Browser sessions and one-time sign-in codes. Only digests are stored; a code opens one session once."""
+
+from __future__ import annotations
+
+from trackyard.access.principal import Principal, Role
+from trackyard.access.tokens import digest, new_secret
+from trackyard.core.errors import Unauthenticated
+from trackyard.store.database import Database, Reader, Tx
+
+IDLE_MS = 12 * 3_600_000
+LIFE_MS = 14 * 86_400_000
+CODE_MS = 15 * 60_000
+
+
+class Sessions:
+    """Opens, finds and ends sessions."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def new_code(self, user_id: int, *, life_ms: int = CODE_MS) -> str:
+        """Return a code that signs a user in once."""
+        code = new_secret()
+        await self._db.write(
+            lambda tx: tx.run(
+                "INSERT INTO signins (digest, user_id, expires_ms) VALUES (?, ?, ?)",
+                (digest(code), user_id, tx.now_ms + life_ms),
+            )
+        )
+        return code
+
+    async def open_with_code(self, code: str) -> str:
+        """Spend a sign-in code; return the new session's secret."""
+
+        def change(tx: Tx) -> str:
+            spent = tx.run(
+                "UPDATE signins SET used_ms = ? WHERE digest = ? AND used_ms IS NULL"
+                " AND expires_ms > ?",
+                (tx.now_ms, digest(code), tx.now_ms),
+            )
+            if not spent:
+                raise Unauthenticated(
+                    "this sign-in address was used already or is too old;"
+                    " `yard login --browser` prints a new one"
+                )
+            row = tx.one("SELECT user_id FROM signins WHERE digest = ?", (digest(code),))
+            assert row is not None
+            return _open(tx, row[0])
+
+        return await self._db.write(change)
+
+    async def open_for(self, user_id: int) -> str:
+        """Open a session for a user who proved a token."""
+        return await self._db.write(lambda tx: _open(tx, user_id))
+
+    async def find(self, secret: str, team: str | None) -> Principal | None:
+        """Return the caller behind a session cookie, acting for the team asked for."""
+        now_ms = self._db.clock.time_ms()
+        key = digest(secret)
+        found = await self._db.peek(lambda reader: _find(reader, key, team, now_ms))
+        if found is None:
+            return None
+        principal, seen_ms = found
+        if now_ms - seen_ms > 60_000:
+            await self._db.write(
+                lambda tx: tx.run(
+                    "UPDATE sessions SET seen_ms = ? WHERE digest = ?", (tx.now_ms, key)
+                )
+            )
+        return principal
+
+    async def end(self, secret: str, *, actor: str) -> None:
+        """Sign out."""
+
+        def change(tx: Tx) -> None:
+            if tx.run("DELETE FROM sessions WHERE digest = ?", (digest(secret),)):
+                tx.event(
+                    "session.ended", team_id=None, actor=actor, subject="user", subject_id=actor
+                )
+
+        await self._db.write(change)
+
+
+def _open(tx: Tx, user_id: int) -> str:
+    secret = new_secret()
+    tx.run("DELETE FROM sessions WHERE expires_ms < ?", (tx.now_ms,))
+    tx.run(
+        "INSERT INTO sessions (digest, user_id, csrf, created_ms, seen_ms, expires_ms)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (digest(secret), user_id, new_secret(), tx.now_ms, tx.now_ms, tx.now_ms + LIFE_MS),
+    )
+    row = tx.one("SELECT name FROM users WHERE id = ?", (user_id,))
+    name = row[0] if row else "?"
+    tx.event("session.started", team_id=None, actor=name, subject="user", subject_id=name)
+    return secret
+
+
+def _find(
+    reader: Reader, key: str, team: str | None, now_ms: int
+) -> tuple[Principal, int] | None:
+    row = reader.one(
+        "SELECT s.csrf, s.seen_ms, s.expires_ms, u.id, u.name, u.is_admin, u.disabled_ms"
+        " FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.digest = ?",
+        (key,),
+    )
+    if row is None:
+        return None
+    csrf, seen_ms, expires_ms, user_id, user, is_admin, disabled = row
+    if disabled is not None or expires_ms <= now_ms or now_ms - seen_ms > IDLE_MS:
+        return None
+    standing = _standing(reader, user_id, bool(is_admin), team)
+    if standing is None:
+        return None
+    team_id, team_name, default_experiment, role = standing
+    principal = Principal(
+        name=user,
+        user_id=user_id,
+        team_id=team_id,
+        team=team_name,
+        default_experiment=default_experiment,
+        role=role,
+        is_admin=bool(is_admin),
+        csrf=csrf,
+    )
+    return principal, seen_ms
+
+
+def _standing(
+    reader: Reader, user_id: int, is_admin: bool, team: str | None
+) -> tuple[int, str, int, Role] | None:
+    """Return the team a user acts for, by name or the first one, and the role there."""
+    sql = (
+        "SELECT t.id, t.name, t.default_experiment_id, m.role FROM teams t"
+        f" {'LEFT ' if is_admin else ''}JOIN members m ON m.team_id = t.id AND m.user_id = ?"
+    )
+    params: list[object] = [user_id]
+    if team is not None:
+        sql += " WHERE t.name = ?"
+        params.append(team)
+    row = reader.one(sql + " ORDER BY t.id LIMIT 1", params)
+    if row is None:
+        return None
+    return row[0], row[1], row[2], Role.owner if is_admin else Role[row[3]]

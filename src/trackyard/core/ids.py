@@ -1,0 +1,47 @@
+"""Ids: how they are made and what they look like. Every id is checked against its pattern before any use."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import uuid
+
+RUN_ID = re.compile(r"[a-f0-9]{32}\Z")
+MODEL_ID = re.compile(r"m-[a-f0-9]{32}\Z")
+EXPERIMENT_ID = re.compile(r"[0-9]{1,18}\Z")
+TEAM_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
+USER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,126}\Z")
+
+_ADJECTIVES = (
+    "able amber brave bright calm clever crisp dapper eager fair fleet gentle glad grand hardy "
+    "honest keen kind lively loyal lucid mellow merry mild neat noble polite proud quick quiet "
+    "rapid ready rugged serene sharp sleek smart solid spry steady stoic sunny swift tidy upbeat "
+    "vivid warm wise witty zesty"
+).split()
+_NOUNS = (
+    "ant auk bat bear bee boar carp cat cod colt crab crane crow deer dove duck eel elk finch fox "
+    "frog gnu goat goose gull hare hawk hen heron horse ibex jay kite koala lark lion loon lynx "
+    "mole moth mouse mule newt otter owl ox panda perch pony quail rat raven robin seal shad "
+    "shrew sloth snail stag stork swan tern toad trout vole wasp whale wolf wren yak zebra"
+).split()
+
+
+def new_run_id() -> str:
+    """Return a fresh run id: 32 hex digits."""
+    return uuid.uuid4().hex
+
+
+def new_model_id() -> str:
+    """Return a fresh logged-model id in MLflow's form."""
+    return f"m-{uuid.uuid4().hex}"
+
+
+def new_experiment_id() -> int:
+    """Return an experiment id nobody can guess: MLflow wants digits, so a random 59-bit number."""
+    return 10**16 + secrets.randbelow(9 * 10**17)
+
+
+def new_name() -> str:
+    """Return a run name of the form adjective-noun-number."""
+    number = secrets.randbelow(1000)
+    return f"{secrets.choice(_ADJECTIVES)}-{secrets.choice(_NOUNS)}-{number}"

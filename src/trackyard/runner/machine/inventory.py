@@ -1,0 +1,44 @@
+"""What a node has: processors, memory, GPUs with vendor, model, memory, driver and CUDA or ROCm.
+
+Printed by `python -m trackyard.runner --inventory`, so that every engine asks nodes alike.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from typing import Any, Dict, List
+
+from trackyard.runner import limits
+from trackyard.runner.machine.gpus import drivers
+from trackyard.runner.machine.samples import memory_bytes
+
+
+def inventory() -> Dict[str, Any]:
+    """Return the node's facts as JSON-ready values."""
+    labels = {
+        "os": platform.system().lower(),
+        "arch": platform.machine(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+    gpus: List[Dict[str, Any]] = []
+    for driver in drivers():
+        labels.update(driver.labels)
+        gpus.extend(facts._asdict() for facts in driver.facts())
+    return {
+        "hostname": socket.gethostname(),
+        "cpus": usable_processors(),
+        "memory_bytes": memory_bytes()[0],
+        "gpus": gpus,
+        "labels": labels,
+        "limits": limits.describe(),
+    }
+
+
+def usable_processors() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

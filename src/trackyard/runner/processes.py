@@ -1,0 +1,208 @@
+"""Processes through /proc and prctl: subreaper, parent-death signal, finding and ending a tree.
+
+Owns who belongs to an attempt: descendants of the runner, and anything that carries the
+attempt's marker in its environment, whatever session it hid in. Knows nothing of reports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set
+
+MARKER = "YARD_ATTEMPT_ID"
+PROC = Path("/proc")
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish"})
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Process(NamedTuple):
+    """One line of the process table."""
+
+    pid: int
+    parent: int
+    state: str
+    start_ticks: int
+    cpu_ticks: int
+    memory_bytes: int
+
+
+def _load_prctl() -> Optional[Callable[..., int]]:
+    try:
+        function = ctypes.CDLL(None, use_errno=True).prctl
+    except (OSError, AttributeError):
+        return None
+    function.restype = ctypes.c_int
+    return function  # type: ignore[no-any-return]
+
+
+# Bound at import: between fork and exec nothing may be looked up or loaded.
+_prctl = _load_prctl()
+
+
+def become_subreaper() -> bool:
+    """Adopt every orphan below this process; tell whether the system allows it."""
+    return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
+    """Have the kernel end this process when its parent's thread ends. Safe after fork."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)
+
+
+def table() -> Dict[int, Process]:
+    """Return every process that can be seen."""
+    found: Dict[int, Process] = {}
+    for entry in os.listdir(PROC):  # noqa: PTH208  # a scan of /proc wants no Path objects
+        if entry.isdigit():
+            process = look(int(entry))
+            if process is not None:
+                found[process.pid] = process
+    return found
+
+
+def look(pid: int) -> Optional[Process]:
+    """Return one process, or None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            text = file.read()
+    except OSError:
+        return None
+    # The name may hold spaces and brackets; fields are counted from its closing bracket.
+    fields = text[text.rfind(b")") + 2 :].split()
+    if len(fields) < 22:
+        return None
+    return Process(
+        pid=pid,
+        parent=int(fields[1]),
+        state=fields[0].decode(),
+        start_ticks=int(fields[19]),
+        cpu_ticks=int(fields[11]) + int(fields[12]),
+        memory_bytes=int(fields[21]) * _PAGE_BYTES,
+    )
+
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def descendants(root: int, processes: Dict[int, Process]) -> Set[int]:
+    """Return the processes below `root`, without it."""
+    children: Dict[int, List[int]] = {}
+    for process in processes.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found: Set[int] = set()
+    waiting = list(children.get(root, ()))
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting.extend(children.get(pid, ()))
+    return found
+
+
+def marked(attempt_id: str, processes: Dict[int, Process], member: Optional[int] = None) -> Set[int]:
+    """Return the processes whose environment carries the attempt's marker (and member's)."""
+    wanted = [f"{MARKER}={attempt_id}".encode()]
+    if member is not None:
+        wanted.append(f"YARD_MEMBER={member}".encode())
+    return {pid for pid in processes if _environment_holds(pid, wanted)}
+
+
+def _environment_holds(pid: int, wanted: List[bytes]) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
+            names = file.read().split(b"\0")
+    except OSError:
+        return False
+    return all(line in names for line in wanted)
+
+
+def live(pids: Set[int], processes: Dict[int, Process]) -> Set[int]:
+    """Return those that are not mere zombies."""
+    return {pid for pid in pids if pid in processes and processes[pid].state not in ("Z", "X")}
+
+
+def send(pids: Set[int], number: int) -> None:
+    """Send a signal to each; those already gone are fine."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def reap() -> Iterator["tuple[int, int]"]:
+    """Yield pid and wait status of every child that ended, orphans taken over included."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
+
+
+def stop_leaders(main: int, processes: Dict[int, Process], *, deep: bool) -> Set[int]:
+    """Return whom a polite SIGTERM is for: the command itself, seen through shells.
+
+    Data-loader workers must not get it: PyTorch treats their death as the trainer's failure,
+    and the checkpoint that the grace is for would be lost. `deep` adds the direct children.
+    """
+    children: Dict[int, List[int]] = {}
+    for process in processes.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    leaders: Set[int] = set()
+    waiting = [main]
+    while waiting:
+        pid = waiting.pop()
+        leaders.add(pid)
+        if _program(pid) in SHELLS:
+            waiting.extend(children.get(pid, ()))
+        elif deep and pid == main:
+            leaders.update(children.get(pid, ()))
+    return leaders
+
+
+def _program(pid: int) -> str:
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115, PTH119
+    except OSError:
+        return ""
+
+
+def end_tree(
+    find: Callable[[], Set[int]], *, polite_seconds: float, give_up_seconds: float = 60.0
+) -> Set[int]:
+    """End every process `find` reports, politely at first; return all there were.
+
+    `find` is asked until it comes back empty, since a tree may fork while it is being ended.
+    Only what hangs in the kernel can outlast this; after `give_up_seconds` it is left.
+    """
+    seen: Set[int] = set()
+    asked: Set[int] = set()
+    deadline = time.monotonic() + polite_seconds
+    pause = 0.002
+    while True:
+        for _ in reap():
+            pass
+        found = find()
+        if not found or time.monotonic() > deadline + give_up_seconds:
+            return seen
+        seen |= found
+        if time.monotonic() < deadline:
+            send(found - asked, signal.SIGTERM)
+            # A stopped process acts on SIGTERM only once it is continued.
+            send(found - asked, signal.SIGCONT)
+            asked |= found
+        else:
+            send(found, signal.SIGKILL)
+        time.sleep(pause)
+        pause = min(pause * 2, 0.05)

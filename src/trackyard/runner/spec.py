@@ -1,0 +1,237 @@
+"""SPEC.json: what one runner is told, checked before anything is done with it.
+
+Owns the shape and the defaults; README.md beside this file documents every key. Must not act.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Tuple
+
+SPEC_VERSION = 1
+LAUNCHERS = ("plain", "torchrun", "accelerate", "mpirun")
+ATTEMPT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
+
+
+class BadSpecError(Exception):
+    """SPEC.json cannot be used; the message names the key."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """The archive of the working folder."""
+
+    digest: str
+    location: str
+    format: str = "zip"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU given to this member."""
+
+    index: int
+    fraction: float = 1.0
+    vendor: str = "nvidia"
+
+
+@dataclass(frozen=True)
+class Gang:
+    """This member's place among all members of the attempt."""
+
+    member: int = 0
+    members: int = 1
+    launcher: str = "plain"
+    processes: Optional[int] = None
+    addresses: Tuple[str, ...] = ("127.0.0.1",)
+    port: int = 29500
+    #: folder whose `m<N>` subfolders hold all members' records, where members share a disk
+    folder: Optional[Path] = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where to report and how often."""
+
+    url: str
+    token: str = field(repr=False, default="")
+    heartbeat_seconds: float = 3.0
+    sample_seconds: float = 5.0
+    linger_seconds: float = 3600.0
+    renew_within_seconds: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything one runner needs to know."""
+
+    attempt_id: str
+    epoch: int
+    job_id: str
+    argv: Tuple[str, ...]
+    state_dir: Path
+    cache_dir: Path
+    #: the variables the command starts from, before the user's and the platform's
+    base_env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)
+    platform_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    package: Optional[Package] = None
+    #: where the command runs if there is no package; None: a fresh folder
+    working_dir: Optional[Path] = None
+    pip: Tuple[str, ...] = ()
+    pip_system_site_packages: bool = True
+    python: str = "python3"
+    #: None leaves the choice of GPUs to the engine that started the runner
+    gpus: Optional[Tuple[Gpu, ...]] = None
+    cpus: float = 0.0
+    memory_bytes: int = 0
+    gang: Gang = Gang()
+    grace_seconds: float = 30.0
+    time_limit_seconds: Optional[float] = None
+    progress_seconds: Optional[float] = None
+    checkpoint_dir: Optional[Path] = None
+    saved_exit_code: int = 85
+    report: Optional[Report] = None
+    stop_scope: str = "main"
+
+
+def load(path: Path) -> Spec:
+    """Read and check SPEC.json."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError) as fault:
+        raise BadSpecError(f"{path} cannot be read as JSON: {fault}") from fault
+    return parse(data)
+
+
+def parse(data: Any) -> Spec:
+    """Turn the JSON object into a Spec."""
+    if not isinstance(data, dict):
+        raise BadSpecError("the spec is not a JSON object")
+    if data.get("version") != SPEC_VERSION:
+        raise BadSpecError(
+            f"spec version {data.get('version')!r} is not {SPEC_VERSION}: "
+            "server and runner come from different releases"
+        )
+    try:
+        return _parse(data)
+    except (KeyError, TypeError, ValueError) as fault:
+        raise BadSpecError(f"the spec has a missing or wrong value: {fault!r}") from fault
+
+
+def _parse(data: Dict[str, Any]) -> Spec:
+    for key in ("attempt_id", "job_id"):
+        if not ATTEMPT_ID.match(str(data[key])):
+            raise BadSpecError(f"{key} {data[key]!r} is no id")
+    gpus = data.get("gpus")
+    return Spec(
+        attempt_id=data["attempt_id"],
+        epoch=int(data["epoch"]),
+        job_id=data["job_id"],
+        argv=_argv(data["argv"]),
+        state_dir=Path(data["state_dir"]),
+        cache_dir=Path(data["cache_dir"]),
+        base_env=_environment(data, "base_env"),
+        env=_environment(data, "env"),
+        platform_env=_environment(data, "platform_env"),
+        package=_package(data.get("package")),
+        working_dir=_path(data.get("working_dir")),
+        pip=tuple(str(line) for line in data.get("pip") or ()),
+        pip_system_site_packages=bool(data.get("pip_system_site_packages", True)),
+        python=str(data.get("python") or "python3"),
+        gpus=None if gpus is None else tuple(_gpu(gpu) for gpu in gpus),
+        cpus=float(data.get("cpus") or 0),
+        memory_bytes=int(data.get("memory_bytes") or 0),
+        gang=_gang(data.get("gang") or {}),
+        grace_seconds=float(data.get("grace_seconds", 30.0)),
+        time_limit_seconds=_number(data.get("time_limit_seconds")),
+        progress_seconds=_number(data.get("progress_seconds")),
+        checkpoint_dir=_path(data.get("checkpoint_dir")),
+        saved_exit_code=int(data.get("saved_exit_code", 85)),
+        report=_report(data.get("report")),
+        stop_scope=_one_of(data.get("stop_scope", "main"), "stop_scope", ("main", "group")),
+    )
+
+
+def _argv(value: Any) -> Tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(a, str) for a in value):
+        raise BadSpecError("argv is not a list of at least one string")
+    if any("\0" in part for part in value):
+        raise BadSpecError("argv holds a NUL byte")
+    return tuple(value)
+
+
+def _environment(data: Dict[str, Any], key: str) -> Dict[str, str]:
+    values: Dict[str, str] = {}
+    for name, value in (data.get(key) or {}).items():
+        if key != "base_env" and not ENV_NAME.match(name):
+            raise BadSpecError(f"{key} has {name!r}, which is no variable name")
+        if "\0" in str(value):
+            raise BadSpecError(f"{key} {name} holds a NUL byte")
+        values[name] = str(value)
+    return values
+
+
+def _package(data: Optional[Dict[str, Any]]) -> Optional[Package]:
+    if data is None:
+        return None
+    digest = str(data["digest"])
+    if not re.match(r"[0-9a-f]{64}\Z", digest):
+        raise BadSpecError("the package digest is not 64 hex digits")
+    return Package(digest, str(data["location"]), str(data.get("format", "zip")))
+
+
+def _gpu(data: Dict[str, Any]) -> Gpu:
+    return Gpu(
+        int(data["index"]), float(data.get("fraction", 1.0)), str(data.get("vendor", "nvidia"))
+    )
+
+
+def _gang(data: Dict[str, Any]) -> Gang:
+    addresses: List[str] = [str(address) for address in data.get("addresses") or ["127.0.0.1"]]
+    gang = Gang(
+        member=int(data.get("member", 0)),
+        members=int(data.get("members", 1)),
+        launcher=_one_of(data.get("launcher", "plain"), "launcher", LAUNCHERS),
+        processes=None if data.get("processes") is None else int(data["processes"]),
+        addresses=tuple(addresses),
+        port=int(data.get("port", 29500)),
+        folder=_path(data.get("folder")),
+    )
+    if not 0 <= gang.member < gang.members or len(addresses) != gang.members:
+        raise BadSpecError("gang member, members and addresses do not fit together")
+    return gang
+
+
+def _report(data: Optional[Dict[str, Any]]) -> Optional[Report]:
+    if data is None:
+        return None
+    url = str(data["url"]).rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        raise BadSpecError(f"report url {url!r} is not http or https")
+    return Report(
+        url=url,
+        token=str(data.get("token", "")),
+        heartbeat_seconds=float(data.get("heartbeat_seconds", 3.0)),
+        sample_seconds=float(data.get("sample_seconds", 5.0)),
+        linger_seconds=float(data.get("linger_seconds", 3600.0)),
+        renew_within_seconds=_number(data.get("renew_within_seconds")),
+    )
+
+
+def _one_of(value: Any, key: str, allowed: Tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise BadSpecError(f"{key} {value!r} is not one of {', '.join(allowed)}")
+    return str(value)
+
+
+def _number(value: Any) -> Optional[float]:
+    return None if value is None else float(value)
+
+
+def _path(value: Any) -> Optional[Path]:
+    return None if value is None else Path(str(value))

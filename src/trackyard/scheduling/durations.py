@@ -1,0 +1,180 @@
+"""How long jobs run: learned from those that ended.
+
+Owns DurationModel: what a user, team, name, command or recurrence group was seen to take, from which come the
+expected length, its range, and what is left of a job that already ran for a while. Reads no clock.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+
+from trackyard.core.job import Job
+
+#: Run times are kept in bins whose edges grow by this factor, from one second to about a year.
+_STEP = 1.5
+EDGES: tuple[float, ...] = tuple(_STEP**power for power in range(43))
+LEVELS = len(EDGES) + 1
+#: The run time that stands for each bin.
+_MIDDLES: tuple[float, ...] = (0.5, *(edge * (1 + _STEP) / 2 for edge in EDGES))
+#: A key speaks once it was seen this often.
+_ENOUGH = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """A foreseen run time."""
+
+    #: expected seconds
+    seconds: float
+    #: eight of ten such jobs took between these
+    low_seconds: float
+    high_seconds: float
+    #: 0 (a guess) to 1 (stated, or seen very often)
+    confidence: float
+    #: where it comes from: request, limit, group, name, command, user, team, all or nothing
+    source: str
+
+
+UNKNOWN = Estimate(
+    seconds=3600.0, low_seconds=60.0, high_seconds=86400.0, confidence=0.0, source="nothing"
+)
+
+
+class _Seen:
+    """Run times seen under one key: a histogram and their sum."""
+
+    __slots__ = ("bins", "count", "rows", "rows_count", "total")
+
+    def __init__(self) -> None:
+        self.bins = [0] * LEVELS
+        self.count = 0
+        self.total = 0.0
+        self.rows: tuple[float, ...] = ()
+        self.rows_count = 0
+
+    def add(self, seconds: float) -> None:
+        self.bins[bisect_right(EDGES, seconds)] += 1
+        self.count += 1
+        self.total += seconds
+
+    def quantile(self, part: float) -> float:
+        target, seen = part * self.count, 0
+        for level, number in enumerate(self.bins):
+            seen += number
+            if number and seen >= target:
+                return _MIDDLES[level]
+        return _MIDDLES[-1]
+
+
+class DurationModel:
+    """Run times learned from jobs that ended; deciding only reads it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[Hashable, _Seen] = {}
+
+    def observe(self, job: Job, seconds: float) -> None:
+        """Learn from a job that ran this long in all."""
+        for _, key in _keys(job):
+            seen = self._seen.get(key)
+            if seen is None:
+                seen = self._seen[key] = _Seen()
+            seen.add(seconds)
+
+    def estimate(self, job: Job) -> Estimate:
+        """Foresee a whole run of this job: as stated, else as learned."""
+        stated = (
+            job.estimate_seconds if job.estimate_seconds is not None else job.time_limit_seconds
+        )
+        if stated is not None:
+            source = "limit" if job.estimate_seconds is None else "request"
+            low = stated if source == "request" else 0.0
+            return Estimate(
+                seconds=stated, low_seconds=low, high_seconds=stated, confidence=1.0, source=source
+            )
+        source, seen = self._best(job)
+        if seen is None:
+            return UNKNOWN
+        return Estimate(
+            seconds=seen.total / seen.count,
+            low_seconds=seen.quantile(0.1),
+            high_seconds=seen.quantile(0.9),
+            confidence=seen.count / (seen.count + 10.0),
+            source=source,
+        )
+
+    def expected_seconds(self, job: Job) -> float:
+        """Foresee a whole run of this job, the number alone."""
+        if job.estimate_seconds is not None:
+            return job.estimate_seconds
+        if job.time_limit_seconds is not None:
+            return job.time_limit_seconds
+        _, seen = self._best(job)
+        return UNKNOWN.seconds if seen is None else seen.total / seen.count
+
+    def rows(self, job: Job) -> tuple[float, ...]:
+        """Return by level of run time so far how long the job should be taken to be.
+
+        The smallest ratio, over all spans ahead, of expected run time within the span to the chance of ending
+        in it (the Gittins rank). For run times like those of training jobs it grows as a job runs on.
+        """
+        _, seen = self._best(job)
+        if seen is None:
+            return _UNKNOWN_ROWS
+        if not seen.rows or seen.count > seen.rows_count * 1.1:
+            seen.rows = _ranks(seen.bins)
+            seen.rows_count = seen.count
+        return seen.rows
+
+    def _best(self, job: Job) -> tuple[str, _Seen | None]:
+        for source, key in _keys(job):
+            seen = self._seen.get(key)
+            if seen is not None and seen.count >= _ENOUGH:
+                return source, seen
+        return "nothing", None
+
+
+def level_of(attained_seconds: float) -> int:
+    """Return the bin that a run time falls into."""
+    return bisect_right(EDGES, attained_seconds)
+
+
+def _keys(job: Job) -> Iterator[tuple[str, Hashable]]:
+    """Yield what this job has in common with others, the most telling first."""
+    size = job.request.gpu_milli_total
+    if job.group:
+        yield "group", ("group", job.team, job.group, size)
+        yield "group", ("group", job.team, job.group)
+    if job.name:
+        yield "name", ("name", job.team, job.user, job.name, size)
+    if job.command:
+        yield "command", ("command", job.team, job.user, job.command, size)
+    if job.user:
+        yield "user", ("user", job.team, job.user, size)
+        yield "user", ("user", job.team, job.user)
+    yield "team", ("team", job.team, size)
+    yield "team", ("team", job.team)
+    yield "all", "all"
+
+
+def _ranks(bins: list[int]) -> tuple[float, ...]:
+    """Compute the rank for each level of a histogram."""
+    ranks = [0.0] * LEVELS
+    for level in range(LEVELS):
+        start = EDGES[level - 1] if level else 0.0
+        alive = sum(bins[level:]) + 0.5
+        ended, spent, best, survivors = 0.0, 0.0, float("inf"), alive
+        for ahead in range(level, LEVELS - 1):
+            ended += bins[ahead]
+            low = max(EDGES[ahead - 1], start) if ahead else 0.0
+            spent += bins[ahead] * max(_MIDDLES[ahead] - low, 0.0)
+            survivors -= bins[ahead]
+            spent += survivors * (EDGES[ahead] - low)
+            if ended:
+                best = min(best, spent / ended)
+        ranks[level] = best if best < float("inf") else 2 * EDGES[min(level, LEVELS - 2)]
+    return tuple(ranks)
+
+
+_UNKNOWN_ROWS = _ranks([1] * LEVELS)

@@ -1,0 +1,223 @@
+"""The gate every request passes: Host and Origin first, then the credential, then the permission.
+
+Owns the order of credentials and their short cache. Knows no route's business.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import OrderedDict
+from http.cookies import CookieError, SimpleCookie
+
+from trackyard.access.directory import Directory
+from trackyard.access.principal import Principal, Role
+from trackyard.access.sessions import Sessions
+from trackyard.access.tokens import well_formed
+from trackyard.core.clock import Clock
+from trackyard.core.errors import Denied, TooMany, Unauthenticated
+from trackyard.server.http import Request
+from trackyard.server.routing import Permission, Route
+
+COOKIE = "yard_session"
+#: How long a verified token is believed without asking the database again, in seconds.
+TRUST_SECONDS = 1.0
+CACHE_SIZE = 4096
+#: Failed sign-ins allowed per peer address within the window, in seconds.
+SIGNIN_TRIES, SIGNIN_WINDOW = 10, 60.0
+
+_NEEDED = {
+    Permission.READ: Role.viewer,
+    Permission.LOG: Role.member,
+    Permission.CURATE: Role.maintainer,
+    Permission.OWN: Role.owner,
+}
+_SAFE = frozenset(("GET", "HEAD"))
+_NO_CREDENTIAL = (
+    "this call needs a credential: set MLFLOW_TRACKING_TOKEN (or a Bearer header) to a Trackyard"
+    " token; `yard env` prints the lines"
+)
+_BAD_CREDENTIAL = (
+    "the credential is not valid: it is mistyped, expired or revoked; `yard token create` makes"
+    " a new one"
+)
+
+
+class Gate:
+    """Decides whether a request may go on, and as whom."""
+
+    def __init__(
+        self,
+        *,
+        directory: Directory,
+        sessions: Sessions,
+        clock: Clock,
+        hosts: frozenset[str],
+        secure: bool = False,
+    ) -> None:
+        self._directory = directory
+        self._sessions = sessions
+        self._clock = clock
+        #: host names this server answers to, lower case, without ports; `*` never appears here
+        self.hosts = hosts
+        #: whether browsers reach us by https, so that cookies must never travel otherwise
+        self.secure = secure
+        self._trusted: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
+        self._failures: dict[str, list[float]] = {}
+        self.used: dict[str, int] = {}
+
+    # -- browser rules ----------------------------------------------------------------------
+
+    def check_origin(self, request: Request) -> None:
+        """Refuse foreign hosts, and writes that a foreign page could have caused."""
+        host = request.header("host")
+        if host is None or not self._own_host(host):
+            raise Denied(
+                "this server does not answer to that host name;"
+                " an admin can add it with `yard up --allow-host NAME`"
+            )
+        if request.method in _SAFE:
+            return
+        site = request.header("sec-fetch-site")
+        if site is not None and site not in ("same-origin", "none"):
+            raise Denied("a page of another site may not change anything here")
+        origin = request.header("origin")
+        if origin is not None and not self._own_origin(origin, host):
+            raise Denied("a page of another origin may not change anything here")
+
+    def _own_host(self, host: str) -> bool:
+        name, port = _split_host(host)
+        return name in self.hosts and (port is None or port.isdigit())
+
+    def _own_origin(self, origin: str, host: str) -> bool:
+        scheme, separator, authority = origin.partition("://")
+        if separator == "" or scheme not in ("http", "https"):
+            return False
+        return authority.lower() == host.lower() and self._own_host(authority)
+
+    def check_single_host(self, request: Request) -> None:
+        """Refuse a doubled Host line; called off the hot path for cookie and public callers."""
+        if sum(1 for name, _ in request.headers() if name == "host") > 1:
+            raise Denied("the request names its host twice")
+
+    # -- credentials ------------------------------------------------------------------------
+
+    async def admit(self, request: Request, route: Route) -> None:
+        """Set the request's principal, or refuse the request."""
+        self.check_origin(request)
+        if route.permission is Permission.PUBLIC:
+            self.check_single_host(request)
+            return
+        principal = await self.identify(request)
+        if principal.scope is not None and not route.attempts:
+            raise Denied("the token of a running attempt is not good for this call")
+        if route.permission is Permission.ADMIN:
+            if not principal.is_admin:
+                raise Denied(f"this call is for platform admins; {principal.name} is not one")
+        else:
+            principal.need(_NEEDED[route.permission], "this call")
+        request.principal = principal
+
+    async def identify(self, request: Request) -> Principal:
+        """Return the caller; the first credential present decides, without falling through."""
+        header = request.header("authorization")
+        if header is None:
+            header = request.header("x-ray-authorization")
+        if header is not None:
+            workspace = request.header("x-mlflow-workspace")
+            if workspace is None:
+                known = self._trusted.get(header)
+                if known is not None and known[0] > self._clock.monotonic():
+                    return known[1]
+            return await self._by_token(header, workspace)
+        cookie = request.header("cookie")
+        if cookie is None:
+            raise Unauthenticated(_NO_CREDENTIAL)
+        return await self._by_cookie(request, cookie)
+
+    async def _by_token(self, header: str, workspace: str | None) -> Principal:
+        token = _token_of(header)
+        if token is None or not well_formed(token):
+            raise Unauthenticated(_BAD_CREDENTIAL)
+        principal = await self._directory.authenticate(token)
+        if principal is None:
+            raise Unauthenticated(_BAD_CREDENTIAL)
+        if workspace is not None and workspace != principal.team:
+            raise Denied(
+                f"this token belongs to team {principal.team}, not to the one the request names"
+            )
+        now = self._clock.monotonic()
+        self._trusted[header] = (now + TRUST_SECONDS, principal)
+        self._trusted.move_to_end(header)
+        if len(self._trusted) > CACHE_SIZE:
+            self._trusted.popitem(last=False)
+        self.used[principal.token_id] = self._clock.time_ms()
+        return principal
+
+    async def _by_cookie(self, request: Request, header: str) -> Principal:
+        secret = session_of(header)
+        if secret is None:
+            raise Unauthenticated(_NO_CREDENTIAL)
+        self.check_single_host(request)
+        team = request.header("x-yard-team") or request.arg("team")
+        principal = await self._sessions.find(secret, team)
+        if principal is None:
+            raise Unauthenticated("the session has ended; sign in again")
+        if request.method not in _SAFE and request.header("x-csrf-token") != principal.csrf:
+            raise Denied("the request lacks the session's CSRF token; reload the page")
+        return principal
+
+    def forget(self) -> None:
+        """Drop every cached decision, so that a revoked token ends at once."""
+        self._trusted.clear()
+
+    # -- sign-in throttle -------------------------------------------------------------------
+
+    def check_signin(self, peer: str) -> None:
+        """Slow down a peer that keeps guessing."""
+        now = self._clock.monotonic()
+        address = peer.rpartition(":")[0]
+        recent = [when for when in self._failures.get(address, ()) if now - when < SIGNIN_WINDOW]
+        self._failures[address] = recent
+        if len(recent) >= SIGNIN_TRIES:
+            raise TooMany("too many failed sign-ins; wait a minute", retry_after=60)
+
+    def note_failure(self, peer: str) -> None:
+        """Remember a failed sign-in."""
+        if len(self._failures) > CACHE_SIZE:
+            self._failures.clear()
+        self._failures.setdefault(peer.rpartition(":")[0], []).append(self._clock.monotonic())
+
+
+def session_of(header: str) -> str | None:
+    """Return the session secret in a Cookie header."""
+    try:
+        cookie = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return None
+    return cookie.value if cookie is not None else None
+
+
+def _token_of(header: str) -> str | None:
+    """Return the token in a Bearer header, or the password of a Basic one."""
+    scheme, _, rest = header.partition(" ")
+    scheme = scheme.lower()
+    if scheme == "bearer":
+        return rest.strip()
+    if scheme != "basic":
+        return None
+    try:
+        decoded = base64.b64decode(rest.strip(), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return decoded.partition(":")[2]
+
+
+def _split_host(host: str) -> tuple[str, str | None]:
+    """Split `name:port` and `[v6]:port`, lower-casing the name."""
+    host = host.lower()
+    if host.startswith("["):
+        name, _, rest = host.partition("]")
+        return name + "]", rest.removeprefix(":") or None
+    name, separator, port = host.partition(":")
+    return name, port if separator else None

@@ -1,0 +1,101 @@
+"""The application the HTTP server calls: route, gate, handler, answer. Owns error answers, security headers
+and the count of requests in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from typing import Any
+
+from granian.rsgi import ProtocolClosed
+
+from trackyard.core.errors import EndpointNotFound, InternalFault, YardError
+from trackyard.server.access import Gate
+from trackyard.server.http import Request, Response, error_response
+from trackyard.server.routing import Router
+
+log = logging.getLogger(__name__)
+
+#: On every answer; pages add their own Content-Security-Policy.
+SECURITY_HEADERS = [
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("x-frame-options", "DENY"),
+    ("cache-control", "no-store"),
+]
+
+
+class Application:
+    """One callable for every request of the platform."""
+
+    def __init__(self, router: Router, gate: Gate, *, prefix: str = "") -> None:
+        self.router = router
+        self.gate = gate
+        #: path under which a proxy mounts us, without a trailing slash
+        self.prefix = prefix
+        self.in_flight = 0
+        self.draining = False
+
+    async def __rsgi__(self, scope: Any, proto: Any) -> None:
+        """Serve one request or WebSocket."""
+        self.in_flight += 1
+        try:
+            await self._serve(scope, proto)
+        except (ProtocolClosed, asyncio.CancelledError):
+            return
+        finally:
+            self.in_flight -= 1
+
+    async def _serve(self, scope: Any, proto: Any) -> None:
+        request = Request(scope, proto)
+        try:
+            response = await self._answer(request)
+        except YardError as fault:
+            if fault.status >= 500:
+                log.warning("%s %s: %s", request.method, request.path, fault.message)
+            response = error_response(fault)
+            if fault.status == 401 and request.header("sec-fetch-mode") is None:
+                response.headers.append(("www-authenticate", 'Basic realm="trackyard"'))
+        except ProtocolClosed:
+            raise
+        except Exception as fault:
+            mark = secrets.token_hex(4)
+            log.exception("request %s %s %s failed", mark, request.method, request.path)
+            del fault
+            response = error_response(
+                InternalFault(f"the server failed on this request; its log has it as {mark}")
+            )
+        if response is _TAKEN_OVER:
+            return
+        response.headers.extend(SECURITY_HEADERS)
+        await response.send(proto)
+
+    async def _answer(self, request: Request) -> Response:
+        path = request.path
+        if self.prefix and path.startswith(self.prefix + "/"):
+            path = request.path = path[len(self.prefix) :]
+        is_socket = request.scope.proto == "ws"
+        method = request.method
+        found = self.router.find("GET" if method == "HEAD" else method, path)
+        if found is None or found[0].websocket != is_socket:
+            # An unknown path says so only to callers who may come in at all.
+            self.gate.check_origin(request)
+            await self.gate.identify(request)
+            raise EndpointNotFound(f"no {method} {path[:200]} here")
+        route, request.params = found
+        await self.gate.admit(request, route)
+        response = await route.handler(request)
+        if method == "HEAD":
+            response.body = b""
+        return response
+
+
+#: Returned by handlers that have answered by themselves (streams, WebSockets).
+_TAKEN_OVER = Response()
+
+
+def taken_over() -> Response:
+    """Tell the application that the handler has answered already."""
+    return _TAKEN_OVER

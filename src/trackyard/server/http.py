@@ -1,0 +1,221 @@
+"""Requests and replies over RSGI. Owns reading bodies within limits and writing answers; knows no route."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from trackyard.core.errors import BadRequest, TooLarge, WrongMediaType, YardError
+
+if TYPE_CHECKING:
+    from trackyard.server.access import Principal
+
+JSON_LIMIT = 8 * 1024 * 1024
+_JSON = ("content-type", "application/json")
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Request:
+    """One HTTP request, with its caller once access has been checked."""
+
+    __slots__ = ("_headers", "_query", "method", "params", "path", "principal", "proto", "scope")
+
+    def __init__(self, scope: Any, proto: Any) -> None:
+        self.scope = scope
+        self.proto = proto
+        self.method: str = scope.method
+        self.path: str = scope.path
+        self._headers: Any = scope.headers
+        self._query: dict[str, list[str]] | None = None
+        self.params: Mapping[str, str] = {}
+        #: set by the application before the handler runs; a public route has none
+        self.principal: Principal = None  # type: ignore[assignment]
+
+    def header(self, name: str) -> str | None:
+        """Return a header's value by its lower-case name."""
+        value: str | None = self._headers.get(name)
+        return value
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Return every header line, repeated ones too."""
+        lines: list[tuple[str, str]] = self._headers.items()
+        return lines
+
+    @property
+    def peer(self) -> str:
+        """Return the caller's socket address as `host:port`."""
+        peer: str = self.scope.client
+        return peer
+
+    @property
+    def query(self) -> dict[str, list[str]]:
+        """Return the query string as lists of values."""
+        if self._query is None:
+            parsed: dict[str, list[str]] = {}
+            pairs = parse_qsl(self.scope.query_string, keep_blank_values=True, max_num_fields=2000)
+            for key, value in pairs:
+                parsed.setdefault(key, []).append(value)
+            self._query = parsed
+        return self._query
+
+    def arg(self, name: str, default: str | None = None) -> str | None:
+        """Return the last value of a query parameter."""
+        values = self.query.get(name)
+        return values[-1] if values else default
+
+    def content_length(self) -> int | None:
+        """Return the declared length of the body."""
+        text = self.header("content-length")
+        if text is None:
+            return None
+        if not text.isdigit():
+            raise BadRequest("the Content-Length header is not a number")
+        return int(text)
+
+    async def body(self, limit: int = JSON_LIMIT) -> bytes:
+        """Read the whole body, at most `limit` bytes, whether or not its length was declared."""
+        length = self.content_length()
+        if length is not None:
+            if length > limit:
+                raise TooLarge(f"the body has {length} bytes; this call takes at most {limit}")
+            whole: bytes = await self.proto()
+            if len(whole) != length:
+                raise BadRequest("the body ended early")
+            return whole
+        if self.header("transfer-encoding") is None:
+            return b""
+        parts = bytearray()
+        async for part in self.proto:
+            parts += part
+            if len(parts) > limit:
+                raise TooLarge(f"the body is over {limit} bytes, the most this call takes")
+        return bytes(parts)
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        """Yield the body in pieces, as they arrive."""
+        async for part in self.proto:
+            yield part
+
+    def require_json(self) -> None:
+        """Refuse a body that a web form could have sent."""
+        kind = self.header("content-type")
+        if kind is None:
+            return
+        name = kind.split(";", 1)[0].strip().lower()
+        if name != "application/json":
+            raise WrongMediaType(f"this call takes application/json, not {name[:80]!r}")
+
+    async def json(self, limit: int = JSON_LIMIT) -> Any:
+        """Read the body as JSON."""
+        self.require_json()
+        raw = await self.body(limit)
+        if not raw:
+            return {}
+        try:
+            return _decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+            raise BadRequest(f"the body is not valid JSON: {fault}") from fault
+
+
+class Response:
+    """An answer that is ready as a whole."""
+
+    __slots__ = ("body", "headers", "status")
+
+    def __init__(
+        self,
+        body: bytes = b"",
+        *,
+        status: int = 200,
+        headers: list[tuple[str, str]] | None = None,
+        content_type: str | None = None,
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.headers = headers if headers is not None else []
+        if content_type is not None:
+            self.headers.append(("content-type", content_type))
+
+    async def send(self, proto: Any) -> None:
+        """Write the answer."""
+        proto.response_bytes(self.status, self.headers, self.body)
+
+
+class JSONResponse(Response):
+    """An answer in JSON."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, data: Any, *, status: int = 200, headers: list[tuple[str, str]] | None = None
+    ) -> None:
+        lines = [_JSON] if headers is None else [_JSON, *headers]
+        super().__init__(_encode(data), status=status, headers=lines)
+
+
+class RawJSON(Response):
+    """An answer whose JSON text is already made."""
+
+    __slots__ = ()
+
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text, headers=[_JSON])
+
+
+class StreamResponse(Response):
+    """An answer written piece by piece as its source yields."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(
+        self,
+        pieces: AsyncIterator[bytes],
+        *,
+        status: int = 200,
+        headers: list[tuple[str, str]] | None = None,
+    ) -> None:
+        super().__init__(status=status, headers=headers)
+        self.pieces = pieces
+
+    async def send(self, proto: Any) -> None:
+        """Write the pieces; stop when the caller has gone."""
+        transport = proto.response_stream(self.status, self.headers)
+        async for piece in self.pieces:
+            await transport.send_bytes(piece)
+
+
+class FileResponse(Response):
+    """An answer read from a file of the server's own by the HTTP layer, without passing through Python."""
+
+    __slots__ = ("path", "span")
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        span: tuple[int, int] | None = None,
+        status: int = 200,
+        headers: list[tuple[str, str]] | None = None,
+    ) -> None:
+        super().__init__(status=status, headers=headers)
+        self.path = path
+        #: first byte and the byte after the last one
+        self.span = span
+
+    async def send(self, proto: Any) -> None:
+        """Hand the file over."""
+        if self.span is None:
+            proto.response_file(self.status, self.headers, self.path)
+        else:
+            proto.response_file_range(self.status, self.headers, self.path, *self.span)
+
+
+def error_response(fault: YardError) -> JSONResponse:
+    """Return MLflow's error form for a fault."""
+    headers = [("retry-after", str(fault.retry_after))] if fault.retry_after else None
+    body = {"error_code": fault.code, "message": fault.message}
+    return JSONResponse(body, status=fault.status, headers=headers)

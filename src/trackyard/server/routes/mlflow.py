@@ -1,0 +1,164 @@
+"""What all MLflow routes share: their aliases, and reading arguments with MLflow's own error texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trackyard.core.errors import InvalidInput
+from trackyard.server.http import Request
+from trackyard.server.routing import Handler, Permission, Route
+
+#: Every MLflow path is served under each of these.
+PREFIXES = ("/api/2.0/mlflow/", "/ajax-api/2.0/mlflow/")
+
+
+def mlflow_routes(
+    method: str,
+    path: str,
+    handler: Handler,
+    permission: Permission,
+    *,
+    attempts: bool = False,
+    prefixes: tuple[str, ...] = PREFIXES,
+) -> list[Route]:
+    """Return a route under every prefix MLflow's clients use."""
+    return [
+        Route(
+            method=method,
+            path=prefix + path,
+            handler=handler,
+            permission=permission,
+            attempts=attempts,
+        )
+        for prefix in prefixes
+    ]
+
+
+class Arguments:
+    """The arguments of a call, from its JSON body or its query string, read with MLflow's messages."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self._values = values
+
+    @classmethod
+    async def of(cls, request: Request) -> Arguments:
+        """Read the body, or the query of a GET; a repeated query parameter becomes a list."""
+        if request.method in ("GET", "HEAD"):
+            query = request.query
+            return cls(
+                {key: vals[0] if len(vals) == 1 else vals for key, vals in query.items()}
+            )
+        data = await request.json()
+        if isinstance(data, str):
+            # Clients of old sent their JSON encoded twice.
+            try:
+                data = msgspec.json.decode(data)
+            except msgspec.DecodeError as fault:
+                raise InvalidInput("the body is a JSON string that holds no JSON") from fault
+        if data is None:
+            data = {}
+        if not isinstance(data, dict):
+            raise InvalidInput("the body must be a JSON object")
+        return cls(data)
+
+    def raw(self, name: str) -> Any:
+        """Return a value as it came, or None."""
+        return self._values.get(name)
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        """Return a string, or the default when it is absent."""
+        value = self._values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, str):
+            return value
+        raise _invalid(name, value)
+
+    def need(self, name: str) -> str:
+        """Return a string that must be there and not be empty."""
+        value = self._values.get(name)
+        if value is None or value == "":
+            raise missing(name)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        raise _invalid(name, value)
+
+    def integer(self, name: str, default: int | None = None) -> int | None:
+        """Return an integer that may have come as a string."""
+        value = self._values.get(name)
+        if value is None or value == "":
+            return default
+        if isinstance(value, bool):
+            raise _invalid(name, value)
+        if isinstance(value, int):
+            return value
+        if isinstance(value, str) and value.lstrip("-").isdigit():
+            return int(value)
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        raise _invalid(name, value)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return a truth value that may have come as a string."""
+        value = self._values.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        raise _invalid(name, value)
+
+    def texts(self, name: str) -> list[str]:
+        """Return a list of strings; one string counts as a list of one."""
+        value = self._values.get(name)
+        if value is None:
+            return []
+        if isinstance(value, str):
+            return [value]
+        if isinstance(value, list) and all(isinstance(item, str) for item in value):
+            return value
+        raise _invalid(name, value)
+
+    def objects(self, name: str) -> list[dict[str, Any]]:
+        """Return a list of JSON objects."""
+        value = self._values.get(name)
+        if value is None:
+            return []
+        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            return value
+        raise _invalid(name, value)
+
+    def pairs(self, name: str) -> list[tuple[str, str]]:
+        """Return a list of {key, value} objects as pairs of strings."""
+        found = []
+        for position, item in enumerate(self.objects(name)):
+            key, value = item.get("key"), item.get("value", "")
+            if key is None:
+                raise missing(f"{name}[{position}].key")
+            if not isinstance(key, str) or not isinstance(value, str | None):
+                raise _invalid(f"{name}[{position}]", item)
+            found.append((key, value or ""))
+        return found
+
+
+def missing(name: str) -> InvalidInput:
+    """Return MLflow's complaint about an absent argument."""
+    return InvalidInput(
+        f"Missing value for required parameter '{name}'. See the API docs for more information"
+        " about request parameters."
+    )
+
+
+def _invalid(name: str, value: Any) -> InvalidInput:
+    shown = msgspec.json.encode(value).decode()[:200]
+    return InvalidInput(
+        f"Invalid value {shown} for parameter '{name}' supplied. See the API docs for more"
+        " information about request parameters."
+    )

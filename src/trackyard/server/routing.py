@@ -1,0 +1,105 @@
+"""The table of routes. A route without a permission cannot be built, and a request that matches none never
+reaches a handler. Knows nothing of what handlers do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from trackyard.server.http import Request, Response
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Permission(IntEnum):
+    """What a route asks of its caller, from least to most."""
+
+    PUBLIC = 0  # no credential: health, version, sign-in, static files
+    READ = 1  # viewer of the team
+    LOG = 2  # member: log, upload, register
+    CURATE = 3  # maintainer: promote, delete
+    OWN = 4  # owner: members and tokens of the team
+    ADMIN = 5  # platform admin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One method and path with its handler and the permission it needs."""
+
+    method: str
+    path: str
+    handler: Handler
+    permission: Permission
+    #: whether the narrow token of a running attempt may call it (the handler checks the run)
+    attempts: bool = False
+    #: request and reply types of a documented route
+    takes: Any = None
+    gives: Any = None
+    #: query parameters of a documented route: name -> one line
+    query: dict[str, str] = field(default_factory=dict)
+    #: a WebSocket route: the handler takes over the connection
+    websocket: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.permission, Permission):
+            raise TypeError(f"route {self.method} {self.path} declares no permission")
+        if self.permission is Permission.PUBLIC and self.attempts:
+            raise TypeError(f"route {self.method} {self.path} is public and needs no token kind")
+
+
+class Router:
+    """Finds the route of a request: exact paths by dictionary, patterns by their first segments."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self.routes: list[Route] = list(routes)
+        self._exact: dict[tuple[str, str], Route] = {}
+        self._patterns: dict[str, list[tuple[re.Pattern[str], Route]]] = {}
+        self._paths: set[str] = set()
+        for route in self.routes:
+            self._add(route)
+        for patterns in self._patterns.values():
+            # The most literal pattern first, so that /a/{id}/tags wins over /a/{path...}.
+            patterns.sort(key=lambda entry: _weight(entry[1].path), reverse=True)
+
+    def _add(self, route: Route) -> None:
+        if "{" not in route.path:
+            key = (route.method, route.path)
+            if key in self._exact:
+                raise ValueError(f"two routes claim {route.method} {route.path}")
+            self._exact[key] = route
+            self._paths.add(route.path)
+            return
+        self._patterns.setdefault(route.method, []).append((_compile(route.path), route))
+
+    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
+        """Return the route and its path parameters, or None."""
+        route = self._exact.get((method, path))
+        if route is not None:
+            return route, {}
+        for pattern, candidate in self._patterns.get(method, ()):
+            match = pattern.match(path)
+            if match is not None:
+                return candidate, match.groupdict()
+        return None
+
+
+def _compile(path: str) -> re.Pattern[str]:
+    """Turn `{name}` into one segment and `{name...}` into the rest of the path."""
+    pieces = re.split(r"(\{[a-z_]+(?:\.\.\.)?\})", path)
+    pattern = ""
+    for piece in pieces:
+        if piece.startswith("{"):
+            name = piece[1:-1]
+            rest = name.endswith("...")
+            pattern += f"(?P<{name.removesuffix('...')}>{'.+' if rest else '[^/]+'})"
+        else:
+            pattern += re.escape(piece)
+    return re.compile(pattern + r"\Z", re.DOTALL)
+
+
+def _weight(path: str) -> tuple[int, int]:
+    return (0 if "..." in path else 1, len(re.sub(r"\{[^}]*\}", "", path)))

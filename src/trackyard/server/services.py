@@ -1,0 +1,34 @@
+"""Everything a handler may reach, built once at start. Owns no behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trackyard.access.directory import Directory
+from trackyard.access.sessions import Sessions
+from trackyard.artifacts.service import Artifacts
+from trackyard.core.clock import Clock
+from trackyard.registry.logged import LoggedModels
+from trackyard.registry.models import Registry
+from trackyard.server.access import Gate
+from trackyard.server.settings import Settings
+from trackyard.server.sse import Hub
+from trackyard.store.database import Database
+from trackyard.tracking.service import Tracking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """The platform's parts, as routes use them."""
+
+    settings: Settings
+    clock: Clock
+    database: Database
+    directory: Directory
+    sessions: Sessions
+    gate: Gate
+    hub: Hub
+    tracking: Tracking
+    registry: Registry
+    logged_models: LoggedModels
+    artifacts: Artifacts

@@ -1,0 +1,1 @@
+"""Storage: schema, migrations, connections and the group-commit writer; SQLite and PostgreSQL behind one interface."""

@@ -1,0 +1,332 @@
+"""The database as the rest of the platform sees it: `read`, `peek` and `write`.
+
+Owns the connections, the group-commit writer and the order of events. A write is a function of a
+transaction; it is acknowledged only after its group's commit has reached the disk. Knows no table
+but `events`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from trackyard.core.clock import Clock
+from trackyard.core.errors import InternalFault, OutOfSpace, TooBusy, YardError
+from trackyard.core.events import EVENT_KINDS, Event
+from trackyard.store.connection import (
+    Connection,
+    Dialect,
+    PostgresConnection,
+    Row,
+    SqliteConnection,
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Requests in one commit, and requests that may wait for one before callers are sent away.
+GROUP_LIMIT = 256
+QUEUE_LIMIT = 20_000
+#: Serialises event ids across server processes on PostgreSQL: ids become visible in order.
+EVENT_LOCK = 0x7961_7264
+
+_INSERT_EVENT = (
+    "INSERT INTO events (time_ms, team_id, actor, kind, subject, subject_id, data)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_encode = msgspec.json.Encoder().encode
+
+
+class Tx:
+    """One request's share of a transaction: queries, statements and the events they cause."""
+
+    __slots__ = ("all", "conn", "dialect", "events", "insert", "many", "now_ms", "one", "run")
+
+    def __init__(self, conn: Connection, now_ms: int) -> None:
+        self.conn = conn
+        self.dialect: Dialect = conn.dialect
+        self.all = conn.all
+        self.one = conn.one
+        self.run = conn.run
+        self.many = conn.many
+        self.insert = conn.insert
+        self.now_ms = now_ms
+        self.events: list[Event] = []
+
+    def event(
+        self,
+        kind: str,
+        *,
+        team_id: int | None,
+        actor: str,
+        subject: str,
+        subject_id: str,
+        **data: Any,
+    ) -> None:
+        """Record what this transaction changed; it is written with the change or not at all."""
+        assert kind in EVENT_KINDS, kind
+        self.events.append(
+            Event(
+                kind=kind,
+                team_id=team_id,
+                actor=actor,
+                subject=subject,
+                subject_id=subject_id,
+                data=data,
+            )
+        )
+
+
+class Reader(Protocol):
+    """What a read function is given: a connection it must not write to."""
+
+    dialect: Dialect
+
+    def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """Run a query and return every row."""
+        ...
+
+    def one(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        """Run a query and return its first row, or None."""
+        ...
+
+
+@dataclass(slots=True)
+class _Pending:
+    operation: Callable[[Tx], Any]
+    future: asyncio.Future[Any]
+    result: Any = None
+    fault: BaseException | None = None
+
+
+#: Called after each commit with the ids and events it made visible.
+Listener = Callable[[list[tuple[int, int, Event]]], None]
+
+
+class Database:
+    """Readers on their own connections, one writer that commits requests in groups."""
+
+    def __init__(self, url: str, *, clock: Clock, readers: int = 4) -> None:
+        self.url = url
+        self.clock = clock
+        self.is_sqlite = url.startswith("sqlite:///")
+        self._queue: deque[_Pending] = deque()
+        self._wake: asyncio.Event | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self._listeners: list[Listener] = []
+        #: called when a transaction was undone, so that caches can forget what it taught them
+        self.undo_hooks: list[Callable[[], None]] = []
+        self._commits = ThreadPoolExecutor(1, thread_name_prefix="yard-commit")
+        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="yard-read")
+        self._free: SimpleQueue[Any] = SimpleQueue()
+        self._writer = self._connect(readonly=False)
+        self._peeker = self._connect(readonly=True)
+        self.committed_groups = 0
+        self.committed_requests = 0
+
+    # -- life -------------------------------------------------------------------------------
+
+    def _connect(self, *, readonly: bool) -> SqliteConnection | PostgresConnection:
+        if self.is_sqlite:
+            return SqliteConnection(Path(self.url[len("sqlite:///") :]), readonly=readonly)
+        return PostgresConnection(self.url, readonly=readonly)
+
+    def start(self) -> None:
+        """Begin to take writes on the running event loop."""
+        self._wake = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._write_loop(), name="yard-writer")
+
+    async def close(self) -> None:
+        """Commit what is queued, then close every connection."""
+        self._closing = True
+        if self._task is not None and self._wake is not None:
+            self._wake.set()
+            await self._task
+        self._commits.shutdown(wait=True)
+        self._pool.shutdown(wait=True)
+        while not self._free.empty():
+            self._free.get().close()
+        self._peeker.close()
+        self._writer.close()
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` after each commit that recorded events."""
+        self._listeners.append(listener)
+
+    # -- reads ------------------------------------------------------------------------------
+
+    async def read(self, query: Callable[[Reader], T]) -> T:
+        """Run a query function on a reader connection, off the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, query)
+
+    async def peek(self, query: Callable[[Reader], T]) -> T:
+        """Run a point look-up at once: on the loop for SQLite, where a thread would cost more."""
+        if self.is_sqlite:
+            return query(self._peeker)
+        return await self.read(query)
+
+    def _read(self, query: Callable[[Reader], T]) -> T:
+        conn = self._connect(readonly=True) if self._free.empty() else self._free.get()
+        try:
+            result = query(conn)
+        except BaseException as fault:
+            if isinstance(conn, PostgresConnection) and conn.closed():
+                raise TooBusy("the database went away; try again", retry_after=1) from fault
+            self._free.put(conn)
+            raise
+        self._free.put(conn)
+        return result
+
+    # -- writes -----------------------------------------------------------------------------
+
+    def write(self, operation: Callable[[Tx], T]) -> asyncio.Future[T]:
+        """Queue a write; the future resolves once the commit is durable."""
+        if self._wake is None or self._closing:
+            raise TooBusy("the server is shutting down; try again shortly", retry_after=2)
+        if len(self._queue) >= QUEUE_LIMIT:
+            raise TooBusy("the server has more writes than it can take; slow down", retry_after=5)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Pending(operation, future))
+        if not self._wake.is_set():
+            self._wake.set()
+        return future
+
+    async def _write_loop(self) -> None:
+        assert self._wake is not None
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self._queue:
+                if self._closing:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            group = [self._queue.popleft() for _ in range(min(len(self._queue), GROUP_LIMIT))]
+            try:
+                if self.is_sqlite:
+                    events = self._run_group(group)
+                    await loop.run_in_executor(self._commits, self._writer.commit)
+                else:
+                    events = await loop.run_in_executor(self._commits, self._run_and_commit, group)
+            except BaseException as fault:
+                events = await loop.run_in_executor(self._commits, self._one_by_one, group, fault)
+            self._settle(group, events)
+
+    def _settle(self, group: list[_Pending], events: list[tuple[int, int, Event]]) -> None:
+        self.committed_groups += 1
+        self.committed_requests += len(group)
+        for pending in group:
+            if pending.future.cancelled():
+                continue
+            if pending.fault is not None:
+                pending.future.set_exception(pending.fault)
+            else:
+                pending.future.set_result(pending.result)
+        if events:
+            for listener in self._listeners:
+                listener(events)
+
+    def _run_and_commit(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
+        events = self._run_group(group)
+        self._writer.commit()
+        return events
+
+    def _run_group(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
+        """Run every operation of a group in one open transaction."""
+        writer = self._ensure_writer()
+        now_ms = self.clock.time_ms()
+        writer.begin()
+        events: list[Event] = []
+        for pending in group:
+            tx = Tx(writer, now_ms)
+            before = writer.changes()
+            try:
+                pending.result = pending.operation(tx)
+                pending.fault = None
+            except YardError as refusal:
+                if writer.changes() != before:
+                    raise  # it wrote before it refused: run the group one by one
+                pending.fault = refusal
+                continue
+            events.extend(tx.events)
+        return self._append(writer, now_ms, events)
+
+    def _append(
+        self, writer: Connection, now_ms: int, events: Iterable[Event]
+    ) -> list[tuple[int, int, Event]]:
+        """Write the group's events last, so that their ids follow commit order."""
+        written: list[tuple[int, int, Event]] = []
+        for event in events:
+            if not written and not self.is_sqlite:
+                writer.all("SELECT pg_advisory_xact_lock(?)", (EVENT_LOCK,))
+            row = (
+                now_ms,
+                event.team_id,
+                event.actor,
+                event.kind,
+                event.subject,
+                event.subject_id,
+                _encode(event.data).decode(),
+            )
+            written.append((writer.insert(_INSERT_EVENT, row), now_ms, event))
+        return written
+
+    def _one_by_one(
+        self, group: list[_Pending], fault: BaseException
+    ) -> list[tuple[int, int, Event]]:
+        """Give each operation a transaction of its own after a group failed as a whole."""
+        events: list[tuple[int, int, Event]] = []
+        self._undo()
+        for pending in group:
+            try:
+                done = self._run_group([pending])
+                self._writer.commit()
+                events.extend(done)
+            except YardError as refusal:
+                self._undo()
+                pending.fault = refusal
+            except BaseException as broken:
+                self._undo()
+                log.error("write failed: %s", broken, exc_info=broken)
+                pending.fault = _explain(broken)
+        return events
+
+    def _undo(self) -> None:
+        for hook in self.undo_hooks:
+            hook()
+        try:
+            self._writer.rollback()
+        except Exception as fault:
+            log.warning("rollback failed: %s", fault)
+
+    def _ensure_writer(self) -> SqliteConnection | PostgresConnection:
+        if isinstance(self._writer, PostgresConnection) and self._writer.closed():
+            self._writer = self._connect(readonly=False)
+        return self._writer
+
+
+def _explain(fault: BaseException) -> YardError:
+    """Turn a driver's fault into a sentence and the right status."""
+    text = str(fault)
+    if isinstance(fault, sqlite3.OperationalError) and "full" in text:
+        return OutOfSpace("the disk that holds the database is full; free space and try again")
+    if isinstance(fault, sqlite3.OperationalError):
+        return TooBusy(f"the database cannot write now ({text})", retry_after=2)
+    name = type(fault).__name__
+    if name in ("OperationalError", "AdminShutdown", "SetupError", "InterfaceError"):
+        return TooBusy("the database is away; the request can be repeated", retry_after=2)
+    if name in ("DeadlockDetected", "SerializationFailure"):
+        return TooBusy("the write met another one; repeat it", retry_after=1)
+    return InternalFault("the write failed inside the server; its log has the details")
