@@ -1,7 +1,7 @@
 """A job: a command that someone asked to run, with its resources; and the words for its life.
 
-Owns Job, JobState, AttemptState, PriorityClass and Dependency. Knows nothing of storage, engines or
-of how the queue decides. Times are seconds since the epoch.
+Owns Job, JobState, AttemptState, PriorityClass and Dependency. Knows nothing of storage, engines
+or of how the queue decides. Times are seconds since the epoch.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lease:
-    """Nodes that belong to a team or a person from one moment to another (seconds since the epoch)."""
+    """Nodes that belong to a team or a person for a time (seconds since the epoch)."""
 
     #: stable id
     id: str
@@ -26,7 +26,7 @@ class Lease:
     user: str = ""
 
     def admits(self, *, team: str, user: str, lease: str) -> bool:
-        """Say whether a job of this team and user, asking for that lease or none, may use these nodes."""
+        """Say whether a job of this team and user, naming that lease or none, may use it."""
         if lease:
             return lease == self.id
         return team == self.team and (not self.user or user == self.user)

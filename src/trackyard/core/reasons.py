@@ -1,7 +1,7 @@
 """Why a job is not running: the catalogue of codes, and the Reason that the queue hands out.
 
-Owns every code with its tier, sentence and remedy. Sentences are filled from the reason's own numbers, so
-the text can never disagree with them. Knows nothing of how a reason is found.
+Owns every code with its tier, sentence and remedy. Sentences are filled from the reason's own
+numbers, so the text can never disagree with them. Knows nothing of how a reason is found.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.BORROW_LIMIT: Entry(
         Tier.OVER_QUOTA,
-        "It needs {needed} GPUs beyond the quota of team `{what}`; other teams have {free} to lend",
+        "It needs {needed} GPUs beyond the quota of team `{what}`; others have {free} to lend",
         "Wait until other teams need less, or for the team's own jobs to end",
     ),
     Code.TEAM_JOBS: Entry(
@@ -262,7 +262,7 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.BEHIND_RESERVATION: Entry(
         Tier.PRIORITY,
-        "It would fit, but it would still run at {until}, when these GPUs are reserved for job {holders}",
+        "It would fit, but would still run at {until}, when the room is reserved for job {holders}",
         "Set a time limit that ends before then, or wait for that job",
     ),
     Code.BEHIND_HEAD: Entry(
@@ -272,7 +272,8 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.NO_FREE_GPUS: Entry(
         Tier.CAPACITY,
-        "It needs {needed} GPUs and {free} are free; {holders} hold what would fit, until about {until}",
+        "It needs {needed} GPUs and {free} are free; {holders} hold what would fit, "
+        "until about {until}",
         "Wait, or ask for fewer GPUs",
     ),
     Code.FRAGMENTED: Entry(
@@ -283,12 +284,14 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.NO_FREE_CPU_OR_MEMORY: Entry(
         Tier.CAPACITY,
-        "Enough GPUs are free, but not with {what} beside them; {holders} hold that, until about {until}",
+        "Enough GPUs are free, but not with {what} beside them; {holders} hold that, "
+        "until about {until}",
         "Ask for less CPU or memory per GPU",
     ),
     Code.NODE_SHARED: Entry(
         Tier.CAPACITY,
-        "It wants {needed} nodes to itself; {free} are empty; {holders} are on the others, until about {until}",
+        "It wants {needed} nodes to itself and {free} are empty; {holders} are on the others, "
+        "until about {until}",
         "Wait, or drop the exclusive wish",
     ),
     Code.PREEMPTING: Entry(

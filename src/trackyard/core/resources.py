@@ -1,7 +1,7 @@
 """What a job asks of the hardware and what it is given.
 
-Owns Request (asked for) and Placement (given). GPUs and CPUs are whole thousandths so that sums are
-exact. Knows nothing of queues, time or engines.
+Owns Request (asked for) and Placement (given). GPUs and CPUs are whole thousandths so that sums
+are exact. Knows nothing of queues, time or engines.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Decide what runs where and why the rest waits: a pure function of a snapshot. Imports core alone."""
+"""Decide what runs where and why the rest waits: a pure function of a snapshot."""

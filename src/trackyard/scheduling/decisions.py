@@ -1,4 +1,4 @@
-"""What a pass answers: who starts where, who stops for whom, what is kept for the head, why the rest waits.
+"""What a pass answers: who starts where, who stops for whom, and why the rest waits.
 
 Owns the output types. Every job of the snapshot's line is either admitted or has its reasons.
 """

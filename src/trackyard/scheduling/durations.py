@@ -1,7 +1,8 @@
 """How long jobs run: learned from those that ended.
 
-Owns DurationModel: what a user, team, name, command or recurrence group was seen to take, from which come the
-expected length, its range, and what is left of a job that already ran for a while. Reads no clock.
+Owns DurationModel: what a user, team, name, command or recurrence group was seen to take. From it
+come the expected length, its range, and the rank of a job that already ran for a while.
+Reads no clock.
 """
 
 from __future__ import annotations
@@ -116,8 +117,9 @@ class DurationModel:
     def rows(self, job: Job) -> tuple[float, ...]:
         """Return by level of run time so far how long the job should be taken to be.
 
-        The smallest ratio, over all spans ahead, of expected run time within the span to the chance of ending
-        in it (the Gittins rank). For run times like those of training jobs it grows as a job runs on.
+        The smallest ratio, over all spans ahead, of expected run time within the span to the
+        chance of ending in it (the Gittins rank). For run times like those of training jobs
+        it grows as a job runs on.
         """
         _, seen = self._best(job)
         if seen is None:

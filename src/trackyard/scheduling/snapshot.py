@@ -1,7 +1,7 @@
 """What a pass sees: jobs, nodes, teams, queues, leases and the time.
 
-Owns the input types. A snapshot is complete: deciding needs nothing else. Times are seconds since the
-epoch, GPUs in quotas are whole numbers or fractions of one.
+Owns the input types. A snapshot is complete: deciding needs nothing else. Times are seconds since
+the epoch, GPUs in quotas are whole numbers or fractions of one.
 """
 
 from __future__ import annotations
