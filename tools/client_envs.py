@@ -58,7 +58,7 @@ def ensure(name: str) -> str:
 
 def install(python: Path, *what: str) -> None:
     """Run pip in an environment, quietly."""
-    command = [python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *what]
+    command = [python, "-m", "pip", "--disable-pip-version-check", "install", "-qq", *what]
     subprocess.run(command, check=True)
 
 

@@ -86,7 +86,7 @@ def find_node(*, install: bool) -> Node:
     """Find a Node, installing the wheel into this Python where allowed and needed."""
     node = system_node() or wheel_node()
     if node is None and install:
-        command = [sys.executable, "-m", "pip", "install", "--quiet", NODE_WHEEL]
+        command = [sys.executable, "-m", "pip", "install", "-qq", NODE_WHEEL]
         subprocess.run(command, check=False)
         importlib.invalidate_caches()
         node = wheel_node()
