@@ -45,8 +45,8 @@ format: dev
 	@$(BIN)/ruff format --quiet .
 
 bench: dev web
-	@$(BIN)/python tools/client_envs.py
-	@$(BIN)/python -m bench
+	@$(BIN)/python tools/client_envs.py mlflow3 fasttrackml
+	@$(BIN)/python -m bench.tracking
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .cache/coverage .cache/reports

@@ -1,6 +1,7 @@
-"""Builds the environments of stock clients that the tests drive, one per file in tests/envs/.
+"""Builds the environments of other software that tests and benchmarks drive, one per file in
+tests/envs/ (stock clients) and bench/envs/ (servers to measure beside ours).
 
-Owns where they lie and when they are stale; what runs in them is the tests' own. Each is a plain
+Owns where they lie and when they are stale; what runs in them is not known here. Each is a plain
 virtual environment at .cache/envs/NAME (or under the folder that YARD_TEST_ENVS names).
 """
 
@@ -16,12 +17,20 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-REQUIREMENTS = ROOT / "tests" / "envs"
+REQUIREMENTS = [ROOT / "tests" / "envs", ROOT / "bench" / "envs"]
 
 
 def envs_folder() -> Path:
     """Where the environments lie."""
     return Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")
+
+
+def requirements_of(name: str) -> Path:
+    """Find the file that lists what an environment holds."""
+    for folder in REQUIREMENTS:
+        if (folder / f"{name}.txt").is_file():
+            return folder / f"{name}.txt"
+    raise LookupError(f"neither tests/envs/{name}.txt nor bench/envs/{name}.txt exists")
 
 
 def wanted_stamp(requirements: Path) -> str:
@@ -38,7 +47,7 @@ def pinned_torch(requirements: Path) -> str | None:
 
 def ensure(name: str) -> str:
     """Build one environment if it is absent or stale; say in a word what was done."""
-    requirements = REQUIREMENTS / f"{name}.txt"
+    requirements = requirements_of(name)
     home = envs_folder() / name
     stamp = home / ".stamp"
     wanted = wanted_stamp(requirements)
@@ -63,18 +72,18 @@ def install(python: Path, *what: str) -> None:
 
 
 def main(names: list[str]) -> int:
-    """Build the named environments, or all."""
+    """Build the named environments, or all that the tests need."""
     folder = envs_folder()
     folder.mkdir(parents=True, exist_ok=True)
-    for name in names or sorted(path.stem for path in REQUIREMENTS.glob("*.txt")):
-        if not (REQUIREMENTS / f"{name}.txt").is_file():
-            print(f"client_envs: tests/envs/{name}.txt does not exist", file=sys.stderr)
-            return 2
+    for name in names or sorted(path.stem for path in REQUIREMENTS[0].glob("*.txt")):
         started = time.monotonic()
         with (folder / f".{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             try:
                 outcome = ensure(name)
+            except LookupError as error:
+                print(f"client_envs: {error}", file=sys.stderr)
+                return 2
             except subprocess.CalledProcessError:
                 print(f"client_envs: {name} could not be built, see pip's words", file=sys.stderr)
                 return 1
