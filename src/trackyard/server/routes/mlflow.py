@@ -39,10 +39,10 @@ def mlflow_routes(
 class Arguments:
     """The arguments of a call, from its JSON body or its query string, read with MLflow's messages."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("values",)
 
     def __init__(self, values: dict[str, Any]) -> None:
-        self._values = values
+        self.values = values
 
     @classmethod
     async def of(cls, request: Request) -> Arguments:
@@ -67,11 +67,11 @@ class Arguments:
 
     def raw(self, name: str) -> Any:
         """Return a value as it came, or None."""
-        return self._values.get(name)
+        return self.values.get(name)
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """Return a string, or the default when it is absent."""
-        value = self._values.get(name)
+        value = self.values.get(name)
         if value is None:
             return default
         if isinstance(value, str):
@@ -80,7 +80,7 @@ class Arguments:
 
     def need(self, name: str) -> str:
         """Return a string that must be there and not be empty."""
-        value = self._values.get(name)
+        value = self.values.get(name)
         if value is None or value == "":
             raise missing(name)
         if isinstance(value, str):
@@ -91,7 +91,7 @@ class Arguments:
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """Return an integer that may have come as a string."""
-        value = self._values.get(name)
+        value = self.values.get(name)
         if value is None or value == "":
             return default
         if isinstance(value, bool):
@@ -106,7 +106,7 @@ class Arguments:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a truth value that may have come as a string."""
-        value = self._values.get(name)
+        value = self.values.get(name)
         if value is None:
             return default
         if isinstance(value, bool):
@@ -117,7 +117,7 @@ class Arguments:
 
     def texts(self, name: str) -> list[str]:
         """Return a list of strings; one string counts as a list of one."""
-        value = self._values.get(name)
+        value = self.values.get(name)
         if value is None:
             return []
         if isinstance(value, str):
@@ -128,7 +128,7 @@ class Arguments:
 
     def objects(self, name: str) -> list[dict[str, Any]]:
         """Return a list of JSON objects."""
-        value = self._values.get(name)
+        value = self.values.get(name)
         if value is None:
             return []
         if isinstance(value, list) and all(isinstance(item, dict) for item in value):

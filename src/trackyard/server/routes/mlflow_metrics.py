@@ -1,0 +1,366 @@
+"""MLflow's logging and metric-history routes: the hot path. Bodies are decoded straight into typed columns."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from trackyard.access.principal import Principal
+from trackyard.core.errors import InvalidInput, NotFound
+from trackyard.server.http import JSONResponse, RawJSON, Request, Response
+from trackyard.server.routes.mlflow import Arguments, missing, mlflow_routes
+from trackyard.server.routes.mlflow_tracking import run_id_of
+from trackyard.server.routing import Permission, Route
+from trackyard.server.services import Services
+from trackyard.store.database import Reader, Tx
+from trackyard.tracking import history
+from trackyard.tracking.ingest import (
+    MetricIn,
+    check_limits,
+    collect,
+    decode_batch,
+    decode_single,
+    write_batch,
+)
+from trackyard.tracking.model_metrics import ModelPoint, check_models, log_model_metrics
+from trackyard.tracking.points import Points, by_step
+from trackyard.tracking.runs import Metric, find_active_run, find_run
+
+BODY_LIMIT = 4 * 1024 * 1024
+MAX_HISTORY = 25_000
+MAX_BULK_RUNS = 100
+MAX_INTERVAL = 2500
+_OK = b"{}"
+_MODEL_HISTORY = "mlflow.log-model.history"
+
+
+class RunMetric(msgspec.Struct):
+    """A point of one of several runs on the wire."""
+
+    key: str
+    value: float | str
+    timestamp: int
+    step: int
+    run_id: str
+
+
+class MetricRoutes:
+    """Handlers of logging and histories."""
+
+    def __init__(self, services: Services) -> None:
+        self._tracking = services.tracking
+        self._db = services.database
+
+    # -- writing ----------------------------------------------------------------------------
+
+    async def log_batch(self, request: Request) -> Response:
+        """POST runs/log-batch."""
+        request.require_json()
+        batch = decode_batch(await request.body(BODY_LIMIT))
+        run_id = batch.run_id or batch.run_uuid
+        if not run_id:
+            raise missing("run_id")
+        check_limits(batch)
+        series = collect(batch.metrics)
+        params = [(pair.key, pair.value) for pair in batch.params]
+        tags = [(pair.key, pair.value) for pair in batch.tags]
+        model_points = _model_points(batch.metrics)
+        principal, names = request.principal, self._tracking.names
+
+        def change(tx: Tx) -> None:
+            if model_points:
+                check_models(tx, principal.team_id, {point.model_id for point in model_points})
+            write_batch(tx, names, principal, run_id, series=series, params=params, tags=tags)
+            if model_points:
+                log_model_metrics(
+                    tx, team_id=principal.team_id, run_uuid=run_id, points=model_points
+                )
+
+        await self._db.write(change)
+        if series:
+            self._tracking.on_points(principal.team_id, run_id)
+        return RawJSON(_OK)
+
+    async def log_metric(self, request: Request) -> Response:
+        """POST runs/log-metric."""
+        request.require_json()
+        metric = decode_single(await request.body(BODY_LIMIT))
+        run_id = metric.run_id or metric.run_uuid
+        if not run_id:
+            raise missing("run_id")
+        series = collect((metric,), prefix="")
+        model_points = _model_points([metric])
+        principal, names = request.principal, self._tracking.names
+
+        def change(tx: Tx) -> None:
+            if model_points:
+                check_models(tx, principal.team_id, {point.model_id for point in model_points})
+            write_batch(tx, names, principal, run_id, series=series)
+            if model_points:
+                log_model_metrics(
+                    tx, team_id=principal.team_id, run_uuid=run_id, points=model_points
+                )
+
+        await self._db.write(change)
+        self._tracking.on_points(principal.team_id, run_id)
+        return RawJSON(_OK)
+
+    async def log_param(self, request: Request) -> Response:
+        """POST runs/log-parameter."""
+        args = await Arguments.of(request)
+        run_id, key, value = run_id_of(args), args.need("key"), args.text("value", "") or ""
+        await self._write_pairs(request.principal, run_id, params=[(key, value)])
+        return RawJSON(_OK)
+
+    async def set_tag(self, request: Request) -> Response:
+        """POST runs/set-tag."""
+        args = await Arguments.of(request)
+        run_id, key, value = run_id_of(args), args.need("key"), args.text("value", "") or ""
+        await self._write_pairs(request.principal, run_id, tags=[(key, value)])
+        return RawJSON(_OK)
+
+    async def _write_pairs(
+        self,
+        principal: Principal,
+        run_id: str,
+        *,
+        params: list[tuple[str, str]] | None = None,
+        tags: list[tuple[str, str]] | None = None,
+    ) -> None:
+        names = self._tracking.names
+        await self._db.write(
+            lambda tx: write_batch(
+                tx, names, principal, run_id, series={}, params=params or (), tags=tags or ()
+            )
+        )
+
+    async def delete_tag(self, request: Request) -> Response:
+        """POST runs/delete-tag."""
+        args, principal = await Arguments.of(request), request.principal
+        run_id, key = run_id_of(args), args.need("key")
+
+        def change(tx: Tx) -> None:
+            run = find_active_run(tx, principal, run_id)
+            gone = tx.run(
+                "DELETE FROM tags WHERE run_id = ? AND name_id ="
+                " (SELECT id FROM names WHERE name = ?)",
+                (run.id, key),
+            )
+            if not gone:
+                raise NotFound(f"No tag with name: {key} in run with id {run_id}")
+            tx.event(
+                "run.logged",
+                team_id=principal.team_id,
+                actor=principal.name,
+                subject="run",
+                subject_id=run_id,
+                removed=[key],
+            )
+
+        await self._db.write(change)
+        return RawJSON(_OK)
+
+    async def log_model(self, request: Request) -> Response:
+        """POST runs/log-model: a 2.x client's note of a model, kept as a list in a tag."""
+        args, principal = await Arguments.of(request), request.principal
+        run_id, model_json = run_id_of(args), args.need("model_json")
+        try:
+            model = msgspec.json.decode(model_json)
+        except msgspec.DecodeError:
+            raise InvalidInput(
+                f"Malformed model info. \n {model_json[:200]} \n is not a valid JSON."
+            ) from None
+        missing_fields = {"artifact_path", "flavors", "utc_time_created", "run_id"} - set(model)
+        if missing_fields:
+            raise InvalidInput(f"Model json is missing mandatory fields: {sorted(missing_fields)}")
+        names = self._tracking.names
+
+        def change(tx: Tx) -> None:
+            run = find_active_run(tx, principal, run_id)
+            row = tx.one(
+                "SELECT value FROM tags WHERE run_id = ? AND name_id ="
+                " (SELECT id FROM names WHERE name = ?)",
+                (run.id, _MODEL_HISTORY),
+            )
+            models = [*(msgspec.json.decode(row[0]) if row else []), model]
+            text = msgspec.json.encode(models).decode()
+            write_batch(tx, names, principal, run_id, series={}, tags=[(_MODEL_HISTORY, text)])
+
+        await self._db.write(change)
+        return RawJSON(_OK)
+
+    # -- reading ----------------------------------------------------------------------------
+
+    async def get_history(self, request: Request) -> Response:
+        """GET metrics/get-history."""
+        args, principal = await Arguments.of(request), request.principal
+        run_id, key = run_id_of(args), args.need("metric_key")
+        limit = args.integer("max_results")
+        if limit is not None and limit < 1:
+            raise InvalidInput("max_results must be 1 or more")
+        offset = _offset_of(args.text("page_token"))
+
+        def load(reader: Reader) -> bytes:
+            points = self._points(reader, principal, run_id, key)
+            end = len(points) if limit is None else min(offset + limit, len(points))
+            shaped: dict[str, Any] = {}
+            if end > offset:
+                shaped["metrics"] = _metrics(key, points.take(slice(offset, end)))
+            if end < len(points):
+                shaped["next_page_token"] = _token_at(end)
+            return msgspec.json.encode(shaped)
+
+        return RawJSON(await self._db.read(load))
+
+    async def get_history_bulk(self, request: Request) -> Response:
+        """GET metrics/get-history-bulk: one metric of many runs, sorted by run."""
+        args, principal = await Arguments.of(request), request.principal
+        run_ids, key = args.texts("run_id"), args.need("metric_key")
+        if not run_ids:
+            raise missing("run_id")
+        if len(run_ids) > MAX_BULK_RUNS:
+            raise InvalidInput(
+                f"GetMetricHistoryBulk request cannot specify more than {MAX_BULK_RUNS} run_ids."
+                f" Received {len(run_ids)} run_ids."
+            )
+        limit = min(args.integer("max_results", MAX_HISTORY) or MAX_HISTORY, MAX_HISTORY)
+
+        def load(reader: Reader) -> bytes:
+            found: list[RunMetric] = []
+            for run_id in sorted(set(run_ids)):
+                points = self._points(reader, principal, run_id, key)
+                room = limit - len(found)
+                found.extend(_run_metrics(run_id, key, points.take(slice(0, room))))
+            return msgspec.json.encode({"metrics": found})
+
+        return RawJSON(await self._db.read(load))
+
+    async def get_history_interval(self, request: Request) -> Response:
+        """GET metrics/get-history-bulk-interval: samples of one metric of many runs."""
+        args, principal = await Arguments.of(request), request.principal
+        run_ids, key = args.texts("run_ids"), args.need("metric_key")
+        if not run_ids:
+            raise missing("run_ids")
+        if len(run_ids) > MAX_BULK_RUNS:
+            raise InvalidInput(
+                f"GetMetricHistoryBulkInterval request must specify at most {MAX_BULK_RUNS}"
+                f" run_ids. Received {len(run_ids)} run_ids."
+            )
+        limit = args.integer("max_results", MAX_INTERVAL)
+        if limit is None or not 1 <= limit <= MAX_INTERVAL:
+            raise InvalidInput(f"max_results must be between 1 and {MAX_INTERVAL}.")
+        span = _span_of(args)
+
+        def load(reader: Reader) -> bytes:
+            found: list[RunMetric] = []
+            for run_id in run_ids:
+                points = self._points(reader, principal, run_id, key, span=span, in_steps=True)
+                found.extend(_run_metrics(run_id, key, history.sample(points, limit)))
+            return msgspec.json.encode({"metrics": found})
+
+        return RawJSON(await self._db.read(load))
+
+    def _points(
+        self,
+        reader: Reader,
+        principal: Principal,
+        run_id: str,
+        key: str,
+        *,
+        span: tuple[int, int] | None = None,
+        in_steps: bool = False,
+    ) -> Points:
+        run = find_run(reader, principal, run_id)
+        name_id = self._tracking.names.find(reader, key)
+        if name_id is None:
+            return history.EMPTY
+        if in_steps:
+            return by_step(history.load(reader, run.id, name_id, span=span))
+        return history.history(reader, run.id, name_id)
+
+
+def _model_points(metrics: list[Any] | list[MetricIn]) -> list[ModelPoint]:
+    """Return the points that name a logged model."""
+    return [
+        ModelPoint(
+            metric.model_id,
+            metric.key,
+            metric.step,
+            metric.timestamp,
+            float(metric.value),
+            metric.dataset_name,
+            metric.dataset_digest,
+        )
+        for metric in metrics
+        if metric.model_id
+    ]
+
+
+def _metrics(key: str, points: Points) -> list[Metric]:
+    columns = zip(
+        points.values.tolist(), points.times.tolist(), points.steps.tolist(), strict=True
+    )
+    return [Metric(key, v if v == v else "NaN", t, s) for v, t, s in columns]
+
+
+def _run_metrics(run_id: str, key: str, points: Points) -> list[RunMetric]:
+    return [RunMetric(m.key, m.value, m.timestamp, m.step, run_id) for m in _metrics(key, points)]
+
+
+def _token_at(offset: int) -> str:
+    return base64.b64encode(msgspec.json.encode({"offset": offset})).decode()
+
+
+def _offset_of(token: str | None) -> int:
+    if not token:
+        return 0
+    try:
+        offset = msgspec.json.decode(base64.b64decode(token, validate=True))["offset"]
+    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
+        offset = None
+    if not isinstance(offset, int) or offset < 0:
+        raise InvalidInput(
+            "Invalid page token: pass the next_page_token of the page before, unchanged"
+        )
+    return offset
+
+
+def _span_of(args: Arguments) -> tuple[int, int] | None:
+    start, end = args.integer("start_step"), args.integer("end_step")
+    if (start is None) != (end is None):
+        raise InvalidInput(
+            "If either start step or end step are specified, both must be specified."
+        )
+    if start is None or end is None:
+        return None
+    if start > end:
+        raise InvalidInput(
+            f"end_step must be greater than start_step. Found start_step={start} and"
+            f" end_step={end}."
+        )
+    return start, end
+
+
+def routes(services: Services) -> list[Route]:
+    """Return MLflow's logging and history routes."""
+    do = MetricRoutes(services)
+    read, write = Permission.READ, Permission.LOG
+    table = [
+        ("POST", "runs/log-batch", do.log_batch, write),
+        ("POST", "runs/log-metric", do.log_metric, write),
+        ("POST", "runs/log-parameter", do.log_param, write),
+        ("POST", "runs/set-tag", do.set_tag, write),
+        ("POST", "runs/delete-tag", do.delete_tag, write),
+        ("POST", "runs/log-model", do.log_model, write),
+        ("GET", "metrics/get-history", do.get_history, read),
+        ("GET", "metrics/get-history-bulk", do.get_history_bulk, read),
+        ("GET", "metrics/get-history-bulk-interval", do.get_history_interval, read),
+    ]
+    return [
+        route
+        for method, path, handler, permission in table
+        for route in mlflow_routes(method, path, handler, permission, attempts=True)
+    ]

@@ -1,0 +1,168 @@
+"""Moves points from the log into blocks. Load, process outside any transaction, apply guarded: stale work is dropped.
+
+Blocks of a series grow by merging with neighbours of like size, so a point is rewritten a handful of times at most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trackyard.core.errors import Conflict
+from trackyard.store.database import Database, Reader, Tx
+from trackyard.tracking.points import (
+    BLOCK_POINTS,
+    Points,
+    by_step,
+    decode_block,
+    encode_block,
+    encode_summary,
+    from_lists,
+    join,
+    unpack_log,
+)
+
+#: Log rows of one run that make it worth settling, and rows taken at once.
+ENOUGH_ROWS = 128
+MOST_ROWS = 1024
+#: A block merges with newer points while it is at most this many times larger than they are.
+GROWTH = 4
+
+_INSERT_BLOCK = (
+    "INSERT INTO metric_blocks (run_id, name_id, attempt, rank, points, first_step, last_step,"
+    " first_ms, last_ms, data, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+@dataclass(slots=True)
+class _Work:
+    log_ids: list[int] = field(default_factory=list)
+    dead_blocks: list[int] = field(default_factory=list)
+    blocks: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+def waiting(reader: Reader, least: int = 1) -> list[tuple[int, int]]:
+    """Return runs that have rows in the log, the fullest first: (run, rows)."""
+    rows = reader.all(
+        "SELECT run_id, count(*) FROM metric_log GROUP BY run_id HAVING count(*) >= ?"
+        " ORDER BY 2 DESC LIMIT 200",
+        (least,),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+async def settle(database: Database, run: int, *, final: bool = False) -> int:
+    """Move one run's log rows into blocks; return how many rows moved."""
+    work = await database.read(lambda reader: _prepare(reader, run, final=final))
+    if not work.log_ids and not work.dead_blocks:
+        return 0
+    try:
+        await database.write(lambda tx: _apply(tx, work))
+    except Conflict:
+        return 0  # another process settled it first
+    return len(work.log_ids)
+
+
+def _prepare(reader: Reader, run: int, *, final: bool) -> _Work:
+    work = _Work()
+    fresh: dict[tuple[int, int, int], tuple[list[int], list[int], list[float]]] = {}
+    for log_id, attempt, rank, data in reader.all(
+        "SELECT id, attempt, rank, data FROM metric_log WHERE run_id = ? ORDER BY id LIMIT ?",
+        (run, MOST_ROWS),
+    ):
+        work.log_ids.append(log_id)
+        for name_id, steps, times, values in unpack_log(data):
+            columns = fresh.setdefault((name_id, attempt, rank), ([], [], []))
+            columns[0].extend(steps)
+            columns[1].extend(times)
+            columns[2].extend(values)
+    keys = set(fresh)
+    if final:
+        keys |= {
+            (row[0], row[1], row[2])
+            for row in reader.all(
+                "SELECT name_id, attempt, rank FROM metric_blocks WHERE run_id = ?"
+                " GROUP BY name_id, attempt, rank HAVING count(*) > 1",
+                (run,),
+            )
+        }
+    for key in sorted(keys):
+        points = from_lists(*fresh[key]) if key in fresh else None
+        _grow(reader, run, key, points, work, final=final)
+    return work
+
+
+def _grow(
+    reader: Reader,
+    run: int,
+    key: tuple[int, int, int],
+    points: Points | None,
+    work: _Work,
+    *,
+    final: bool,
+) -> None:
+    """Merge new points with the small blocks before them and cut the result into blocks."""
+    parts = [points] if points is not None else []
+    size = len(points) if points is not None else 0
+    small = reader.all(
+        "SELECT id, points FROM metric_blocks WHERE run_id = ? AND name_id = ? AND attempt = ?"
+        " AND rank = ? AND points < ? ORDER BY id DESC",
+        (run, *key, BLOCK_POINTS),
+    )
+    merged = []
+    for block_id, count in small:
+        if not final and count > GROWTH * size:
+            break
+        merged.append(block_id)
+        size += count
+    if points is None and len(merged) < 2:
+        return
+    for block_id in merged:
+        row = reader.one("SELECT data FROM metric_blocks WHERE id = ?", (block_id,))
+        if row is None:
+            raise Conflict("the block was merged already")
+        parts.append(decode_block(row[0]))
+    work.dead_blocks += merged
+    whole = by_step(join(parts))
+    for start in range(0, len(whole), BLOCK_POINTS):
+        work.blocks.append(_row(run, key, whole.take(slice(start, start + BLOCK_POINTS))))
+
+
+def _row(run: int, key: tuple[int, int, int], points: Points) -> tuple[Any, ...]:
+    return (
+        run,
+        *key,
+        len(points),
+        int(points.steps[0]),
+        int(points.steps[-1]),
+        int(points.times.min()),
+        int(points.times.max()),
+        encode_block(points),
+        encode_summary(points),
+    )
+
+
+def _apply(tx: Tx, work: _Work) -> None:
+    """Swap log rows and merged blocks for the new blocks, if all of them are still there."""
+    if _count(tx, "metric_log", work.log_ids) != len(work.log_ids) or _count(
+        tx, "metric_blocks", work.dead_blocks
+    ) != len(work.dead_blocks):
+        raise Conflict("the run was settled by someone else")
+    tx.many("DELETE FROM metric_log WHERE id = ?", [(one,) for one in work.log_ids])
+    tx.many("DELETE FROM metric_blocks WHERE id = ?", [(one,) for one in work.dead_blocks])
+    tx.many(_INSERT_BLOCK, work.blocks)
+
+
+def _count(tx: Tx, table: str, ids: list[int]) -> int:
+    """Count rows that still exist, locking them where several processes write."""
+    if not ids:
+        return 0
+    found = 0
+    for start in range(0, len(ids), 500):
+        part = ids[start : start + 500]
+        marks = ",".join("?" * len(part))
+        rows = tx.all(
+            f"SELECT id FROM {table} WHERE id IN ({marks}){tx.dialect.for_update}", part
+        )
+        found += len(rows)
+    return found

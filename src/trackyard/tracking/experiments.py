@@ -1,0 +1,263 @@
+"""Experiments: create, rename, delete, restore, tag. Owns the mapping of experiment `0` to the team's Default."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from trackyard.access.principal import Principal
+from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
+from trackyard.core.ids import EXPERIMENT_ID, new_experiment_id
+from trackyard.store.database import Reader, Tx
+from trackyard.tracking.validation import (
+    MAX_EXPERIMENT_TAG_V3,
+    check_experiment_name,
+    check_name,
+    clip,
+)
+
+_COLUMNS = "id, name, artifact_location, lifecycle, created_ms, updated_ms"
+
+
+def inner_experiment_id(principal: Principal, text: str) -> int:
+    """Return the stored id behind what a client sends; `0` is the caller's own Default."""
+    if EXPERIMENT_ID.match(text) is None:
+        raise InvalidInput(
+            f"Invalid experiment ID {text[:80]!r}: an experiment id is a number, as the list of"
+            " experiments shows it"
+        )
+    number = int(text)
+    return principal.default_experiment if number == 0 else number
+
+
+def outer_experiment_id(principal: Principal, inner: int) -> str:
+    """Return the id a client sees."""
+    return "0" if inner == principal.default_experiment else str(inner)
+
+
+def create_experiment(
+    tx: Tx,
+    principal: Principal,
+    *,
+    name: str | None,
+    artifact_location: str | None,
+    tags: Sequence[tuple[str, str]],
+) -> int:
+    """Create an experiment and return its inner id."""
+    checked = check_experiment_name(name)
+    location = check_location(artifact_location)
+    taken = tx.one(
+        "SELECT lifecycle FROM experiments WHERE team_id = ? AND name = ?",
+        (principal.team_id, checked),
+    )
+    if taken is not None:
+        hint = (
+            " It is deleted: restore it, or purge it with `yard gc`."
+            if taken[0] == "deleted"
+            else ""
+        )
+        raise AlreadyExists(f"Experiment(name={checked}) already exists.{hint}")
+    inner = new_experiment_id()
+    tx.run(
+        f"INSERT INTO experiments (team_id, {_COLUMNS}) VALUES (?, ?, ?, ?, 'active', ?, ?)",
+        (
+            principal.team_id,
+            inner,
+            checked,
+            location or f"mlflow-artifacts:/{inner}",
+            tx.now_ms,
+            tx.now_ms,
+        ),
+    )
+    _write_tags(tx, inner, tags)
+    _event(tx, "experiment.created", principal, inner, name=checked)
+    return inner
+
+
+def check_location(location: str | None) -> str | None:
+    """Refuse a storage place named by a client: artifact roots are the server's to give."""
+    if location is None or location == "":
+        return None
+    if re.fullmatch(r"mlflow-artifacts:/?", location):
+        return None
+    raise InvalidInput(
+        "artifact_location cannot be chosen by a client: leave it out and artifacts go to the"
+        " server's own store; an admin sets that store with `yard up --artifacts`"
+    )
+
+
+def get_experiment(reader: Reader, principal: Principal, inner: int) -> dict[str, Any]:
+    """Return an experiment in MLflow's form."""
+    found = load_experiments(reader, principal, [inner])
+    if not found:
+        raise NotFound(f"No Experiment with id={outer_experiment_id(principal, inner)} exists")
+    return found[0]
+
+
+def get_experiment_by_name(reader: Reader, principal: Principal, name: str) -> dict[str, Any]:
+    """Return an experiment by its name, deleted ones too."""
+    row = reader.one(
+        "SELECT id FROM experiments WHERE team_id = ? AND name = ?", (principal.team_id, name)
+    )
+    if row is None:
+        raise NotFound(f"Could not find experiment with name '{name}'")
+    return get_experiment(reader, principal, row[0])
+
+
+def load_experiments(
+    reader: Reader, principal: Principal, ids: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return experiments of the caller's team in the order of their ids."""
+    if not ids:
+        return []
+    marks = ",".join("?" * len(ids))
+    rows = reader.all(
+        f"SELECT {_COLUMNS} FROM experiments WHERE team_id = ? AND id IN ({marks})",
+        (principal.team_id, *ids),
+    )
+    tags: dict[int, list[dict[str, str]]] = {}
+    for inner, key, value in reader.all(
+        f"SELECT experiment_id, key, value FROM experiment_tags WHERE experiment_id IN ({marks})"
+        " ORDER BY key",
+        ids,
+    ):
+        tags.setdefault(inner, []).append({"key": key, "value": value})
+    shaped = {row[0]: _shape(principal, row, tags.get(row[0], [])) for row in rows}
+    return [shaped[inner] for inner in ids if inner in shaped]
+
+
+def rename_experiment(tx: Tx, principal: Principal, inner: int, name: str | None) -> None:
+    """Give an active experiment another name."""
+    checked = check_experiment_name(name)
+    row = require(tx, principal, inner)
+    if row[1] != "active":
+        raise InvalidInput("Cannot rename a non-active experiment.")
+    taken = tx.one(
+        "SELECT id FROM experiments WHERE team_id = ? AND name = ?", (principal.team_id, checked)
+    )
+    if taken is not None and taken[0] != inner:
+        raise AlreadyExists(f"Experiment(name={checked}) already exists.")
+    tx.run(
+        "UPDATE experiments SET name = ?, updated_ms = ? WHERE id = ?",
+        (checked, tx.now_ms, inner),
+    )
+    _event(tx, "experiment.updated", principal, inner, name=checked)
+
+
+def delete_experiment(tx: Tx, principal: Principal, inner: int) -> None:
+    """Delete an experiment and its runs; both can be restored."""
+    row = require(tx, principal, inner)
+    if row[1] != "active":
+        raise InvalidInput(
+            f"The experiment {outer_experiment_id(principal, inner)} must be in the 'active' state."
+            " Current state is deleted."
+        )
+    tx.run(
+        "UPDATE experiments SET lifecycle = 'deleted', updated_ms = ? WHERE id = ?",
+        (tx.now_ms, inner),
+    )
+    tx.run(
+        "UPDATE runs SET lifecycle = 'deleted', deleted_ms = ? WHERE experiment_id = ?"
+        " AND lifecycle = 'active'",
+        (tx.now_ms, inner),
+    )
+    _event(tx, "experiment.deleted", principal, inner, name=row[0])
+
+
+def restore_experiment(tx: Tx, principal: Principal, inner: int) -> None:
+    """Bring an experiment back with all its runs."""
+    row = require(tx, principal, inner)
+    if row[1] != "deleted":
+        raise InvalidInput(
+            f"The experiment {outer_experiment_id(principal, inner)} must be in the 'deleted'"
+            " state. Current state is active."
+        )
+    tx.run(
+        "UPDATE experiments SET lifecycle = 'active', updated_ms = ? WHERE id = ?",
+        (tx.now_ms, inner),
+    )
+    tx.run(
+        "UPDATE runs SET lifecycle = 'active', deleted_ms = NULL WHERE experiment_id = ?",
+        (inner,),
+    )
+    _event(tx, "experiment.restored", principal, inner, name=row[0])
+
+
+def set_experiment_tag(tx: Tx, principal: Principal, inner: int, key: str, value: str) -> None:
+    """Set a tag of an active experiment."""
+    require_active(tx, principal, inner)
+    _write_tags(tx, inner, [(key, value)])
+    tx.run("UPDATE experiments SET updated_ms = ? WHERE id = ?", (tx.now_ms, inner))
+    _event(tx, "experiment.tagged", principal, inner, key=key)
+
+
+def delete_experiment_tag(tx: Tx, principal: Principal, inner: int, key: str) -> None:
+    """Remove a tag of an experiment."""
+    require_active(tx, principal, inner)
+    gone = tx.run("DELETE FROM experiment_tags WHERE experiment_id = ? AND key = ?", (inner, key))
+    if not gone:
+        raise NotFound(
+            f"No tag with name: {key} in experiment with id {outer_experiment_id(principal, inner)}"
+        )
+    _event(tx, "experiment.tagged", principal, inner, key=key, removed=True)
+
+
+def require(tx: Tx | Reader, principal: Principal, inner: int) -> tuple[str, str, str]:
+    """Return name, lifecycle and artifact location of an experiment of the caller's team."""
+    row = tx.one(
+        "SELECT name, lifecycle, artifact_location FROM experiments WHERE id = ? AND team_id = ?",
+        (inner, principal.team_id),
+    )
+    if row is None:
+        raise NotFound(f"No Experiment with id={outer_experiment_id(principal, inner)} exists")
+    return row[0], row[1], row[2]
+
+
+def require_active(tx: Tx, principal: Principal, inner: int) -> tuple[str, str, str]:
+    """Return an experiment that takes new data, or refuse."""
+    row = require(tx, principal, inner)
+    if row[1] != "active":
+        raise InvalidInput(
+            f"The experiment {outer_experiment_id(principal, inner)} must be in the 'active' state."
+            " Current state is deleted."
+        )
+    return row
+
+
+def _write_tags(tx: Tx, inner: int, tags: Sequence[tuple[str, str]]) -> None:
+    for position, (key, _) in enumerate(tags):
+        check_name(key, f"tags[{position}].key")
+    tx.many(
+        "INSERT INTO experiment_tags (experiment_id, key, value) VALUES (?, ?, ?)"
+        " ON CONFLICT (experiment_id, key) DO UPDATE SET value = excluded.value",
+        [(inner, key, clip(value, MAX_EXPERIMENT_TAG_V3)) for key, value in tags],
+    )
+
+
+def _shape(
+    principal: Principal, row: tuple[Any, ...], tags: list[dict[str, str]]
+) -> dict[str, Any]:
+    inner, name, location, lifecycle, created, updated = row
+    shaped: dict[str, Any] = {
+        "experiment_id": outer_experiment_id(principal, inner),
+        "name": name,
+        "artifact_location": location,
+        "lifecycle_stage": lifecycle,
+        "last_update_time": updated,
+        "creation_time": created,
+    }
+    if tags:
+        shaped["tags"] = tags
+    return shaped
+
+
+def _event(tx: Tx, kind: str, principal: Principal, inner: int, **data: Any) -> None:
+    tx.event(
+        kind,
+        team_id=principal.team_id,
+        actor=principal.name,
+        subject="experiment",
+        subject_id=str(inner),
+        **data,
+    )

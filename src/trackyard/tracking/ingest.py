@@ -1,0 +1,378 @@
+"""Metric, parameter and tag ingest: from request bytes to rows in one pass. The hot path of the platform.
+
+Owns MLflow's batch rules. A batch is one write: parameters are checked first, then all of it lands or none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from trackyard.access.principal import Principal
+from trackyard.core.errors import BadRequest, InvalidInput
+from trackyard.store.database import Tx
+from trackyard.store.names import Names
+from trackyard.tracking.points import pack_log
+from trackyard.tracking.runs import RUN_NAME_TAG, find_active_run, write_tags
+from trackyard.tracking.validation import (
+    LARGEST,
+    MAX_ENTITIES_PER_BATCH,
+    MAX_METRICS_PER_BATCH,
+    MAX_PARAM,
+    MAX_PARAMS_PER_BATCH,
+    MAX_TAGS_PER_BATCH,
+    check_name,
+    check_run_name,
+    clip,
+    integer,
+    number,
+)
+
+#: name -> steps, times, values of one batch
+Series = dict[str, tuple[list[int], list[int], list[float]]]
+
+_UPSERT_LATEST = (
+    "INSERT INTO metric_latest AS m (run_id, name_id, step, time_ms, value, least, most)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, name_id) DO UPDATE SET"
+    " step = CASE WHEN {newer} THEN excluded.step ELSE m.step END,"
+    " time_ms = CASE WHEN {newer} THEN excluded.time_ms ELSE m.time_ms END,"
+    " value = CASE WHEN {newer} THEN excluded.value ELSE m.value END,"
+    " least = CASE WHEN m.least IS NULL OR excluded.least < m.least THEN excluded.least"
+    " ELSE m.least END,"
+    " most = CASE WHEN m.most IS NULL OR excluded.most > m.most THEN excluded.most"
+    " ELSE m.most END"
+).format(
+    newer="(excluded.step, excluded.time_ms, coalesce(excluded.value, 0))"
+    " >= (m.step, m.time_ms, coalesce(m.value, 0))"
+)
+_INSERT_LOG = (
+    "INSERT INTO metric_log (run_id, attempt, rank, points, data) VALUES (?, ?, ?, ?, ?)"
+)
+
+
+class MetricIn(msgspec.Struct):
+    """A metric point as a client sends it."""
+
+    key: str
+    value: float | str
+    timestamp: int
+    step: int = 0
+    model_id: str | None = None
+    dataset_name: str | None = None
+    dataset_digest: str | None = None
+
+
+class Pair(msgspec.Struct):
+    """A parameter or tag as a client sends it."""
+
+    key: str
+    value: str = ""
+
+
+class Batch(msgspec.Struct):
+    """The body of log-batch."""
+
+    run_id: str = ""
+    run_uuid: str = ""
+    metrics: list[MetricIn] = []
+    params: list[Pair] = []
+    tags: list[Pair] = []
+
+
+class SingleMetric(MetricIn):
+    """The body of log-metric."""
+
+    run_id: str = ""
+    run_uuid: str = ""
+
+
+_batch_decoder = msgspec.json.Decoder(Batch)
+_single_decoder = msgspec.json.Decoder(SingleMetric)
+
+
+def decode_batch(raw: bytes) -> Batch:
+    """Read log-batch's body; the careful path runs only for what the quick one refuses."""
+    try:
+        return _batch_decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _careful_batch(_loose_json(raw))
+
+
+def decode_single(raw: bytes) -> SingleMetric:
+    """Read log-metric's body."""
+    try:
+        return _single_decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        body = _loose_json(raw)
+        metric = _careful_metric(body, "")
+        return SingleMetric(
+            key=metric.key,
+            value=metric.value,
+            timestamp=metric.timestamp,
+            step=metric.step,
+            model_id=metric.model_id,
+            dataset_name=metric.dataset_name,
+            dataset_digest=metric.dataset_digest,
+            run_id=_text(body, "run_id"),
+            run_uuid=_text(body, "run_uuid"),
+        )
+
+
+def collect(metrics: Sequence[MetricIn], *, prefix: str = "metrics[{}].") -> Series:
+    """Group a batch's points by name, checking each value."""
+    series: Series = {}
+    get = series.get
+    for position, metric in enumerate(metrics):
+        key = metric.key
+        columns = get(key)
+        if columns is None:
+            check_name(key, prefix.format(position) + "key")
+            columns = series[key] = ([], [], [])
+        value = metric.value
+        if value.__class__ is not float or not -LARGEST <= value <= LARGEST:
+            value = number(value, prefix.format(position) + "value")
+        columns[0].append(metric.step)
+        columns[1].append(metric.timestamp)
+        columns[2].append(value)  # type: ignore[arg-type]
+    return series
+
+
+def check_limits(batch: Batch) -> None:
+    """Refuse a batch over MLflow's limits."""
+    counts = (
+        ("metrics", len(batch.metrics), MAX_METRICS_PER_BATCH),
+        ("params", len(batch.params), MAX_PARAMS_PER_BATCH),
+        ("tags", len(batch.tags), MAX_TAGS_PER_BATCH),
+    )
+    for what, count, limit in counts:
+        if count > limit:
+            raise InvalidInput(
+                f"A batch logging request can contain at most {limit} {what}. Got {count} {what}."
+                f" Please split up {what} across multiple requests and try again."
+            )
+    total = sum(count for _, count, _ in counts)
+    if total > MAX_ENTITIES_PER_BATCH:
+        raise InvalidInput(
+            f"A batch logging request can contain at most {MAX_ENTITIES_PER_BATCH} entities"
+            f" (metrics, params and tags together). Got {total}."
+        )
+
+
+def write_batch(
+    tx: Tx,
+    names: Names,
+    principal: Principal,
+    run_id: str,
+    *,
+    series: Series,
+    params: Sequence[tuple[str, str]] = (),
+    tags: Sequence[tuple[str, str]] = (),
+) -> int:
+    """Write a checked batch to a run; return the run's inner id."""
+    run = find_active_run(tx, principal, run_id)
+    fresh = _new_params(tx, names, run.id, run_id, params) if params else []
+    if fresh:
+        tx.many("INSERT INTO params (run_id, name_id, value) VALUES (?, ?, ?)", fresh)
+    if series:
+        _write_points(tx, names, principal, run.id, series)
+    if tags:
+        write_tags(tx, names, run.id, tags)
+        for key, value in tags:
+            if key == RUN_NAME_TAG:
+                tx.run(
+                    "UPDATE runs SET name = ? WHERE id = ?", (check_run_name(value), run.id)
+                )
+    if fresh or tags:
+        tx.event(
+            "run.logged",
+            team_id=principal.team_id,
+            actor=principal.name,
+            subject="run",
+            subject_id=run_id,
+            experiment_id=str(run.experiment_id),
+            params=[key for key, _ in params],
+            tags=[key for key, _ in tags],
+        )
+    return run.id
+
+
+def _write_points(
+    tx: Tx, names: Names, principal: Principal, inner: int, series: Series
+) -> None:
+    scope = principal.scope
+    attempt, rank = (scope.attempt, scope.rank) if scope is not None else (0, 0)
+    packed, latest, count = [], [], 0
+    for name, (steps, times, values) in series.items():
+        name_id = names.id(tx, name)
+        packed.append((name_id, steps, times, values))
+        count += len(steps)
+        latest.append((inner, name_id, *_summary(steps, times, values)))
+    if len(latest) > 1:
+        latest.sort()
+    tx.insert(_INSERT_LOG, (inner, attempt, rank, count, pack_log(packed)))
+    tx.many(_UPSERT_LATEST, latest)
+
+
+def _summary(
+    steps: list[int], times: list[int], values: list[float]
+) -> tuple[int, int, float | None, float | None, float | None]:
+    """Return the latest point of a stretch with its least and greatest value; None stands for NaN."""
+    if len(steps) == 1:
+        value = values[0]
+        if value != value:
+            return steps[0], times[0], None, None, None
+        return steps[0], times[0], value, value, value
+    real = [value for value in values if value == value]
+    if len(real) == len(values):
+        step, time_ms, last = max(zip(steps, times, values, strict=True))
+        return step, time_ms, last, min(real), max(real)
+    step, time_ms, _, position = max(
+        (step, time_ms, value if value == value else 0.0, position)
+        for position, (step, time_ms, value) in enumerate(zip(steps, times, values, strict=True))
+    )
+    value = values[position]
+    shown = value if value == value else None
+    if not real:
+        return step, time_ms, shown, None, None
+    return step, time_ms, shown, min(real), max(real)
+
+
+def _new_params(
+    tx: Tx, names: Names, inner: int, run_id: str, params: Sequence[tuple[str, str]]
+) -> list[tuple[int, int, str]]:
+    """Return the parameters that are not there yet; one with another value is refused."""
+    wanted: dict[str, str] = {}
+    for position, (key, value) in enumerate(params):
+        check_name(key, f"params[{position}].key")
+        if key in wanted and wanted[key] != value:
+            raise InvalidInput(
+                f"Duplicate parameter keys have been submitted: {key!r}. Please ensure the request"
+                " contains only one param value per param key."
+            )
+        wanted[key] = clip(value, MAX_PARAM)
+    if len(wanted) != len(params):
+        doubled = sorted({key for key, _ in params if sum(k == key for k, _ in params) > 1})
+        raise InvalidInput(
+            f"Duplicate parameter keys have been submitted: {doubled}. Please ensure the request"
+            " contains only one param value per param key."
+        )
+    rows = {names.id(tx, key): (key, value) for key, value in wanted.items()}
+    marks = ",".join("?" * len(rows))
+    changed = []
+    for name_id, stored in tx.all(
+        f"SELECT name_id, value FROM params WHERE run_id = ? AND name_id IN ({marks})",
+        (inner, *rows),
+    ):
+        key, value = rows.pop(name_id)
+        if stored != value:
+            changed.append({"key": key, "old_value": stored, "new_value": value})
+    if changed:
+        raise InvalidInput(
+            "Changing param values is not allowed. Param"
+            + (
+                f" with key='{changed[0]['key']}' was already logged with"
+                f" value='{changed[0]['old_value']}' for run ID='{run_id}'. Attempted logging new"
+                f" value '{changed[0]['new_value']}'."
+                if len(changed) == 1
+                else f"s were already logged='{changed}' for run ID='{run_id}'."
+            )
+        )
+    return [(inner, name_id, value) for name_id, (_, value) in rows.items()]
+
+
+# -- the careful path -------------------------------------------------------------------------
+
+
+def _loose_json(raw: bytes) -> dict[str, Any]:
+    """Read JSON as Python does: NaN and Infinity literals allowed, as clients send them."""
+    try:
+        body = json.loads(raw) if raw else {}
+        if isinstance(body, str):
+            body = json.loads(body)
+    except (ValueError, RecursionError) as fault:
+        raise BadRequest(f"the body is not valid JSON: {fault}") from fault
+    if not isinstance(body, dict):
+        raise InvalidInput("the body must be a JSON object")
+    return body
+
+
+def _careful_batch(body: dict[str, Any]) -> Batch:
+    return Batch(
+        run_id=_text(body, "run_id"),
+        run_uuid=_text(body, "run_uuid"),
+        metrics=[
+            _careful_metric(item, f"metrics[{position}].")
+            for position, item in enumerate(_list(body, "metrics"))
+        ],
+        params=_pairs(body, "params"),
+        tags=_pairs(body, "tags"),
+    )
+
+
+def _careful_metric(item: dict[str, Any], prefix: str) -> MetricIn:
+    for field in ("key", "value", "timestamp"):
+        if item.get(field) is None:
+            raise InvalidInput(
+                f"Missing value for required parameter '{prefix}{field}'. See the API docs for more"
+                " information about request parameters."
+            )
+    if not isinstance(item["key"], str):
+        raise InvalidInput(
+            f"Invalid value {json.dumps(item['key'])} for parameter '{prefix}key' supplied: a"
+            " metric's name is a string"
+        )
+    step = item.get("step")
+    return MetricIn(
+        key=item["key"],
+        value=number(item["value"], f"{prefix}value"),
+        timestamp=integer(item["timestamp"], f"{prefix}timestamp"),
+        step=0 if step is None else integer(step, f"{prefix}step"),
+        model_id=item.get("model_id"),
+        dataset_name=item.get("dataset_name"),
+        dataset_digest=item.get("dataset_digest"),
+    )
+
+
+def _pairs(body: dict[str, Any], name: str) -> list[Pair]:
+    found = []
+    for position, item in enumerate(_list(body, name)):
+        key, value = item.get("key"), item.get("value")
+        if not isinstance(key, str):
+            raise InvalidInput(
+                f"Missing value for required parameter '{name}[{position}].key'. See the API docs"
+                " for more information about request parameters."
+            )
+        if value is not None and not isinstance(value, str):
+            raise InvalidInput(
+                f"Invalid value {json.dumps(value)} for parameter '{name}[{position}].value'"
+                " supplied. See the API docs for more information about request parameters."
+            )
+        found.append(Pair(key=key, value=value or ""))
+    return found
+
+
+def _list(body: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    value = body.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise InvalidInput(
+            f"Invalid value {json.dumps(value)[:200]} for parameter '{name}' supplied. See the API"
+            " docs for more information about request parameters."
+        )
+    return value
+
+
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidInput(
+            f"Invalid value {json.dumps(value)[:200]} for parameter '{name}' supplied. See the API"
+            " docs for more information about request parameters."
+        )
+    return value

@@ -1,0 +1,347 @@
+"""Runs: create, change state, delete, restore, and load whole ones fast. Metric points are ingest's business."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from trackyard.access.principal import Principal
+from trackyard.core.errors import InvalidInput, NotFound
+from trackyard.core.ids import RUN_ID, new_name, new_run_id
+from trackyard.store.database import Reader, Tx
+from trackyard.store.names import Names
+from trackyard.tracking.experiments import outer_experiment_id, require_active
+from trackyard.tracking.validation import MAX_TAG, check_name, check_run_name, clip
+
+STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
+ENDED = frozenset(("FINISHED", "FAILED", "KILLED"))
+RUN_NAME_TAG = "mlflow.runName"
+USER_TAG = "mlflow.user"
+
+
+class RunRow(NamedTuple):
+    """What a write needs to know of a run."""
+
+    id: int
+    experiment_id: int
+    lifecycle: str
+    status: str
+
+
+class Metric(msgspec.Struct):
+    """A metric's latest point on the wire."""
+
+    key: str
+    value: float | str
+    timestamp: int
+    step: int
+
+
+class RunInfo(msgspec.Struct):
+    """A run's own facts on the wire."""
+
+    run_uuid: str
+    experiment_id: str
+    run_name: str
+    user_id: str
+    status: str
+    start_time: int | None
+    end_time: int | None | msgspec.UnsetType
+    artifact_uri: str
+    lifecycle_stage: str
+    run_id: str
+
+
+class RunData(msgspec.Struct, omit_defaults=True):
+    """What was logged to a run on the wire."""
+
+    metrics: list[Metric] = []
+    params: msgspec.Raw | list[Any] = []
+    tags: msgspec.Raw | list[Any] = []
+
+
+class RunInputs(msgspec.Struct, omit_defaults=True):
+    """Data sets and models a run read."""
+
+    dataset_inputs: list[dict[str, Any]] = []
+    model_inputs: list[dict[str, Any]] = []
+
+
+class RunOutputs(msgspec.Struct, omit_defaults=True):
+    """Models a run made."""
+
+    model_outputs: list[dict[str, Any]] = []
+
+
+class Run(msgspec.Struct, omit_defaults=True):
+    """A whole run on the wire."""
+
+    info: RunInfo
+    data: RunData
+    inputs: RunInputs = msgspec.field(default_factory=RunInputs)
+    outputs: RunOutputs | None = None
+
+
+def find_run(tx: Tx | Reader, principal: Principal, run_id: str) -> RunRow:
+    """Return a run of the caller's team by its id."""
+    if principal.scope is not None:
+        principal.check_run(run_id)
+    row = tx.one(
+        "SELECT id, experiment_id, lifecycle, status FROM runs WHERE uuid = ? AND team_id = ?",
+        (run_id, principal.team_id),
+    )
+    if row is None:
+        raise run_not_found(run_id)
+    return RunRow(*row)
+
+
+def run_not_found(run_id: str) -> NotFound:
+    """Return MLflow's complaint about an unknown run."""
+    shown = run_id if RUN_ID.match(run_id) else run_id[:80]
+    return NotFound(f"Run with id={shown} not found")
+
+
+def find_active_run(tx: Tx, principal: Principal, run_id: str) -> RunRow:
+    """Return a run that takes new data, or refuse."""
+    run = find_run(tx, principal, run_id)
+    if run.lifecycle != "active":
+        raise InvalidInput(
+            f"The run {run_id} must be in the 'active' state. Current state is {run.lifecycle}."
+        )
+    return run
+
+
+def create_run(
+    tx: Tx,
+    names: Names,
+    principal: Principal,
+    *,
+    experiment_id: int,
+    run_name: str | None,
+    user: str | None,
+    start_ms: int | None,
+    tags: Sequence[tuple[str, str]],
+) -> str:
+    """Create a run and return its id."""
+    location = require_active(tx, principal, experiment_id)[2]
+    tagged = dict(tags)
+    name = _agree_on_name(run_name, tagged.get(RUN_NAME_TAG))
+    tagged[RUN_NAME_TAG] = name
+    run_id = new_run_id()
+    user_name = user or tagged.get(USER_TAG) or principal.name
+    inner = tx.insert(
+        "INSERT INTO runs (uuid, experiment_id, team_id, name, user_name, status, start_ms,"
+        " lifecycle, artifact_uri) VALUES (?, ?, ?, ?, ?, 'RUNNING', ?, 'active', ?)",
+        (
+            run_id,
+            experiment_id,
+            principal.team_id,
+            name,
+            user_name,
+            tx.now_ms if start_ms is None else start_ms,
+            f"{location}/{run_id}/artifacts",
+        ),
+    )
+    write_tags(tx, names, inner, list(tagged.items()))
+    tx.event(
+        "run.created",
+        team_id=principal.team_id,
+        actor=principal.name,
+        subject="run",
+        subject_id=run_id,
+        experiment_id=str(experiment_id),
+        name=name,
+    )
+    return run_id
+
+
+def _agree_on_name(given: str | None, tagged: str | None) -> str:
+    if given and tagged and given != tagged:
+        raise InvalidInput(
+            "Both 'run_name' argument and 'mlflow.runName' tag are specified, but with different"
+            f" values (run_name='{given}', mlflow.runName='{tagged}')."
+        )
+    return check_run_name(given or tagged or new_name())
+
+
+def update_run(
+    tx: Tx,
+    names: Names,
+    principal: Principal,
+    run_id: str,
+    *,
+    status: str | None,
+    end_ms: int | None,
+    run_name: str | None,
+) -> None:
+    """Change a run's state, end or name."""
+    run = find_active_run(tx, principal, run_id)
+    changes: list[tuple[str, Any]] = []
+    if status is not None:
+        changes.append(("status", status))
+    if end_ms is not None:
+        changes.append(("end_ms", end_ms))
+    if run_name:
+        changes.append(("name", check_run_name(run_name)))
+        write_tags(tx, names, run.id, [(RUN_NAME_TAG, run_name)])
+    if not changes:
+        return
+    assignments = ", ".join(f"{column} = ?" for column, _ in changes)
+    tx.run(
+        f"UPDATE runs SET {assignments} WHERE id = ?", [value for _, value in changes] + [run.id]
+    )
+    ended = status in ENDED and run.status not in ENDED
+    tx.event(
+        "run.finished" if ended else "run.updated",
+        team_id=principal.team_id,
+        actor=principal.name,
+        subject="run",
+        subject_id=run_id,
+        experiment_id=str(run.experiment_id),
+        **{column: value for column, value in changes},
+    )
+
+
+def delete_run(tx: Tx, principal: Principal, run_id: str) -> None:
+    """Delete a run; it can be restored."""
+    run = find_run(tx, principal, run_id)
+    if run.lifecycle != "active":
+        raise InvalidInput(
+            f"The run {run_id} must be in the 'active' state. Current state is {run.lifecycle}."
+        )
+    tx.run(
+        "UPDATE runs SET lifecycle = 'deleted', deleted_ms = ? WHERE id = ?", (tx.now_ms, run.id)
+    )
+    _life_event(tx, "run.deleted", principal, run_id, run)
+
+
+def restore_run(tx: Tx, principal: Principal, run_id: str) -> None:
+    """Bring a deleted run back."""
+    run = find_run(tx, principal, run_id)
+    if run.lifecycle != "deleted":
+        raise InvalidInput(
+            f"The run {run_id} must be in the 'deleted' state. Current state is {run.lifecycle}."
+        )
+    tx.run("UPDATE runs SET lifecycle = 'active', deleted_ms = NULL WHERE id = ?", (run.id,))
+    _life_event(tx, "run.restored", principal, run_id, run)
+
+
+def _life_event(tx: Tx, kind: str, principal: Principal, run_id: str, run: RunRow) -> None:
+    tx.event(
+        kind,
+        team_id=principal.team_id,
+        actor=principal.name,
+        subject="run",
+        subject_id=run_id,
+        experiment_id=str(run.experiment_id),
+    )
+
+
+def write_tags(tx: Tx, names: Names, inner: int, tags: Sequence[tuple[str, str]]) -> None:
+    """Set tags of a run inside a transaction."""
+    rows = [
+        (inner, names.id(tx, check_name(key, f"tags[{position}].key")), clip(value, MAX_TAG))
+        for position, (key, value) in enumerate(tags)
+    ]
+    tx.many(
+        "INSERT INTO tags (run_id, name_id, value) VALUES (?, ?, ?)"
+        " ON CONFLICT (run_id, name_id) DO UPDATE SET value = excluded.value",
+        rows,
+    )
+
+
+# -- loading ----------------------------------------------------------------------------------
+
+
+def load_runs(reader: Reader, principal: Principal, inner_ids: Sequence[int]) -> list[Run]:
+    """Return whole runs in the order of their inner ids, in four queries whatever their number."""
+    if not inner_ids:
+        return []
+    dialect = reader.dialect
+    chosen = ",".join(str(int(inner)) for inner in inner_ids)
+
+    def pairs(table: str) -> str:
+        return (
+            f"(SELECT {dialect.json_list}({dialect.json_object}('key', n.name, 'value', p.value))"
+            f"{dialect.as_text} FROM {table} p JOIN names n ON n.id = p.name_id"
+            " WHERE p.run_id = r.id)"
+        )
+
+    rows = reader.all(
+        "SELECT r.id, r.uuid, r.experiment_id, r.name, r.user_name, r.status, r.start_ms,"
+        f" r.end_ms, r.artifact_uri, r.lifecycle, {pairs('params')}, {pairs('tags')}"
+        f" FROM runs r WHERE r.id IN ({chosen}) AND r.team_id = ?",
+        (principal.team_id,),
+    )
+    shaped = {row[0]: _shape(principal, row) for row in rows}
+    _add_metrics(reader, chosen, shaped)
+    _add_inputs(reader, chosen, shaped)
+    return [shaped[inner] for inner in inner_ids if inner in shaped]
+
+
+def _shape(principal: Principal, row: tuple[Any, ...]) -> Run:
+    params, tags = row[10], row[11]
+    info = RunInfo(
+        row[1],
+        outer_experiment_id(principal, row[2]),
+        row[3],
+        row[4],
+        row[5],
+        row[6],
+        msgspec.UNSET if row[7] is None else row[7],
+        row[8],
+        row[9],
+        row[1],
+    )
+    data = RunData(
+        params=msgspec.Raw(params.encode()) if params and params != "[]" else [],
+        tags=msgspec.Raw(tags.encode()) if tags and tags != "[]" else [],
+    )
+    return Run(info, data)
+
+
+def _add_metrics(reader: Reader, chosen: str, shaped: dict[int, Run]) -> None:
+    rows = reader.all(
+        "SELECT m.run_id, n.name, m.value, m.time_ms, m.step FROM metric_latest m"
+        f" JOIN names n ON n.id = m.name_id WHERE m.run_id IN ({chosen})"
+    )
+    for run in shaped.values():
+        run.data.metrics = []
+    for inner, name, value, time_ms, step in rows:
+        run_of = shaped.get(inner)
+        if run_of is not None:
+            shown = "NaN" if value is None else value
+            run_of.data.metrics.append(Metric(name, shown, time_ms, step))
+
+
+def _add_inputs(reader: Reader, chosen: str, shaped: dict[int, Run]) -> None:
+    datasets = reader.all(
+        "SELECT l.run_id, l.tags, d.name, d.digest, d.source_type, d.source, d.schema, d.profile"
+        " FROM run_datasets l JOIN datasets d ON d.id = l.dataset_id"
+        f" WHERE l.run_id IN ({chosen}) ORDER BY l.id"
+    )
+    keys = ("name", "digest", "source_type", "source", "schema", "profile")
+    filled: dict[int, RunInputs] = {}
+    for inner, tags, *facts in datasets:
+        if inner in shaped:
+            inputs = filled.setdefault(inner, RunInputs([], []))
+            dataset = {k: v for k, v in zip(keys, facts, strict=True) if v is not None}
+            inputs.dataset_inputs.append({"tags": msgspec.Raw(tags.encode()), "dataset": dataset})
+    for inner, model_id, direction, step in reader.all(
+        f"SELECT run_id, model_id, direction, step FROM run_models WHERE run_id IN ({chosen})"
+        " ORDER BY step, model_id"
+    ):
+        if inner not in shaped:
+            continue
+        if direction == "input":
+            inputs = filled.setdefault(inner, RunInputs([], []))
+            inputs.model_inputs.append({"model_id": model_id})
+        else:
+            run = shaped[inner]
+            if run.outputs is None:
+                run.outputs = RunOutputs([])
+            run.outputs.model_outputs.append({"model_id": model_id, "step": step})
+    for inner, inputs in filled.items():
+        shaped[inner].inputs = inputs
