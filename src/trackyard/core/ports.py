@@ -17,6 +17,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from trackyard.core.node import NodeState
+
 ATTEMPT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 NODE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}\Z")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
@@ -73,7 +75,7 @@ class ExitCause(StrEnum):
     ENGINE = "engine"
 
 
-class AttemptState(StrEnum):
+class AttemptPhase(StrEnum):
     """Where an attempt is, as far as the engine can tell."""
 
     STARTING = "starting"
@@ -82,14 +84,6 @@ class AttemptState(StrEnum):
     EXITED = "exited"
     #: it was started and is gone without a record
     LOST = "lost"
-
-
-class NodeState(StrEnum):
-    """Whether a node can take work."""
-
-    UP = "up"
-    DRAINING = "draining"
-    DOWN = "down"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +107,7 @@ class NodeReport:
     node_id: str
     hostname: str
     address: str
-    state: NodeState = NodeState.UP
+    state: NodeState = NodeState.READY
     cpus: float
     memory_bytes: int
     gpus: tuple[GpuReport, ...] = ()
@@ -299,7 +293,7 @@ class AttemptReport:
     attempt_id: str
     epoch: int
     job_id: str
-    state: AttemptState
+    phase: AttemptPhase
     placement: tuple[NodeShare, ...]
     #: records of the members that ended, by member
     exits: tuple[ExitRecord, ...] = ()

@@ -1,1 +1,4 @@
-"""Engines behind core.ports.Engine: each runs attempts somewhere. They import core alone and never touch the store."""
+"""Engines behind core.ports.Engine: each runs attempts somewhere.
+
+They import core alone, report through the port and never touch the store.
+"""

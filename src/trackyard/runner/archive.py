@@ -198,23 +198,16 @@ def _unpack_tar(archive: Path, writer: _Writer, *, compressed: bool) -> None:
         tarfile.BLKTYPE: "a device",
         tarfile.FIFOTYPE: "a pipe",
     }
-    with archive.open("rb") as raw:
-        bundle = (
-            tarfile.open(fileobj=raw, mode="r|gz")
-            if compressed
-            else tarfile.open(fileobj=raw, mode="r|")
-        )
-        with bundle:
-            for member in bundle:
-                writer.count()
-                bundle.members = []  # type: ignore[attr-defined]  # keeps memory flat
-                if member.isdir():
-                    writer.add_folder(member.name)
-                    continue
-                if not member.isreg() or member.issparse():
-                    kind = refused.get(member.type, "no plain file")
-                    raise BadArchiveError(f"entry {member.name!r} is {kind}")
-                source = bundle.extractfile(member)
-                if source is None:
-                    raise BadArchiveError(f"entry {member.name!r} cannot be read")
-                writer.add_file(member.name, source, mode=member.mode, packed=0)
+    with tarfile.open(archive, mode="r|gz" if compressed else "r|") as bundle:
+        for member in bundle:
+            writer.count()
+            if member.isdir():
+                writer.add_folder(member.name)
+                continue
+            if not member.isreg() or member.issparse():
+                kind = refused.get(member.type, "no plain file")
+                raise BadArchiveError(f"entry {member.name!r} is {kind}")
+            source = bundle.extractfile(member)
+            if source is None:
+                raise BadArchiveError(f"entry {member.name!r} cannot be read")
+            writer.add_file(member.name, source, mode=member.mode, packed=0)

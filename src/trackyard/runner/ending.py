@@ -68,7 +68,7 @@ def judge(facts: Facts) -> Verdict:
     return Verdict(cause, sentence, code, number, saved, line)
 
 
-def split_status(status: int) -> "tuple[Optional[int], Optional[int]]":
+def split_status(status: int) -> tuple[Optional[int], Optional[int]]:
     """Return exit code and signal of a wait status; one of them is None."""
     number = status & 0x7F
     return (None, number) if number else (status >> 8 & 0xFF, None)
@@ -86,7 +86,7 @@ def last_error_line(tail: bytes) -> Optional[str]:
 
 def _cause(
     facts: Facts, code: Optional[int], number: Optional[int], *, saved: bool
-) -> "tuple[str, str]":
+) -> tuple[str, str]:
     memory = _out_of_memory(facts, code, number)
     if memory is not None and facts.asked in (None, "memory"):
         return "out_of_memory", memory
@@ -104,7 +104,7 @@ def _cause(
     return "exit_code", f"The command ended with exit code {code}."
 
 
-def _asked(facts: Facts, code: Optional[int], *, saved: bool) -> "tuple[str, str]":
+def _asked(facts: Facts, code: Optional[int], *, saved: bool) -> tuple[str, str]:
     how = "had to be killed after its grace" if facts.forced else "ended within its grace"
     if saved:
         how = "saved its state and ended within its grace"
@@ -125,7 +125,7 @@ def _asked(facts: Facts, code: Optional[int], *, saved: bool) -> "tuple[str, str
 
 
 def _out_of_memory(facts: Facts, code: Optional[int], number: Optional[int]) -> Optional[str]:
-    if code == 0 or code == facts.saved_exit_code:
+    if code in (0, facts.saved_exit_code):
         return None
     limit = f" of {_megabytes(facts.memory_limit_bytes)}" if facts.memory_limit_bytes else ""
     if facts.asked == "memory":

@@ -39,7 +39,7 @@ def _load_prctl() -> Optional[Callable[..., int]]:
     except (OSError, AttributeError):
         return None
     function.restype = ctypes.c_int
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 # Bound at import: between fork and exec nothing may be looked up or loaded.
@@ -109,7 +109,9 @@ def descendants(root: int, processes: Dict[int, Process]) -> Set[int]:
     return found
 
 
-def marked(attempt_id: str, processes: Dict[int, Process], member: Optional[int] = None) -> Set[int]:
+def marked(
+    attempt_id: str, processes: Dict[int, Process], member: Optional[int] = None
+) -> Set[int]:
     """Return the processes whose environment carries the attempt's marker (and member's)."""
     wanted = [f"{MARKER}={attempt_id}".encode()]
     if member is not None:
@@ -138,16 +140,16 @@ def send(pids: Set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def reap() -> Iterator["tuple[int, int]"]:
-    """Yield pid and wait status of every child that ended, orphans taken over included."""
+def reap() -> Iterator[tuple[int, int, int]]:
+    """Yield pid, wait status and peak memory of every child that ended, orphans included."""
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, use = os.wait4(-1, os.WNOHANG)
         except ChildProcessError:
             return
         if pid == 0:
             return
-        yield pid, status
+        yield pid, status, use.ru_maxrss * 1024
 
 
 def stop_leaders(main: int, processes: Dict[int, Process], *, deep: bool) -> Set[int]:
@@ -173,9 +175,26 @@ def stop_leaders(main: int, processes: Dict[int, Process], *, deep: bool) -> Set
 
 def _program(pid: int) -> str:
     try:
-        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH115, PTH119
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH119
     except OSError:
         return ""
+
+
+def ancestors(pid: int, processes: Dict[int, Process]) -> Set[int]:
+    """Return `pid` and every process above it."""
+    found: Set[int] = set()
+    while pid in processes and pid not in found:
+        found.add(pid)
+        pid = processes[pid].parent
+    return found
+
+
+def belonging(attempt_id: str, member: int) -> Set[int]:
+    """Return the live processes of a member: ours by birth or by marker, without ourselves."""
+    processes = table()
+    me = os.getpid()
+    found = descendants(me, processes) | marked(attempt_id, processes, member)
+    return live(found - ancestors(me, processes), processes)
 
 
 def end_tree(

@@ -71,9 +71,10 @@ def write_reserved(reserved: Path, path: Path, data: Dict[str, Any]) -> None:
 
 def encode(data: Dict[str, Any]) -> bytes:
     """Return one line of JSON."""
-    return json.dumps(data, sort_keys=True, ensure_ascii=False).encode(
-        "utf-8", "backslashreplace"
-    ) + b"\n"
+    return (
+        json.dumps(data, sort_keys=True, ensure_ascii=False).encode("utf-8", "backslashreplace")
+        + b"\n"
+    )
 
 
 def write_all(descriptor: int, data: Union[bytes, memoryview]) -> None:

@@ -193,7 +193,9 @@ class Reporter:
         data = self._spool.read(self._offset, CHUNK_BYTES)
         if not data:
             return False
-        path = f"/logs?member={self._spec.gang.member}&offset={self._offset}&seq={self._log_number}"
+        path = (
+            f"/logs?member={self._spec.gang.member}&offset={self._offset}&seq={self._log_number}"
+        )
         answer = self._logs.post(path, data, "application/octet-stream")
         self._log_status = answer.status
         held = answer.body.get("next_offset")

@@ -97,6 +97,8 @@ class Spec:
     saved_exit_code: int = 85
     report: Optional[Report] = None
     stop_scope: str = "main"
+    #: also write the command's output to the runner's own, for engines that keep it
+    echo: bool = False
 
 
 def load(path: Path) -> Spec:
@@ -154,6 +156,7 @@ def _parse(data: Dict[str, Any]) -> Spec:
         saved_exit_code=int(data.get("saved_exit_code", 85)),
         report=_report(data.get("report")),
         stop_scope=_one_of(data.get("stop_scope", "main"), "stop_scope", ("main", "group")),
+        echo=bool(data.get("echo", False)),
     )
 
 

@@ -10,13 +10,18 @@ import ctypes
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 NVIDIA_LIBRARIES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
-AMD_LIBRARIES = ("librocm_smi64.so.7", "librocm_smi64.so.6", "librocm_smi64.so.5", "librocm_smi64.so")
+AMD_LIBRARIES = (
+    "librocm_smi64.so.7",
+    "librocm_smi64.so.6",
+    "librocm_smi64.so.5",
+    "librocm_smi64.so",
+)
 
 
 class GpuFacts(NamedTuple):
     """What does not change about a GPU."""
 
-    index: int
+    number: int
     vendor: str
     model: str
     memory_bytes: int
@@ -108,7 +113,7 @@ class NvidiaDriver(GpuDriver):
             total = self._library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory))
             found.append(
                 GpuFacts(
-                    index=index,
+                    number=index,
                     vendor=self.vendor,
                     model=self._text(handle, "nvmlDeviceGetName") or "NVIDIA GPU",
                     memory_bytes=int(memory.total) if total == 0 else 0,
@@ -192,7 +197,7 @@ class AmdDriver(GpuDriver):
             unique = self._number(index, "rsmi_dev_unique_id_get", ctypes.c_uint64())
             found.append(
                 GpuFacts(
-                    index=index,
+                    number=index,
                     vendor=self.vendor,
                     model=text.value.decode("utf-8", "replace") if named == 0 else "AMD GPU",
                     memory_bytes=self._memory(index, "rsmi_dev_memory_total_get") or 0,
@@ -234,7 +239,7 @@ class AmdDriver(GpuDriver):
         return value.value / 1_000_000 if answer == 0 else None
 
 
-def _load(names: "tuple[str, ...]") -> Optional[Any]:
+def _load(names: tuple[str, ...]) -> Optional[Any]:
     loader: Callable[[str], Any] = ctypes.CDLL
     for name in names:
         try:

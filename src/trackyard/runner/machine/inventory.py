@@ -26,7 +26,16 @@ def inventory() -> Dict[str, Any]:
     gpus: List[Dict[str, Any]] = []
     for driver in drivers():
         labels.update(driver.labels)
-        gpus.extend(facts._asdict() for facts in driver.facts())
+        gpus.extend(
+            {
+                "index": facts.number,
+                "vendor": facts.vendor,
+                "model": facts.model,
+                "memory_bytes": facts.memory_bytes,
+                "uuid": facts.uuid,
+            }
+            for facts in driver.facts()
+        )
     return {
         "hostname": socket.gethostname(),
         "cpus": usable_processors(),

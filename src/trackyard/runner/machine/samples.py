@@ -86,12 +86,12 @@ class Sampler:
     def _read_gpus(self, driver: GpuDriver) -> Dict[str, float]:
         values: Dict[str, float] = {}
         for facts in driver.facts():
-            if self._gpus is not None and facts.index not in self._gpus:
+            if self._gpus is not None and facts.number not in self._gpus:
                 continue
-            use = driver.use(facts.index)
+            use = driver.use(facts.number)
             if use is None:
                 continue
-            name = f"gpu_{facts.index}_"
+            name = f"gpu_{facts.number}_"
             if use.utilization_percentage is not None:
                 values[name + "utilization_percentage"] = use.utilization_percentage
             if use.memory_used_bytes is not None:

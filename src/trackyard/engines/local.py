@@ -1,0 +1,411 @@
+"""The local engine: runners as detached processes on this machine.
+
+Owns starting, finding again and stopping them. They survive the server: everything known of an
+attempt is read from its folder, so any server process on this machine sees the same. An attempt
+id never starts twice, because the runner itself claims the folder with a lock. Must not touch
+the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from trackyard.core.clock import SYSTEM_CLOCK, Clock
+from trackyard.core.ports import (
+    ATTEMPT_ID,
+    AttemptPhase,
+    AttemptReport,
+    EngineError,
+    EngineNotice,
+    ExitCause,
+    ExitRecord,
+    LaunchRefused,
+    LaunchSpec,
+    LeaseHold,
+    Listener,
+    NodeReport,
+    NodeShare,
+    NoticeKind,
+    Unsubscribe,
+)
+from trackyard.engines import machine, wrapper
+from trackyard.engines.statefolder import AttemptFolder, Launched, MemberFolder, write_json
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.05
+#: how long after its grace a runner that does not end is killed itself
+OVERDUE_SECONDS = 10.0
+SWEEP_SECONDS = 30
+
+
+class LocalEngine:
+    """Runs attempts as processes of this machine."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        declared: machine.Declared = machine.Declared(),  # noqa: B008  # frozen
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._home = home
+        self._attempts = home / "attempts"
+        self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._clock = clock
+        self._machine = machine.describe(machine.detect(), declared)
+        self._lock = threading.RLock()
+        self._children: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
+        self._listeners: list[Listener] = []
+        self._phases: dict[str, AttemptPhase] = {}
+        self._ended: dict[str, AttemptReport] = {}
+        self._overdue: dict[str, float] = {}
+        self._swept: set[tuple[str, int]] = set()
+        self._closing = threading.Event()
+        self._work = threading.Event()
+        self._monitor = threading.Thread(target=self._watch, name="local-engine", daemon=True)
+        for report in self.attempts():
+            self._phases[report.attempt_id] = report.phase
+        self._work.set()
+        self._monitor.start()
+
+    def nodes(self) -> Sequence[NodeReport]:
+        """Describe this machine, less what live attempts hold."""
+        held: list[NodeShare] = []
+        for report in self.attempts():
+            if report.phase in (AttemptPhase.STARTING, AttemptPhase.RUNNING):
+                held.extend(report.placement)
+        return self._machine.reports(held)
+
+    def launch(self, spec: LaunchSpec) -> AttemptReport:
+        """Start the attempt's runners, or adopt those that run."""
+        for share in spec.placement:
+            self._machine.check(share)
+        folder = self._folder(spec.attempt_id)
+        try:
+            folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for number in range(len(spec.placement)):
+                folder.member(number).path.mkdir(exist_ok=True, mode=0o700)
+            if folder.is_stopped() and self.lookup(spec.attempt_id) is None:
+                raise LaunchRefused(f"attempt {spec.attempt_id} was stopped before it started")
+            if folder.launched() is None:
+                folder.note_launch(spec)
+            with self._lock:
+                self._start_missing(spec, folder)
+        except OSError as fault:
+            raise EngineError(
+                f"attempt {spec.attempt_id} cannot be started: {fault}; check room and "
+                f"permissions of {self._home}"
+            ) from fault
+        report = self.lookup(spec.attempt_id)
+        if report is None:
+            raise EngineError(f"the runner of attempt {spec.attempt_id} did not start")
+        with self._lock:
+            self._phases.setdefault(spec.attempt_id, AttemptPhase.STARTING)
+        self._work.set()
+        return report
+
+    def lookup(self, attempt_id: str) -> AttemptReport | None:
+        """Read an attempt's folder."""
+        with self._lock:
+            if attempt_id in self._ended:
+                return self._ended[attempt_id]
+        folder = self._folder(attempt_id)
+        launched = folder.launched()
+        if launched is None:
+            return None
+        report = self._judge(folder, launched)
+        if report is not None and report.phase in (AttemptPhase.EXITED, AttemptPhase.LOST):
+            with self._lock:
+                self._ended[attempt_id] = report
+        return report
+
+    def attempts(self) -> Sequence[AttemptReport]:
+        """Read every attempt's folder; ended ones are read once."""
+        names = sorted(
+            path.name for path in self._attempts.iterdir() if ATTEMPT_ID.match(path.name)
+        )
+        reports = (self.lookup(name) for name in names)
+        return [report for report in reports if report is not None]
+
+    def stop(self, attempt_id: str, *, grace_seconds: float, reason: ExitCause) -> None:
+        """Leave a stop request where the runners look for it."""
+        folder = self._folder(attempt_id)
+        launched = folder.launched()
+        members = 1 if launched is None else len(launched.placement)
+        request = {
+            "reason": reason.value,
+            "grace_seconds": max(0.0, grace_seconds),
+            "at_ms": self._clock.time_ms(),
+        }
+        folder.ask_to_stop(request, members)
+        due = self._clock.monotonic() + max(0.0, grace_seconds) + OVERDUE_SECONDS
+        with self._lock:
+            self._overdue[attempt_id] = min(due, self._overdue.get(attempt_id, due))
+        self._work.set()
+
+    def read_log(self, attempt_id: str, member: int, *, offset: int, limit: int) -> bytes:
+        """Return log bytes from the runner's own file."""
+        return self._folder(attempt_id).member(member).read_log(offset, limit)
+
+    def forget(self, attempt_id: str) -> None:
+        """Remove an ended attempt's folder."""
+        report = self.lookup(attempt_id)
+        if report is not None and report.phase in (AttemptPhase.STARTING, AttemptPhase.RUNNING):
+            raise EngineError(f"attempt {attempt_id} still runs; stop it first")
+        folder = self._folder(attempt_id).path
+        if folder.exists():
+            gone = folder.with_name(f".{folder.name}.gone")
+            shutil.rmtree(gone, ignore_errors=True)
+            with contextlib.suppress(FileNotFoundError):
+                folder.replace(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+        with self._lock:
+            for kept in (self._ended, self._phases, self._overdue):
+                kept.pop(attempt_id, None)
+
+    def subscribe(self, listener: Listener) -> Unsubscribe:
+        """Tell `listener` of attempts that start or end."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            with self._lock, contextlib.suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def hold_lease(self, hold: LeaseHold) -> None:
+        """Do nothing: only the queue starts work on this machine."""
+
+    def drop_lease(self, lease_id: str) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """End the watching thread; attempts run on."""
+        self._closing.set()
+        self._work.set()
+        self._monitor.join(timeout=5)
+
+    # Starting
+
+    def _folder(self, attempt_id: str) -> AttemptFolder:
+        if not ATTEMPT_ID.match(attempt_id):
+            raise EngineError(f"{attempt_id!r} is no attempt id")
+        return AttemptFolder(self._attempts / attempt_id)
+
+    def _start_missing(self, spec: LaunchSpec, folder: AttemptFolder) -> None:
+        port = _free_port() if len(spec.placement) > 1 else 29500
+        for number in range(len(spec.placement)):
+            member = folder.member(number)
+            if member.has_started() or member.is_held() or self._is_booting(spec, number):
+                continue
+            place = wrapper.MemberPlace(
+                member=number,
+                state_dir=member.path,
+                cache_dir=self._home / "cache",
+                addresses=["127.0.0.1"] * len(spec.placement),
+                port=port,
+                gang_dir=folder.path,
+                gpu_vendor=self._machine.gpu_vendor,
+                checkpoint_dir=self._home / "checkpoints" / spec.job_id,
+                base_env=wrapper.inherited_environment(),
+                python=sys.executable,
+            )
+            write_json(member.path / "spec.json", wrapper.runner_spec(spec, place))
+            self._children[spec.attempt_id, number] = _spawn(member)
+
+    def _is_booting(self, spec: LaunchSpec, number: int) -> bool:
+        child = self._children.get((spec.attempt_id, number))
+        return child is not None and child.poll() is None
+
+    # Judging
+
+    def _judge(self, folder: AttemptFolder, launched: Launched) -> AttemptReport | None:
+        phases: list[AttemptPhase | None] = []
+        exits: list[ExitRecord] = []
+        for number in range(len(launched.placement)):
+            phase, record = self._member_phase(folder.member(number), launched.attempt_id, number)
+            phases.append(phase)
+            if record is not None:
+                exits.append(record)
+        if all(phase is None for phase in phases):
+            return None
+        phase = _combine(phases)
+        detail = ""
+        if phase is AttemptPhase.LOST:
+            detail = "its runner ended without a record; what it left running was ended"
+        return AttemptReport(
+            attempt_id=launched.attempt_id,
+            epoch=launched.epoch,
+            job_id=launched.job_id,
+            phase=phase,
+            placement=launched.placement,
+            exits=tuple(exits),
+            detail=detail,
+        )
+
+    def _member_phase(
+        self, member: MemberFolder, attempt_id: str, number: int
+    ) -> tuple[AttemptPhase | None, ExitRecord | None]:
+        # The lock is looked at before the record: a runner writes the record, then lets go.
+        held, started = member.is_held(), member.has_started()
+        record = member.exit_record()
+        if record is not None:
+            return AttemptPhase.EXITED, record
+        if held:
+            return (AttemptPhase.RUNNING if started else AttemptPhase.STARTING), None
+        if started:
+            self._sweep(attempt_id, number)
+            return AttemptPhase.LOST, None
+        child = self._children.get((attempt_id, number))
+        return (AttemptPhase.STARTING if child is not None else None), None
+
+    def _sweep(self, attempt_id: str, number: int) -> None:
+        with self._lock:
+            if (attempt_id, number) in self._swept:
+                return
+        answer = subprocess.run(
+            wrapper.command("--sweep", attempt_id, str(number)),
+            capture_output=True,
+            timeout=SWEEP_SECONDS,
+            check=False,
+        )
+        if answer.returncode != 0:
+            log.error("processes of attempt %s could not be ended", attempt_id)
+        with self._lock:
+            self._swept.add((attempt_id, number))
+
+    # Watching
+
+    def _watch(self) -> None:
+        while not self._closing.is_set():
+            try:
+                busy = self._look()
+            except (OSError, EngineError, subprocess.SubprocessError):
+                log.exception("the local engine could not look at its attempts")
+                busy = True
+            if busy:
+                self._closing.wait(POLL_SECONDS)
+            else:
+                self._work.wait(timeout=1.0)
+                self._work.clear()
+
+    def _look(self) -> bool:
+        with self._lock:
+            open_ids = [
+                attempt_id
+                for attempt_id, phase in self._phases.items()
+                if phase in (AttemptPhase.STARTING, AttemptPhase.RUNNING)
+            ]
+            for key, child in list(self._children.items()):
+                if child.poll() is not None:
+                    self._child_ended(key)
+        for attempt_id in open_ids:
+            self._look_at(attempt_id)
+        self._end_overdue()
+        return bool(open_ids)
+
+    def _child_ended(self, key: tuple[str, int]) -> None:
+        attempt_id, number = key
+        member = self._folder(attempt_id).member(number)
+        del self._children[key]
+        if not member.has_started() and not member.is_held():
+            # It died before it could say anything: let the attempt end rather than hang.
+            write_json(member.path / "started.json", {"attempt_id": attempt_id, "member": number})
+
+    def _look_at(self, attempt_id: str) -> None:
+        report = self.lookup(attempt_id)
+        phase = AttemptPhase.LOST if report is None else report.phase
+        with self._lock:
+            before = self._phases.get(attempt_id)
+            if before is None:
+                return
+            self._phases[attempt_id] = phase
+        if report is not None:
+            self._end_broken_gang(report)
+        if phase is before:
+            return
+        if phase is AttemptPhase.RUNNING:
+            self._tell(NoticeKind.ATTEMPT_STARTED, attempt_id)
+        elif phase in (AttemptPhase.EXITED, AttemptPhase.LOST):
+            self._tell(NoticeKind.ATTEMPT_ENDED, attempt_id)
+
+    def _end_broken_gang(self, report: AttemptReport) -> None:
+        if len(report.placement) == 1 or report.phase is not AttemptPhase.RUNNING:
+            return
+        folder = self._folder(report.attempt_id)
+        if folder.is_stopped():
+            return
+        for number in range(len(report.placement)):
+            phase, _ = self._member_phase(folder.member(number), report.attempt_id, number)
+            if phase is AttemptPhase.LOST:
+                self.stop(report.attempt_id, grace_seconds=10.0, reason=ExitCause.GANG)
+                return
+
+    def _end_overdue(self) -> None:
+        now = self._clock.monotonic()
+        with self._lock:
+            late = [attempt_id for attempt_id, due in self._overdue.items() if now > due]
+            for attempt_id in late:
+                del self._overdue[attempt_id]
+        for attempt_id in late:
+            report = self.lookup(attempt_id)
+            if report is None or report.phase is not AttemptPhase.RUNNING:
+                continue
+            log.warning("attempt %s did not end in time; its runner is killed", attempt_id)
+            for number in range(len(report.placement)):
+                member = self._folder(attempt_id).member(number)
+                if member.exit_record() is None and member.is_held():
+                    for pid in member.processes():
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, signal.SIGKILL)
+
+    def _tell(self, kind: NoticeKind, subject: str) -> None:
+        notice = EngineNotice(kind=kind, subject=subject, at=self._clock.now())
+        with self._lock:
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener(notice)
+
+
+def _combine(phases: Sequence[AttemptPhase | None]) -> AttemptPhase:
+    if AttemptPhase.RUNNING in phases:
+        return AttemptPhase.RUNNING
+    if AttemptPhase.STARTING in phases or None in phases:
+        return AttemptPhase.STARTING
+    if AttemptPhase.LOST in phases:
+        return AttemptPhase.LOST
+    return AttemptPhase.EXITED
+
+
+def _spawn(member: MemberFolder) -> subprocess.Popen[bytes]:
+    # What the runner itself says, apart from the command's log.
+    with (member.path / "runner.log").open("ab") as output:
+        return subprocess.Popen(
+            wrapper.command(str(member.path / "spec.json")),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd="/",
+            env={"PATH": os.environ.get("PATH", os.defpath)},
+            start_new_session=True,
+        )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,170 @@
+"""An attempt's folder on this machine: what the engine wrote, what the runners wrote.
+
+Owns reading and writing these files. The runner's lock tells who lives: it is held by the
+kernel for as long as the runner or its guard does, so no pid is ever trusted.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trackyard.core.ports import ExitRecord, GpuShare, LaunchSpec, NodeShare
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launched:
+    """What the engine noted when it was asked to launch."""
+
+    attempt_id: str
+    epoch: int
+    job_id: str
+    placement: tuple[NodeShare, ...]
+
+
+class MemberFolder:
+    """The state folder of one member's runner."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def exit_record(self) -> ExitRecord | None:
+        """Return the runner's word on the end, if it has spoken."""
+        data = read_json(self.path / "exit.json")
+        if data is None:
+            return None
+        try:
+            return ExitRecord.from_json(data)
+        except ValueError:
+            return None
+
+    def has_started(self) -> bool:
+        """Tell whether a runner ever claimed this member."""
+        return (self.path / "started.json").exists()
+
+    def is_held(self) -> bool:
+        """Tell whether a runner or its guard lives."""
+        try:
+            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(descriptor)
+
+    def processes(self) -> list[int]:
+        """Return the pids of runner and guard as they noted them."""
+        data = read_json(self.path / "started.json") or {}
+        pids = (data.get("runner_pid"), data.get("guard_pid"))
+        return [pid for pid in pids if isinstance(pid, int) and pid > 1]
+
+    def ask_to_stop(self, request: dict[str, Any]) -> None:
+        """Leave a stop request for the runner."""
+        if self.path.is_dir():
+            write_json(self.path / "stop.json", request)
+
+    def read_log(self, offset: int, limit: int) -> bytes:
+        """Return bytes of the log."""
+        try:
+            with (self.path / "log").open("rb") as file:
+                file.seek(max(0, offset))
+                return file.read(max(0, limit))
+        except FileNotFoundError:
+            return b""
+
+
+class AttemptFolder:
+    """The folder of one attempt with its members' folders below."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def launched(self) -> Launched | None:
+        """Return what was asked for, or None if nothing was."""
+        data = read_json(self.path / "launch.json")
+        if data is None:
+            return None
+        try:
+            return Launched(
+                attempt_id=data["attempt_id"],
+                epoch=int(data["epoch"]),
+                job_id=data["job_id"],
+                placement=tuple(_share(share) for share in data["placement"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+
+    def note_launch(self, spec: LaunchSpec) -> None:
+        """Write down what is about to be started."""
+        placement = [
+            {
+                "node_id": share.node_id,
+                "gpus": [{"index": gpu.index, "fraction": gpu.fraction} for gpu in share.gpus],
+                "cpus": share.cpus,
+                "memory_bytes": share.memory_bytes,
+            }
+            for share in spec.placement
+        ]
+        write_json(
+            self.path / "launch.json",
+            {
+                "attempt_id": spec.attempt_id,
+                "epoch": spec.epoch,
+                "job_id": spec.job_id,
+                "placement": placement,
+            },
+        )
+
+    def member(self, number: int) -> MemberFolder:
+        """Return one member's folder."""
+        return MemberFolder(self.path / f"m{number}")
+
+    def is_stopped(self) -> bool:
+        """Tell whether a stop was asked for."""
+        return (self.path / "stop.json").exists()
+
+    def ask_to_stop(self, request: dict[str, Any], members: int) -> None:
+        """Leave a stop request: first where a launch looks, then where the runners look."""
+        self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_json(self.path / "stop.json", request)
+        for number in range(members):
+            self.member(number).ask_to_stop(request)
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write a file that is there whole or not at all, also after a power cut."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(data, file, sort_keys=True)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Return the file's object, or None."""
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def _share(data: dict[str, Any]) -> NodeShare:
+    return NodeShare(
+        node_id=data["node_id"],
+        gpus=tuple(GpuShare(index=gpu["index"], fraction=gpu["fraction"]) for gpu in data["gpus"]),
+        cpus=data["cpus"],
+        memory_bytes=data["memory_bytes"],
+    )

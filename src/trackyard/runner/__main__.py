@@ -1,0 +1,138 @@
+"""`python -m trackyard.runner SPEC.json`: the guard process, and the supervisor below it.
+
+The guard adopts the supervisor's processes should that one be killed, and ends them all; the
+supervisor does the same for the command. Both hold the attempt's lock, so that an engine sees
+the attempt as gone only when nobody is left who could end its processes.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, List, Optional
+
+from trackyard.runner import processes, records
+from trackyard.runner.machine.inventory import inventory
+from trackyard.runner.spec import BadSpecError, Spec, load
+from trackyard.runner.supervise import Supervisor
+
+BAD_SPEC_CODE = 64
+ALREADY_RAN_CODE = 73
+USAGE = "usage: python -m trackyard.runner SPEC.json | --inventory | --sweep ATTEMPT [MEMBER]\n"
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Run one attempt's member, or print the node's inventory."""
+    words = sys.argv[1:] if argv is None else argv
+    if words == ["--inventory"]:
+        sys.stdout.write(json.dumps(inventory(), sort_keys=True) + "\n")
+        return 0
+    if words[:1] == ["--sweep"] and len(words) in (2, 3):
+        return sweep(words[1], int(words[2]) if len(words) == 3 else None)
+    if len(words) != 1 or words[0].startswith("-"):
+        sys.stderr.write(USAGE)
+        return BAD_SPEC_CODE
+    try:
+        spec = load(Path(words[0]))
+    except BadSpecError as fault:
+        sys.stderr.write(f"the runner cannot use {words[0]}: {fault}\n")
+        return BAD_SPEC_CODE
+    return guard(spec)
+
+
+def guard(spec: Spec) -> int:
+    """Claim the attempt, start the supervisor, and clean up behind it should it be killed."""
+    spec.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = claim(spec.state_dir)
+    if lock is None:
+        sys.stderr.write(f"attempt {spec.attempt_id} already runs or ran here; left alone\n")
+        return ALREADY_RAN_CODE
+    processes.become_subreaper()
+    child = os.fork()
+    if child == 0:
+        os._exit(_supervise(spec))
+    # The supervisor decides what a signal means; the guard only passes it on.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda signum, _frame: _pass_on(child, signum))
+    status = _wait(child)
+    if not (spec.state_dir / "exit.json").exists():
+        member = spec.gang.member
+        processes.end_tree(lambda: processes.belonging(spec.attempt_id, member), polite_seconds=0)
+        records.write_json(
+            spec.state_dir / "lost.json",
+            {"status": status, "swept_ms": time.time_ns() // 1_000_000},
+        )
+    return status >> 8 & 0xFF if not status & 0x7F else 128 + (status & 0x7F)
+
+
+def sweep(attempt_id: str, member: Optional[int]) -> int:
+    """End whatever still carries an attempt's marker, after its runner is gone."""
+
+    def find() -> set[int]:
+        seen = processes.table()
+        found = processes.marked(attempt_id, seen, member)
+        return processes.live(found - processes.ancestors(os.getpid(), seen), seen)
+
+    ended = processes.end_tree(find, polite_seconds=0, give_up_seconds=10)
+    sys.stdout.write(json.dumps({"ended": sorted(ended)}) + "\n")
+    return 0 if not find() else 1
+
+
+def claim(state_dir: Path) -> Optional[int]:
+    """Take the attempt's lock for life; None if another has it or the attempt ran before."""
+    descriptor = os.open(state_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    if (state_dir / "started.json").exists():
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _supervise(spec: Spec) -> int:
+    processes.become_subreaper()
+    try:
+        records.reserve(spec.state_dir / "exit.reserved")
+    except OSError as fault:
+        sys.stderr.write(f"no room for an exit record: {fault}\n")
+    records.write_json(
+        spec.state_dir / "started.json",
+        {
+            "attempt_id": spec.attempt_id,
+            "epoch": spec.epoch,
+            "member": spec.gang.member,
+            "guard_pid": os.getppid(),
+            "runner_pid": os.getpid(),
+            "started_ms": time.time_ns() // 1_000_000,
+        },
+    )
+    code: Any = 1
+    try:
+        code = Supervisor(spec).run()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    return int(code)
+
+
+def _pass_on(child: int, number: int) -> None:
+    processes.send({child}, number)
+
+
+def _wait(child: int) -> int:
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid == child:
+            return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,568 @@
+"""One attempt's life on the node: set up, start, watch, stop, sweep, judge, record, report.
+
+Owns the order of these steps and the command's process. One thread supervises; the reporter's
+two threads only read. Whatever happens to the server, the exit record in the state folder is
+written, fsynced, once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Set
+
+from trackyard.runner import ending, gang, limits, processes, records, workspace
+from trackyard.runner.logs import LogSpool
+from trackyard.runner.machine.gpus import drivers
+from trackyard.runner.machine.samples import Sampler, oom_kills
+from trackyard.runner.report import Answer, Reporter
+from trackyard.runner.spec import Spec
+from trackyard.runner.watch import (
+    AT_ONCE,
+    MEMORY_SECONDS,
+    Requests,
+    Siblings,
+    Signs,
+    StopFile,
+    StopRequest,
+)
+
+TICK_SECONDS = 0.1
+LEFTOVER_SECONDS = 1.0
+PIPE_BYTES = 1024 * 1024
+READ_BYTES = 256 * 1024
+FAILED_SETUP_CODE = 70
+
+
+class StopAsked(Exception):
+    """The attempt is to end before its command started."""
+
+
+class Supervisor:
+    """Wraps one command."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._state = "setup"
+        self._started_ms = time.time_ns() // 1_000_000
+        self._began = time.monotonic()
+        self._spool = LogSpool(spec.state_dir / "log")
+        self._requests = Requests()
+        self._stop_file = StopFile(spec)
+        self._siblings = Siblings(spec)
+        self._signs = Signs(spec)
+        self._last_output = time.monotonic()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
+        os.set_blocking(self._wake_write, False)
+        self._pipe: Optional[int] = None
+        self._main: Optional[int] = None
+        self._main_status: Optional[int] = None
+        self._command_began: Optional[float] = None
+        self._asked: Optional[str] = None
+        self._deadline: Optional[float] = None
+        self._forced = False
+        self._cgroup: Optional[limits.Cgroup] = None
+        self._next_memory_check = 0.0
+        self._peak_memory = 0
+        self._stragglers: Set[int] = set()
+        self._notes: List[str] = []
+        self._oom_before = oom_kills()
+        self._captured: Optional[List[bytes]] = None
+        self._sampler: Optional[Sampler] = None
+        self._reporter: Optional[Reporter] = None
+
+    def run(self) -> int:
+        """Live through the attempt and return the code to exit with."""
+        self._install_signals()
+        self._start_reporting()
+        facts = self._live()
+        verdict = ending.judge(facts)
+        record = self._record(verdict)
+        records.write_reserved(
+            self._spec.state_dir / "exit.reserved", self._spec.state_dir / "exit.json", record
+        )
+        self._state = "ended"
+        if self._reporter is not None and self._reporter.finish(record):
+            with contextlib.suppress(OSError):
+                (self._spec.state_dir / "delivered").touch()
+        self._spool.close()
+        return _code(verdict)
+
+    # Set-up
+
+    def _install_signals(self) -> None:
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, _frame: Any) -> None:
+        del number
+        self._requests.put("stopped", self._spec.grace_seconds)
+
+    def _start_reporting(self) -> None:
+        if self._spec.report is None:
+            return
+        spec = self._spec
+        self._reporter = Reporter(
+            spec,
+            self._spool,
+            describe=self._describe,
+            sample=self._sample,
+            on_answer=self._on_answer,
+        )
+        self._reporter.start()
+
+    def _live(self) -> ending.Facts:
+        try:
+            self._pump(0)
+            env = workspace.job_environment(self._spec, venv=None, own=self._own_variables())
+            folder = workspace.prepare_folder(self._spec, self._pause)
+            clean = {k: v for k, v in env.items() if k not in self._spec.platform_env}
+            venv = workspace.prepare_python(
+                self._spec, folder, clean, run=self._run_program, pause=self._pause
+            )
+            env = workspace.job_environment(self._spec, venv=venv, own=self._own_variables())
+            self._start_command(folder, env)
+        except StopAsked:
+            self._sweep(0)
+            self._spool.finish()
+            return self._facts(status=0 if self._asked == "gang_done" else signal.SIGTERM)
+        except workspace.SetupError as fault:
+            return self._failed("setup", str(fault))
+        except OSError as fault:
+            return self._failed("command", _start_failure(self._spec, fault))
+        self._watch_command()
+        self._end_command()
+        return self._facts(status=self._main_status)
+
+    def _failed(self, cause: str, sentence: str) -> ending.Facts:
+        self._say(sentence)
+        self._sweep(0)
+        self._spool.finish()
+        return ending.Facts(status=None, failed_start=cause, failure=sentence)
+
+    def _own_variables(self) -> Dict[str, str]:
+        spec = self._spec
+        values = {
+            processes.MARKER: spec.attempt_id,
+            "YARD_JOB_ID": spec.job_id,
+            "YARD_EPOCH": str(spec.epoch),
+            "YARD_GRACE_SECONDS": f"{spec.grace_seconds:g}",
+            "YARD_NOTICE_FILE": str(spec.state_dir / "notice.json"),
+            "YARD_PROGRESS_FILE": str(self._signs.progress_file),
+            "YARD_SAVED_EXIT_CODE": str(spec.saved_exit_code),
+        }
+        if spec.checkpoint_dir is not None:
+            spec.checkpoint_dir.mkdir(parents=True, exist_ok=True)
+            values["YARD_CHECKPOINT_DIR"] = str(spec.checkpoint_dir)
+        values.update(gang.environment(spec.gang, len(spec.gpus or ())))
+        return values
+
+    def _start_command(self, folder: Path, env: Dict[str, str]) -> None:
+        spec = self._spec
+        line = gang.command(spec.gang, spec.argv, len(spec.gpus or ()), spec.python)
+        if line is None:
+            self._hold()
+            return
+        self._say_launcher(line)
+        self._set_limits()
+        prefix: Optional[List[str]] = None
+        wants_limits = bool(spec.memory_bytes or spec.cpus)
+        name = f"yard-{spec.attempt_id}-m{spec.gang.member}"
+        if wants_limits and self._cgroup is None:
+            prefix = limits.systemd_prefix(name, memory_bytes=spec.memory_bytes, cpus=spec.cpus)
+            if prefix is None:
+                self._notes.append(limits.describe()["note"])
+        self._main = self._spawn([*(prefix or []), *line], folder, env)
+        self._command_began = time.monotonic()
+        self._signs.started()
+        self._state = "running"
+        if self._reporter is not None:
+            self._reporter.beat_soon()
+
+    def _set_limits(self) -> None:
+        spec = self._spec
+        if not (spec.memory_bytes or spec.cpus):
+            return
+        self._cgroup = limits.Cgroup.make(f"yard-{spec.attempt_id}-m{spec.gang.member}")
+        if self._cgroup is not None:
+            self._notes += self._cgroup.limit(memory_bytes=spec.memory_bytes, cpus=spec.cpus)
+
+    def _hold(self) -> None:
+        self._state = "running"
+        while not self._siblings.first_is_done():
+            self._pause(TICK_SECONDS)
+        self._requests.put("gang_done", 0)
+        self._pause(0)
+
+    def _say_launcher(self, line: List[str]) -> None:
+        if line != list(self._spec.argv):
+            self._say("starting " + " ".join(line[: len(line) - len(self._spec.argv) + 1]) + " …")
+
+    # Processes
+
+    def _spawn(self, line: List[str], folder: Path, env: Mapping[str, str]) -> int:
+        doors = self._cgroup.open_doors() if self._cgroup is not None else []
+        read, write = os.pipe()
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(write, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE_BYTES)
+        parent = os.getpid()
+
+        def before_exec() -> None:
+            for door in doors:
+                os.write(door, b"0")
+            processes.die_with_parent(parent)
+
+        try:
+            child = subprocess.Popen(
+                line,
+                cwd=folder,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=write,
+                stderr=write,
+                start_new_session=True,
+                preexec_fn=before_exec,  # noqa: PLW1509  # it makes bound calls alone
+            )
+        except (OSError, subprocess.SubprocessError) as fault:
+            os.close(read)
+            raise fault if isinstance(fault, OSError) else OSError(str(fault)) from fault
+        finally:
+            os.close(write)
+            for door in doors:
+                os.close(door)
+        # Ended children are collected here for the whole tree, never by Popen.
+        child.returncode = 0
+        os.set_blocking(read, False)
+        self._close_pipe()
+        self._pipe = read
+        return child.pid
+
+    def _run_program(self, line: List[str], folder: Path, env: Dict[str, str]) -> tuple[int, str]:
+        self._captured = []
+        try:
+            self._main = self._spawn(line, folder, env)
+        except OSError as fault:
+            return 127, str(fault)
+        status = self._wait_for_program()
+        self._sweep(0)
+        self._drain()
+        code, number = ending.split_status(status)
+        output = b"".join(self._captured).decode("utf-8", "replace")
+        self._captured = None
+        return (code if code is not None else 128 + (number or 0)), output
+
+    def _wait_for_program(self) -> int:
+        self._main_status = None
+        try:
+            while True:
+                self._pump(TICK_SECONDS)
+                if self._asked is not None:
+                    raise StopAsked
+                status = self._ended()
+                if status is not None:
+                    return status
+        finally:
+            self._main, self._main_status = None, None
+
+    def _ended(self) -> int | None:
+        return self._main_status
+
+    def _pause(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while True:
+            self._pump(max(0.0, min(TICK_SECONDS, until - time.monotonic())))
+            if self._asked is not None:
+                raise StopAsked
+            if time.monotonic() >= until:
+                return
+
+    def _watch_command(self) -> None:
+        while self._main is not None and self._main_status is None:
+            self._pump(self._tick())
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                self._force()
+
+    def _tick(self) -> float:
+        if self._deadline is None:
+            return TICK_SECONDS
+        return max(0.0, min(TICK_SECONDS, self._deadline - time.monotonic()))
+
+    def _force(self) -> None:
+        self._forced = True
+        found = self._belonging()
+        if self._main is not None:
+            found.add(self._main)
+        processes.send(found, signal.SIGKILL)
+        self._deadline = time.monotonic() + 0.2
+
+    def _end_command(self) -> None:
+        self._state = "stopping"
+        polite = LEFTOVER_SECONDS
+        if self._asked is not None:
+            left = (self._deadline or 0.0) - time.monotonic()
+            polite = 0.0 if self._forced else min(LEFTOVER_SECONDS, max(0.0, left))
+        self._sweep(polite)
+        self._drain()
+        self._close_pipe()
+        self._spool.finish()
+
+    def _sweep(self, polite_seconds: float) -> None:
+        def find() -> Set[int]:
+            self._drain()
+            return self._belonging()
+
+        self._stragglers |= processes.end_tree(find, polite_seconds=polite_seconds)
+        left = self._belonging()
+        if left:
+            self._notes.append(f"processes {sorted(left)} hang in the kernel and remain")
+
+    def _belonging(self) -> Set[int]:
+        found = processes.belonging(self._spec.attempt_id, self._spec.gang.member)
+        if self._cgroup is not None:
+            found |= self._cgroup.members() - {os.getpid()}
+        return found
+
+    # The loop
+
+    def _pump(self, seconds: float) -> None:
+        """Wait for output, an ended child or a request, at most `seconds`."""
+        waiting = [self._wake_read] + ([] if self._pipe is None else [self._pipe])
+        ready, _, _ = select.select(waiting, [], [], seconds)
+        if self._wake_read in ready:
+            with contextlib.suppress(BlockingIOError):
+                os.read(self._wake_read, 4096)
+        if self._pipe is not None and self._pipe in ready:
+            self._read_output()
+        for pid, status, peak in processes.reap():
+            self._peak_memory = max(self._peak_memory, peak)
+            if pid == self._main:
+                self._main_status = status
+        self._stop_file.check(self._requests)
+        self._siblings.check(self._requests)
+        self._check_limits()
+        for request in self._requests.take():
+            self._stop(request)
+
+    def _check_limits(self) -> None:
+        spec, now = self._spec, time.monotonic()
+        if self._asked is None and self._command_began is not None:
+            limit = spec.time_limit_seconds
+            if limit is not None and now - self._command_began >= limit:
+                self._requests.put("time_limit", spec.grace_seconds)
+            watched = spec.memory_bytes and self._cgroup is None
+            if watched and now >= self._next_memory_check:
+                self._next_memory_check = now + MEMORY_SECONDS
+                if self._tree_use()[0] > spec.memory_bytes:
+                    self._requests.put("memory", 0)
+        renew = None if spec.report is None else spec.report.renew_within_seconds
+        if renew is None or self._reporter is None or self._asked is not None:
+            return
+        if now - self._reporter.last_accepted > renew:
+            self._requests.put("fenced", 0)
+
+    def _stop(self, request: StopRequest) -> None:
+        deadline = time.monotonic() + request.grace_seconds
+        overrides = self._asked is None or request.reason in AT_ONCE
+        if self._deadline is not None:
+            deadline = min(deadline, self._deadline)
+        self._deadline = deadline
+        if not overrides or self._asked == request.reason:
+            return
+        self._asked = request.reason
+        if self._main is None or self._main_status is not None:
+            return
+        self._state = "stopping"
+        if request.grace_seconds > 0:
+            self._ask_politely(request)
+        if self._reporter is not None:
+            self._reporter.beat_soon()
+
+    def _ask_politely(self, request: StopRequest) -> None:
+        notice = {
+            "reason": request.reason,
+            "grace_seconds": request.grace_seconds,
+            "deadline_ms": time.time_ns() // 1_000_000 + int(request.grace_seconds * 1000),
+        }
+        with contextlib.suppress(OSError):
+            records.write_json(self._spec.state_dir / "notice.json", notice)
+        self._say(f"stopping ({request.reason}): SIGTERM now, {request.grace_seconds:g} s to save")
+        if self._main is None:
+            return
+        if self._spec.stop_scope == "group":
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._main, signal.SIGTERM)
+            return
+        deep = self._spec.gang.launcher == "accelerate"
+        leaders = processes.stop_leaders(self._main, processes.table(), deep=deep)
+        processes.send(leaders, signal.SIGTERM)
+        processes.send(leaders, signal.SIGCONT)
+
+    # Output
+
+    def _read_output(self) -> bool:
+        if self._pipe is None:
+            return False
+        try:
+            data = os.read(self._pipe, READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._close_pipe()
+            return False
+        self._last_output = time.monotonic()
+        self._spool.append(data)
+        if self._captured is not None:
+            self._captured.append(data)
+        if self._spec.echo:
+            with contextlib.suppress(OSError):
+                records.write_all(1, data)
+        if self._reporter is not None:
+            self._reporter.log_soon()
+        return True
+
+    def _drain(self) -> None:
+        while self._read_output():
+            pass
+
+    def _close_pipe(self) -> None:
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+    def _say(self, sentence: str) -> None:
+        self._spool.append(f"[yard] {sentence}\n".encode("utf-8", "replace"))
+        if self._reporter is not None:
+            self._reporter.log_soon()
+
+    # Reports
+
+    def _on_answer(self, answer: Answer) -> None:
+        if answer.status == 409:
+            self._requests.put("fenced", 0)
+        elif isinstance(answer.body.get("stop"), dict):
+            stop = answer.body["stop"]
+            grace = stop.get("grace_seconds", self._spec.grace_seconds)
+            if isinstance(grace, (int, float)):
+                self._requests.put(str(stop.get("reason", "stopped")), float(grace))
+        else:
+            return
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._wake_write, b"\0")
+
+    def _describe(self) -> Dict[str, Any]:
+        return {
+            "epoch": self._spec.epoch,
+            "member": self._spec.gang.member,
+            "members": self._spec.gang.members,
+            "state": self._state,
+            "pid": self._main,
+            "runner_pid": os.getpid(),
+            "hostname": socket.gethostname(),
+            "started_ms": self._started_ms,
+            "time_ms": time.time_ns() // 1_000_000,
+            "log_end": self._spool.end,
+            "log_lost_bytes": self._spool.lost_bytes,
+            "log_disk_full": self._spool.disk_full,
+            "log_age_seconds": round(time.monotonic() - self._last_output, 1),
+            "progress": self._signs.progress(),
+            "checkpoint": self._signs.checkpoint(),
+            "notes": list(self._notes),
+        }
+
+    def _sample(self) -> Dict[str, float]:
+        spec = self._spec
+        if self._sampler is None:
+            prefix = "system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/"
+            self._sampler = Sampler(
+                disk=spec.state_dir,
+                drivers=[] if spec.gpus == () else drivers(),
+                gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
+                prefix=prefix,
+            )
+        memory, ticks = self._tree_use()
+        return self._sampler.read(job_memory_bytes=memory, job_cpu_ticks=ticks)
+
+    def _tree_use(self) -> tuple[int, int]:
+        seen = processes.table()
+        tree = [seen[pid] for pid in processes.descendants(os.getpid(), seen) if pid in seen]
+        memory = sum(process.memory_bytes for process in tree)
+        self._peak_memory = max(self._peak_memory, memory)
+        return memory, sum(process.cpu_ticks for process in tree)
+
+    # The end
+
+    def _facts(self, *, status: Optional[int]) -> ending.Facts:
+        spec = self._spec
+        in_limit = self._cgroup is not None and self._cgroup.oom_kills() > 0
+        return ending.Facts(
+            status=status,
+            asked=self._asked,
+            forced=self._forced,
+            oom_in_limit=in_limit,
+            oom_on_machine=oom_kills() > self._oom_before,
+            memory_limit_bytes=spec.memory_bytes,
+            time_limit_seconds=spec.time_limit_seconds,
+            saved_exit_code=spec.saved_exit_code,
+            tail=self._spool.tail,
+        )
+
+    def _record(self, verdict: ending.Verdict) -> Dict[str, Any]:
+        if self._cgroup is not None:
+            self._peak_memory = max(self._peak_memory, self._cgroup.peak_bytes())
+            self._cgroup.remove()
+        if self._spool.disk_full:
+            self._notes.append("the disk under the log was full for a time")
+        spec = self._spec
+        # From one monotonic reading, so that a jump of the clock makes no negative duration.
+        duration = time.monotonic() - self._began
+        return {
+            "version": 1,
+            "attempt_id": spec.attempt_id,
+            "job_id": spec.job_id,
+            "epoch": spec.epoch,
+            "member": spec.gang.member,
+            "cause": verdict.cause,
+            "sentence": verdict.sentence,
+            "exit_code": verdict.exit_code,
+            "signal": verdict.signal,
+            "saved": verdict.saved,
+            "forced": self._forced,
+            "error_line": verdict.error_line,
+            "started_ms": self._started_ms,
+            "ended_ms": self._started_ms + int(duration * 1000),
+            "duration_seconds": round(duration, 3),
+            "log_bytes": self._spool.end,
+            "log_lost_bytes": self._spool.lost_bytes,
+            "peak_memory_bytes": self._peak_memory,
+            "stragglers": len(self._stragglers - {self._main}),
+            "hostname": socket.gethostname(),
+            "checkpoint": self._signs.checkpoint(),
+            "notes": self._notes,
+        }
+
+
+def _start_failure(spec: Spec, fault: OSError) -> str:
+    program = spec.argv[0]
+    if isinstance(fault, FileNotFoundError):
+        return f"The program {program!r} was not found: check its name and the job's environment."
+    if isinstance(fault, PermissionError):
+        return f"The program {program!r} may not be executed: is it a program, with mode +x?"
+    return f"The program {program!r} could not be started: {fault}."
+
+
+def _code(verdict: ending.Verdict) -> int:
+    if verdict.exit_code is not None:
+        return verdict.exit_code
+    if verdict.signal is not None:
+        return 128 + verdict.signal
+    return FAILED_SETUP_CODE

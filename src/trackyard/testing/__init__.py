@@ -1,0 +1,1 @@
+"""Fakes that ship, for tests of Trackyard and of what is built on it. Imported by tests alone."""

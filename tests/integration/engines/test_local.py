@@ -1,0 +1,190 @@
+"""The local engine passes the conformance suite with real processes, and its own promises."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.integration.engines.conformance import Harness, ProcessConformance
+from trackyard.core.ports import AttemptPhase, ExitCause, NodeShare
+from trackyard.engines.local import LocalEngine
+from trackyard.engines.machine import Declared
+
+SCRIPTS = {
+    "succeed": "pass",
+    "exit 7": "raise SystemExit(7)",
+    "sleep": "import time; time.sleep(600)",
+    "say hello": "print('hello')",
+    "kill itself": "import os; os.kill(os.getpid(), 11)",
+    "print environment": "import json, os; print(json.dumps(dict(os.environ)))",
+    "save on stop": (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(85))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)"
+    ),
+    "ignore stop": (
+        "import signal, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(600)"
+    ),
+    "member 1 fails": (
+        "import os, time\nif os.environ['RANK'] == '1': raise SystemExit(9)\ntime.sleep(600)"
+    ),
+}
+
+
+class LocalHarness(Harness):
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.opened: list[LocalEngine] = []
+        super().__init__(self.reopen(), folder)
+
+    def reopen(self) -> LocalEngine:
+        declared = Declared(gpus=2, node_ids=("n0", "n1"))
+        engine = LocalEngine(self.home, declared=declared)
+        self.opened.append(engine)
+        return engine
+
+    def command(self, behaviour: str) -> tuple[str, ...]:
+        return (sys.executable, "-c", SCRIPTS[behaviour])
+
+    def close(self) -> None:
+        engine = self.opened[-1]
+        for report in engine.attempts():
+            engine.stop(report.attempt_id, grace_seconds=0, reason=ExitCause.STOPPED)
+        for report in engine.attempts():
+            self.wait_for(report.attempt_id, AttemptPhase.EXITED, AttemptPhase.LOST)
+        for opened in self.opened:
+            opened.close()
+
+
+class TestLocalEngine(ProcessConformance):
+    @pytest.fixture
+    def harness(self, tmp_path: Path) -> Iterator[LocalHarness]:
+        harness = LocalHarness(tmp_path)
+        yield harness
+        harness.close()
+
+    def test_a_killed_runner_loses_the_attempt_and_leaves_nothing_running(
+        self, harness: LocalHarness
+    ) -> None:
+        argv, word = hiding(scrubbed=True)
+        spec = harness.spec("", argv=argv)
+        harness.engine.launch(spec)
+        self.wait_for_output(harness, spec, b"hidden")
+        assert len(processes_of(spec.attempt_id, word)) >= 3
+        runner, _ = member_processes(harness, spec.attempt_id)
+        os.kill(runner, signal.SIGKILL)
+        report = harness.wait_for(spec.attempt_id, AttemptPhase.LOST, AttemptPhase.EXITED)
+        assert (report.phase, report.exit) == (AttemptPhase.LOST, None)
+        assert processes_of(spec.attempt_id, word) == []
+
+    def test_runner_and_guard_killed_at_once_leave_nothing_running(
+        self, harness: LocalHarness
+    ) -> None:
+        argv, word = hiding(scrubbed=False)
+        spec = harness.spec("", argv=argv)
+        harness.engine.launch(spec)
+        self.wait_for_output(harness, spec, b"hidden")
+        runner, guard = member_processes(harness, spec.attempt_id)
+        os.kill(guard, signal.SIGKILL)
+        os.kill(runner, signal.SIGKILL)
+        harness.wait_for(spec.attempt_id, AttemptPhase.LOST)
+        assert processes_of(spec.attempt_id, word) == []
+
+    def test_a_killed_guard_changes_nothing(self, harness: LocalHarness) -> None:
+        spec = harness.spec("save on stop")
+        harness.engine.launch(spec)
+        self.wait_for_output(harness, spec, b"ready")
+        _, guard = member_processes(harness, spec.attempt_id)
+        os.kill(guard, signal.SIGKILL)
+        time.sleep(0.3)
+        assert harness.wait_for(spec.attempt_id, AttemptPhase.RUNNING)
+        harness.engine.stop(spec.attempt_id, grace_seconds=20, reason=ExitCause.PREEMPTED)
+        report = harness.wait_for(spec.attempt_id, AttemptPhase.EXITED)
+        assert report.exit is not None
+        assert report.exit.saved
+
+    def test_a_frozen_runner_that_misses_its_stop_is_killed(
+        self, harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("trackyard.engines.local.OVERDUE_SECONDS", 0.5)
+        spec = harness.spec("ignore stop")
+        harness.engine.launch(spec)
+        self.wait_for_output(harness, spec, b"ready")
+        for pid in member_processes(harness, spec.attempt_id):
+            os.kill(pid, signal.SIGSTOP)
+        harness.engine.stop(spec.attempt_id, grace_seconds=0.1, reason=ExitCause.STOPPED)
+        harness.wait_for(spec.attempt_id, AttemptPhase.LOST)
+        assert processes_of(spec.attempt_id) == []
+
+    def test_a_lost_member_ends_the_rest_of_its_gang(self, harness: LocalHarness) -> None:
+        spec = harness.spec("sleep", placement=tuple(NodeShare(node_id=n) for n in ("n0", "n1")))
+        harness.engine.launch(spec)
+        harness.wait_until(
+            lambda: (harness.home / "attempts" / spec.attempt_id / "m1/started.json").exists(),
+            "member 1 never started",
+        )
+        harness.wait_for(spec.attempt_id, AttemptPhase.RUNNING)
+        os.kill(member_processes(harness, spec.attempt_id, member=1)[0], signal.SIGKILL)
+        report = harness.wait_for(spec.attempt_id, AttemptPhase.LOST)
+        assert [record.cause for record in report.exits] == [ExitCause.GANG]
+        assert processes_of(spec.attempt_id) == []
+
+    def test_the_servers_own_secrets_do_not_reach_the_command(
+        self, harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("YARD_TOKEN", "AWS_SECRET_ACCESS_KEY", "DATABASE_URL", "PGPASSWORD"):
+            monkeypatch.setenv(name, "canary-value")
+        spec = harness.spec("print environment")
+        harness.run(spec)
+        log = harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=100_000)
+        assert b"PATH" in log
+        assert b"canary-value" not in log
+
+
+def hiding(*, scrubbed: bool) -> tuple[tuple[str, ...], str]:
+    """Return a command that forks and leaves its session, and a word its processes carry.
+
+    Scrubbed, the hidden process drops its environment too.
+    """
+    word = f"600.{os.getpid()}{time.monotonic_ns() % 10**9}"
+    hidden = f"exec env -i sleep {word}" if scrubbed else f"exec sleep {word}"
+    line = (
+        f"setsid sh -c 'sleep {word} & {hidden}' </dev/null >/dev/null 2>&1 & "
+        f"sleep 0.3; echo hidden; sleep {word}"
+    )
+    return ("sh", "-c", line), word
+
+
+def member_processes(
+    harness: LocalHarness, attempt_id: str, *, member: int = 0
+) -> tuple[int, int]:
+    from trackyard.engines.statefolder import MemberFolder
+
+    folder = MemberFolder(harness.home / "attempts" / attempt_id / f"m{member}")
+    runner, guard = folder.processes()
+    return runner, guard
+
+
+def processes_of(attempt_id: str, word: str = "") -> list[int]:
+    """Every live process with the attempt's marker, or with `word` on its command line."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            marked = process.environ().get("YARD_ATTEMPT_ID") == attempt_id
+            named = bool(word) and any(word in part for part in process.cmdline())
+            if (marked or named) and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        except (psutil.Error, OSError):
+            continue
+    return found
