@@ -1,0 +1,1 @@
+"""Registered models and their versions, and the models that runs log."""
