@@ -1,0 +1,242 @@
+"""Blobs as files below one folder. Owns its layout, its durability and its reserve of free space.
+
+A write that has not ended is `incoming/<id>`; a complete blob is `blobs/<aa>/<id>`, where `aa` are
+the first two digits of its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import hashlib
+import logging
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from trackyard.artifacts.blobs import BLOB_ID, BlobFault, Found, Stored, batches, new_blob_id
+from trackyard.core.errors import InternalFault, OutOfSpace, SetupError, YardError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: Free space that artifacts never use, so that the database beside them can go on.
+RESERVE_BYTES = 64 * 1024 * 1024
+_PIECE = 1024 * 1024
+_THREADS = 4
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_HAS_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+
+class DiskBlobs:
+    """Blobs on a file system of this machine."""
+
+    def __init__(self, root: Path, *, reserve_bytes: int = RESERVE_BYTES) -> None:
+        self.place = str(root)
+        self._incoming = root / "incoming"
+        self._blobs = root / "blobs"
+        self._reserve_bytes = reserve_bytes
+        #: bytes that writes under way have announced and not written yet
+        self._promised = 0
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="yard-blob")
+        try:
+            for folder in (root, self._incoming, self._blobs):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as fault:
+            raise SetupError(
+                f"cannot keep artifacts in {root}: {fault.strerror}",
+                hint="name a folder that this user may write to with --artifacts",
+            ) from fault
+
+    async def write(self, pieces: AsyncIterator[bytes], *, length: int | None = None) -> Stored:
+        """Write beside, flush to the disk, then rename into place."""
+        promise = length or 0
+        self._check_space(promise)
+        self._promised += promise
+        blob = new_blob_id()
+        partial = _Partial(self._incoming / blob)
+        try:
+            async for batch in batches(pieces, _PIECE):
+                paid = min(promise, len(batch))
+                promise -= paid
+                self._promised -= paid
+                self._check_space(0 if length is not None else len(batch))
+                await self._run(partial.append, batch)
+            return await self._run(partial.finish, blob, self._file(blob))
+        except OSError as fault:
+            raise self._explain(fault) from fault
+        finally:
+            self._promised -= promise
+            # Not awaited: a cancelled request must still clean up behind itself.
+            self._pool.submit(partial.discard)
+
+    async def read(self, blob: str, start: int, end: int) -> AsyncIterator[bytes]:
+        """Yield the file's bytes in pieces."""
+        descriptor = await self._run(self._open, blob)
+        try:
+            while start < end:
+                piece = await self._run(os.pread, descriptor, min(_PIECE, end - start), start)
+                if not piece:
+                    raise BlobFault(f"blob {blob} is shorter than it was when it was stored")
+                start += len(piece)
+                yield piece
+        except OSError as fault:
+            raise BlobFault(f"blob {blob} cannot be read: {fault.strerror}") from fault
+        finally:
+            os.close(descriptor)
+
+    async def local_file(self, blob: str) -> str | None:
+        """Return the blob's file, unless something else has taken its place."""
+        return await self._run(self._regular, self._file(blob))
+
+    async def delete(self, blobs: Iterable[str]) -> None:
+        """Unlink the files; a reader that has one open keeps it to the end."""
+        files = [self._file(blob) for blob in blobs]
+        await self._run(_unlink, files)
+
+    async def walk(self) -> AsyncIterator[Found]:
+        """Yield every blob, a folder at a time."""
+        shards = await self._run(lambda: sorted(self._blobs.iterdir()))
+        for shard in shards:
+            for found in await self._run(_blobs_in, shard):
+                yield found
+
+    async def sweep(self, before_ms: int) -> int:
+        """Remove partial files that nobody has written to since a time."""
+        return await self._run(_remove_older, self._incoming, before_ms)
+
+    async def probe(self) -> None:
+        """Raise when the folder cannot be written to or is out of space."""
+        self._check_space(0)
+        if not await self._run(os.access, self._incoming, os.W_OK):
+            raise InternalFault(f"the artifact folder {self.place} is not writable")
+
+    async def close(self) -> None:
+        """Wait for the clean-up of the last writes."""
+        await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
+
+    def _file(self, blob: str) -> Path:
+        if BLOB_ID.match(blob) is None:
+            raise BlobFault(f"{blob!r} is not the id of a blob")
+        return self._blobs / blob[:2] / blob
+
+    def _open(self, blob: str) -> int:
+        try:
+            return os.open(self._file(blob), os.O_RDONLY | _HAS_NOFOLLOW)
+        except OSError as fault:
+            raise BlobFault(f"blob {blob} cannot be opened: {fault.strerror}") from fault
+
+    def _regular(self, file: Path) -> str | None:
+        try:
+            found = os.lstat(file)
+        except FileNotFoundError:
+            return None
+        return str(file) if stat.S_ISREG(found.st_mode) else None
+
+    def _check_space(self, more: int) -> None:
+        state = os.statvfs(self._blobs)
+        free = state.f_bavail * state.f_frsize - self._promised
+        if free - more < self._reserve_bytes:
+            raise OutOfSpace(
+                f"the artifact disk has {max(free, 0) // 1_000_000} MB free and keeps"
+                f" {self._reserve_bytes // 1_000_000} MB in reserve; delete artifacts, run"
+                " `yard gc`, or ask an admin for more space"
+            )
+
+    def _explain(self, fault: OSError) -> YardError:
+        if fault.errno in _FULL:
+            return OutOfSpace(
+                "the artifact disk is full; nothing was stored. Delete artifacts, run `yard gc`,"
+                " or ask an admin for more space"
+            )
+        log.error("the artifact disk at %s fails: %s", self.place, fault)
+        return InternalFault(
+            f"the artifact disk failed ({fault.strerror}); nothing was stored. Tell an admin"
+        )
+
+    async def _run(self, work: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work, *args)
+
+
+class _Partial:
+    """A file on its way in. Made on the first byte, gone or renamed at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    def append(self, batch: bytes | bytearray) -> None:
+        """Write a batch at the end."""
+        descriptor = self._open()
+        self._digest.update(batch)
+        view = memoryview(batch)
+        while view:
+            written = os.write(descriptor, view)
+            view = view[written:]
+            self._size += written
+
+    def finish(self, blob: str, target: Path) -> Stored:
+        """Flush the file, give it its name, and flush the name."""
+        descriptor = self._open()
+        os.fsync(descriptor)
+        os.close(descriptor)
+        self._descriptor = None
+        if not target.parent.is_dir():
+            target.parent.mkdir(mode=0o700, exist_ok=True)
+            _sync_folder(target.parent.parent)
+        self._path.rename(target)
+        _sync_folder(target.parent)
+        return Stored(blob=blob, size=self._size, sha256=self._digest.hexdigest())
+
+    def discard(self) -> None:
+        """Close and remove what is left of an unfinished write; harmless after a finished one."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        self._path.unlink(missing_ok=True)
+
+    def _open(self) -> int:
+        if self._descriptor is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _HAS_NOFOLLOW
+            self._descriptor = os.open(self._path, flags, 0o600)
+        return self._descriptor
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unlink(files: Iterable[Path]) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)
+
+
+def _blobs_in(shard: Path) -> list[Found]:
+    return [
+        Found(blob=path.name, size=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
+        for path, found in _files(shard)
+        if BLOB_ID.match(path.name)
+    ]
+
+
+def _remove_older(folder: Path, before_ms: int) -> int:
+    old = [path for path, found in _files(folder) if found.st_mtime_ns // 1_000_000 < before_ms]
+    _unlink(old)
+    return len(old)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    for path in folder.iterdir():
+        found = path.lstat()
+        if stat.S_ISREG(found.st_mode):
+            yield path, found

@@ -1,0 +1,126 @@
+"""The tree that paths form: children of a folder, all below it, sums. Owns reading by prefix.
+
+Folders are not stored: a path with more segments makes them. Order is by bytes on both databases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trackyard.store.connection import Dialect, Row
+from trackyard.store.database import Reader, Tx
+
+#: Rows fetched at a time; a folder of many files costs one query for each so many.
+_PAGE = 1000
+#: The character after `/`: everything below `a/` sorts from `a/` up to, not including, `a0`.
+_AFTER_SLASH = "0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file or folder directly below a folder."""
+
+    #: path from the owner's root
+    path: str
+    is_dir: bool
+    #: None for a folder
+    size: int | None
+
+    @property
+    def name(self) -> str:
+        """Return the last segment."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much an owner holds."""
+
+    files: int = 0
+    total_bytes: int = 0
+
+
+def children(reader: Reader | Tx, owner_id: str, folder: str) -> list[Entry]:
+    """Return what lies directly below a folder, skipping over what lies deeper."""
+    prefix = f"{folder}/" if folder else ""
+    end = f"{folder}{_AFTER_SLASH}" if folder else None
+    start = prefix
+    found: list[Entry] = []
+    while True:
+        rows = _page(reader, owner_id, start, end)
+        for path, size in rows:
+            if path < start:
+                continue
+            name, slash, _ = path[len(prefix) :].partition("/")
+            child = prefix + name
+            found.append(Entry(path=child, is_dir=bool(slash), size=None if slash else size))
+            start = child + (_AFTER_SLASH if slash else "\x01")
+        if len(rows) < _PAGE:
+            return _by_name(found)
+
+
+def below(reader: Reader | Tx, owner_id: str, path: str) -> list[Row]:
+    """Return id and blob of the file at a path and of every file below it."""
+    if not path:
+        return reader.all("SELECT id, blob FROM artifacts WHERE owner = ?", (owner_id,))
+    column = _column(reader.dialect)
+    return reader.all(
+        "SELECT id, blob FROM artifacts WHERE owner = ? AND path = ?"
+        f" UNION ALL SELECT id, blob FROM artifacts WHERE owner = ? AND {column} >= ?"
+        f" AND {column} < ?",
+        (owner_id, path, owner_id, f"{path}/", f"{path}{_AFTER_SLASH}"),
+    )
+
+
+def is_folder(reader: Reader | Tx, owner_id: str, path: str) -> bool:
+    """Tell whether anything lies below a path."""
+    column = _column(reader.dialect)
+    row = reader.one(
+        f"SELECT 1 FROM artifacts WHERE owner = ? AND {column} >= ? AND {column} < ? LIMIT 1",
+        (owner_id, f"{path}/", f"{path}{_AFTER_SLASH}"),
+    )
+    return row is not None
+
+
+def exists(reader: Reader | Tx, owner_id: str, path: str) -> bool:
+    """Tell whether a path is a file or a folder; the root is one once it holds anything."""
+    if not path:
+        return (
+            reader.one("SELECT 1 FROM artifacts WHERE owner = ? LIMIT 1", (owner_id,)) is not None
+        )
+    row = reader.one("SELECT 1 FROM artifacts WHERE owner = ? AND path = ?", (owner_id, path))
+    return row is not None or is_folder(reader, owner_id, path)
+
+
+def sizes(reader: Reader | Tx, owner_ids: list[str]) -> dict[str, Size]:
+    """Return files and bytes per owner, none for an owner that holds nothing."""
+    found = {owner_id: Size() for owner_id in owner_ids}
+    for at in range(0, len(owner_ids), _PAGE):
+        wanted = owner_ids[at : at + _PAGE]
+        marks = ", ".join("?" * len(wanted))
+        for owner_id, files, total in reader.all(
+            "SELECT owner, COUNT(*), SUM(size) FROM artifacts"
+            f" WHERE owner IN ({marks}) GROUP BY owner",
+            wanted,
+        ):
+            found[owner_id] = Size(files=files, total_bytes=int(total))
+    return found
+
+
+def _page(reader: Reader | Tx, owner_id: str, start: str, end: str | None) -> list[Row]:
+    column = _column(reader.dialect)
+    bound = f" AND {column} < ?" if end is not None else ""
+    return reader.all(
+        f"SELECT path, size FROM artifacts WHERE owner = ? AND {column} >= ?{bound}"
+        f" ORDER BY {column} LIMIT {_PAGE}",
+        (owner_id, start) if end is None else (owner_id, start, end),
+    )
+
+
+def _column(dialect: Dialect) -> str:
+    """Return the path column, compared byte by byte whatever the database's locale."""
+    return "path" if dialect.name == "sqlite" else 'path COLLATE "C"'
+
+
+def _by_name(entries: list[Entry]) -> list[Entry]:
+    return sorted(entries, key=lambda entry: entry.path)
