@@ -69,7 +69,8 @@ class Application:
             )
         if response is _TAKEN_OVER:
             return
-        response.headers.extend(SECURITY_HEADERS)
+        present = {name for name, _ in response.headers}
+        response.headers.extend(line for line in SECURITY_HEADERS if line[0] not in present)
         await response.send(proto)
 
     async def _answer(self, request: Request) -> Response:

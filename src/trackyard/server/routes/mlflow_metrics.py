@@ -187,7 +187,20 @@ class MetricRoutes:
             )
             models = [*(msgspec.json.decode(row[0]) if row else []), model]
             text = msgspec.json.encode(models).decode()
-            write_batch(tx, names, principal, run_id, series={}, tags=[(_MODEL_HISTORY, text)])
+            # Written past the limit on tag values: half a list would be no list.
+            tx.run(
+                "INSERT INTO tags (run_id, name_id, value) VALUES (?, ?, ?)"
+                " ON CONFLICT (run_id, name_id) DO UPDATE SET value = excluded.value",
+                (run.id, names.id(tx, _MODEL_HISTORY), text),
+            )
+            tx.event(
+                "run.logged",
+                team_id=principal.team_id,
+                actor=principal.name,
+                subject="run",
+                subject_id=run_id,
+                tags=[_MODEL_HISTORY],
+            )
 
         await self._db.write(change)
         return RawJSON(_OK)

@@ -1,0 +1,79 @@
+"""`yard up`: start the platform in the foreground."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trackyard.server.settings import Settings
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser(
+        "up", help="start the platform", description="Start the platform in the foreground."
+    )
+    parser.add_argument("--host", help="address to listen on (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, help="port to listen on (default 8000; 0 picks one)")
+    parser.add_argument("--home", help="home folder (default YARD_HOME or ~/.trackyard)")
+    parser.add_argument("--database", metavar="URL", help="postgresql://… (default: SQLite)")
+    parser.add_argument("--artifacts", metavar="URL", help="s3://bucket/prefix (default: home)")
+    parser.add_argument("--artifacts-endpoint", metavar="URL", help="S3-compatible store")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file with settings")
+    parser.add_argument(
+        "--allow-host", action="append", default=[], metavar="NAME", help="further host name"
+    )
+    parser.add_argument("--tls-cert", metavar="FILE", help="certificate, to speak https")
+    parser.add_argument("--tls-key", metavar="FILE", help="key of the certificate")
+    parser.add_argument(
+        "--trusted-proxy", action="append", default=[], metavar="ADDRESS", help="TLS proxy"
+    )
+    parser.add_argument("--prefix", metavar="PATH", help="path under which a proxy mounts us")
+    parser.add_argument("--ephemeral", action="store_true", help="use a throw-away home folder")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Start the server and stay until it ends."""
+    from trackyard.server import main as server
+    from trackyard.server.settings import load_settings
+
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    flags = {
+        "host": args.host,
+        "port": args.port,
+        "home": args.home,
+        "database": args.database,
+        "artifacts": args.artifacts,
+        "artifacts_endpoint": args.artifacts_endpoint,
+        "allow_hosts": tuple(args.allow_host),
+        "tls_cert": args.tls_cert,
+        "tls_key": args.tls_key,
+        "trusted_proxies": tuple(args.trusted_proxy),
+        "prefix": args.prefix,
+        "ephemeral": args.ephemeral or None,
+    }
+    return server.run(load_settings(flags, args.config), announce=announce)
+
+
+def announce(settings: Settings, code: str | None) -> None:
+    """Print where the platform is and how to use it."""
+    scheme = "https" if settings.tls_cert else "http"
+    url = f"{scheme}://{settings.host}:{settings.port}{settings.prefix}"
+    lines = [
+        "",
+        f"  Trackyard is ready at {url}",
+        "",
+        f"  sign in   {url}/signin#code={code}   (works once, for 15 minutes)",
+        f"  mlflow    export MLFLOW_TRACKING_URI={url}",
+        f"            export MLFLOW_TRACKING_TOKEN=$(cat {settings.token_path})",
+        f"  data      {settings.home}",
+        "",
+    ]
+    print("\n".join(lines), flush=True)

@@ -1,0 +1,260 @@
+"""Starts and stops the platform: home, schema, first admin, services, HTTP. Knows the order, nothing of the parts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from trackyard.access.directory import Directory, create_team, create_user
+from trackyard.access.sessions import Sessions
+from trackyard.access.tokens import digest, new_token
+from trackyard.artifacts.blobs import open_blobs
+from trackyard.artifacts.service import Artifacts
+from trackyard.core.clock import SYSTEM_CLOCK
+from trackyard.core.errors import SetupError
+from trackyard.registry.logged import LoggedModels
+from trackyard.registry.models import Registry
+from trackyard.server.access import Gate
+from trackyard.server.app import Application
+from trackyard.server.home import HomeLock, free_port, write_secret
+from trackyard.server.routes import table
+from trackyard.server.routing import Router
+from trackyard.server.services import Services
+from trackyard.server.settings import Settings
+from trackyard.server.sse import Hub
+from trackyard.store.database import Database, Tx
+from trackyard.store.migrate import prepare
+from trackyard.tracking.service import Tracking
+
+log = logging.getLogger(__name__)
+
+#: Seconds that requests in flight are given at the end.
+DRAIN_SECONDS = 15.0
+TOUCH_EVERY = 30.0
+ADMIN, FIRST_TEAM = "admin", "default"
+
+
+def run(settings: Settings, *, announce: Callable[[Settings, str | None], None]) -> int:
+    """Serve until a signal ends it; return the exit code."""
+    settings.check()
+    throwaway: Path | None = None
+    if settings.ephemeral:
+        throwaway = Path(tempfile.mkdtemp(prefix="trackyard-"))
+        settings = dataclasses.replace(settings, home=throwaway)
+    lock = HomeLock(settings.lock_path)
+    os.umask(0o077)
+    try:
+        lock.acquire()
+        settings = dataclasses.replace(settings, port=free_port(settings.host, settings.port))
+        _make_database_folder(settings)
+        prepare(settings.database_url)
+        # Worker threads wait for the interpreter at most this long when the loop is busy.
+        sys.setswitchinterval(0.001)
+        _run_loop(_serve(settings, announce))
+        return 0
+    finally:
+        lock.release()
+        if throwaway is not None:
+            shutil.rmtree(throwaway, ignore_errors=True)
+
+
+def _run_loop(main: object) -> None:
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)  # type: ignore[arg-type]
+        return
+    uvloop.run(main)  # type: ignore[arg-type]
+
+
+async def _serve(
+    settings: Settings, announce: Callable[[Settings, str | None], None]
+) -> None:
+    services = build(settings)
+    services.database.start()
+    code = await _first_start(services)
+    services.tracking.start()
+    services.hub.start()
+    application = Application(
+        Router(table.routes(services)), services.gate, prefix=settings.prefix
+    )
+    touching = asyncio.create_task(_touch_tokens(services))
+    try:
+        await _listen(settings, application, services, lambda: announce(settings, code))
+    finally:
+        touching.cancel()
+        await _stop(application, services)
+
+
+def build(settings: Settings) -> Services:
+    """Make every part of the platform, stopped."""
+    database = Database(settings.database_url, clock=SYSTEM_CLOCK)
+    directory, sessions = Directory(database), Sessions(database)
+    gate = Gate(
+        directory=directory,
+        sessions=sessions,
+        clock=SYSTEM_CLOCK,
+        hosts=_own_hosts(settings),
+        secure=bool(settings.tls_cert or settings.trusted_proxies),
+    )
+    hub = Hub(database)
+    tracking = Tracking(database)
+    tracking.on_points = hub.points
+    blobs = open_blobs(
+        settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
+    )
+    return Services(
+        settings=settings,
+        clock=SYSTEM_CLOCK,
+        database=database,
+        directory=directory,
+        sessions=sessions,
+        gate=gate,
+        hub=hub,
+        tracking=tracking,
+        registry=Registry(database),
+        logged_models=LoggedModels(database),
+        artifacts=Artifacts(database, blobs),
+    )
+
+
+def _own_hosts(settings: Settings) -> frozenset[str]:
+    names = {"127.0.0.1", "localhost", "[::1]", settings.host.lower()}
+    names |= {name.lower() for name in settings.allow_hosts}
+    return frozenset(names - {"0.0.0.0", "::", "*"})  # noqa: S104 - taken out, not bound
+
+
+async def _first_start(services: Services) -> str | None:
+    """Make the first team and its admin, and a one-time sign-in code for this start."""
+    token_path = services.settings.token_path
+    need_token = not token_path.exists()
+
+    def change(tx: Tx) -> tuple[int, str | None]:
+        row = tx.one("SELECT id FROM users WHERE name = ?", (ADMIN,))
+        if row is None:
+            team_id = create_team(tx, FIRST_TEAM, actor="system")
+            user_id = create_user(tx, ADMIN, actor="system", is_admin=True)
+            tx.run(
+                "INSERT INTO members (team_id, user_id, role) VALUES (?, ?, 'owner')",
+                (team_id, user_id),
+            )
+        else:
+            user_id = row[0]
+        if not need_token:
+            return user_id, None
+        team = tx.one("SELECT id FROM teams ORDER BY id LIMIT 1")
+        assert team is not None
+        public, secret = new_token()
+        tx.run(
+            "INSERT INTO tokens (id, digest, kind, user_id, team_id, role, label, created_ms)"
+            " VALUES (?, ?, 'user', ?, ?, 'owner', 'first admin token', ?)",
+            (public, digest(secret), user_id, team[0], tx.now_ms),
+        )
+        tx.event(
+            "token.created",
+            team_id=team[0],
+            actor="system",
+            subject="token",
+            subject_id=public,
+            user=ADMIN,
+        )
+        return user_id, secret
+
+    user_id, secret = await services.database.write(change)
+    if secret is not None:
+        write_secret(token_path, secret + "\n")
+    return await services.sessions.new_code(user_id)
+
+
+async def _listen(
+    settings: Settings,
+    application: Application,
+    services: Services,
+    ready: Callable[[], None],
+) -> None:
+    from granian.constants import HTTPModes, Interfaces
+    from granian.http import HTTP1Settings
+    from granian.server.embed import Server
+
+    server = Server(
+        application,
+        address=settings.host,
+        port=settings.port,
+        interface=Interfaces.RSGI,
+        http=HTTPModes.http1,
+        http1_settings=HTTP1Settings(header_read_timeout=30_000, max_buffer_size=65_536),
+        websockets=True,
+        backlog=2048,
+        backpressure=20_000,
+        log_enabled=False,
+        ssl_cert=Path(settings.tls_cert) if settings.tls_cert else None,
+        ssl_key=Path(settings.tls_key) if settings.tls_key else None,
+    )
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    serving = asyncio.create_task(server.serve(), name="yard-http")
+    announcing = asyncio.create_task(_announce(settings, ready))
+    waiting = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if serving.done() and not stopping.is_set():
+            serving.result()
+            raise SetupError("the HTTP server stopped by itself; the log above may say why")
+    finally:
+        announcing.cancel()
+        waiting.cancel()
+        await services.hub.stop()
+        server.stop()
+        with contextlib.suppress(Exception, TimeoutError):
+            await asyncio.wait_for(serving, DRAIN_SECONDS)
+
+
+async def _announce(settings: Settings, ready: Callable[[], None]) -> None:
+    """Say where we are once the port takes connections."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection(settings.host, settings.port)
+        except OSError:
+            await asyncio.sleep(0.01)
+            continue
+        writer.close()
+        ready()
+        return
+
+
+async def _touch_tokens(services: Services) -> None:
+    """Write now and then when tokens were last used."""
+    while True:
+        await asyncio.sleep(TOUCH_EVERY)
+        used, services.gate.used = services.gate.used, {}
+        try:
+            await services.directory.touch(used)
+        except Exception:
+            log.exception("cannot note when tokens were used")
+
+
+async def _stop(application: Application, services: Services) -> None:
+    """Let requests finish, then commit what is queued and close."""
+    deadline = services.clock.monotonic() + DRAIN_SECONDS
+    while application.in_flight and services.clock.monotonic() < deadline:
+        await asyncio.sleep(0.01)
+    await services.tracking.stop()
+    await services.database.close()
+
+
+def _make_database_folder(settings: Settings) -> None:
+    """Make the folder that is to hold an SQLite file."""
+    url = settings.database_url
+    if url.startswith("sqlite:///"):
+        Path(url[len("sqlite:///") :]).parent.mkdir(mode=0o700, parents=True, exist_ok=True)

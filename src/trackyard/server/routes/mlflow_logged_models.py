@@ -1,0 +1,164 @@
+"""MLflow's routes of logged models, which its third generation of clients calls with every
+log_model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trackyard.core.errors import InvalidInput
+from trackyard.registry.logged import STATUSES
+from trackyard.registry.logged_search import (
+    LOGGED_DEFAULT,
+    WIRE_PREFIX,
+    DatasetFilter,
+    LoggedOrder,
+)
+from trackyard.server.http import JSONResponse, Request, Response
+from trackyard.server.routes.mlflow import Arguments, missing, mlflow_routes
+from trackyard.server.routing import Handler, Permission, Route
+from trackyard.server.services import Services
+from trackyard.tracking.experiments import inner_experiment_id
+
+_EMPTY: dict[str, Any] = {}
+#: MLflow's protocol numbers the states from one.
+_NUMBERED = dict(enumerate(STATUSES, start=1))
+
+
+class LoggedModelRoutes:
+    """Handlers of logged models."""
+
+    def __init__(self, services: Services) -> None:
+        self._models = services.logged_models
+        self._artifacts = services.artifacts
+
+    async def create(self, request: Request) -> Response:
+        """POST logged-models."""
+        args, principal = await Arguments.of(request), request.principal
+        model = await self._models.create(
+            principal,
+            experiment_id=inner_experiment_id(principal, args.need("experiment_id")),
+            name=args.text("name"),
+            model_type=args.text("model_type") or "",
+            source_run=args.text("source_run_id") or "",
+            tags=args.pairs("tags"),
+            params=args.pairs("params"),
+        )
+        return JSONResponse({"model": model})
+
+    async def get(self, request: Request) -> Response:
+        """GET logged-models/{id}."""
+        args = await Arguments.of(request)
+        model = await self._models.get(
+            request.principal,
+            request.params["model_id"],
+            allow_deleted=args.flag("allow_deleted"),
+        )
+        return JSONResponse({"model": model})
+
+    async def finalize(self, request: Request) -> Response:
+        """PATCH logged-models/{id}."""
+        args = await Arguments.of(request)
+        model = await self._models.finalize(
+            request.principal, request.params["model_id"], _status(args.raw("status"))
+        )
+        return JSONResponse({"model": model})
+
+    async def delete(self, request: Request) -> Response:
+        """DELETE logged-models/{id}."""
+        await self._models.delete(request.principal, request.params["model_id"])
+        return JSONResponse(_EMPTY)
+
+    async def search(self, request: Request) -> Response:
+        """POST logged-models/search."""
+        args, principal = await Arguments.of(request), request.principal
+        if args.raw("experiment_ids") is None:
+            raise missing("experiment_ids")
+        found, token = await self._models.search(
+            principal,
+            experiment_ids=[
+                inner_experiment_id(principal, text) for text in args.texts("experiment_ids")
+            ],
+            filter_text=args.text("filter"),
+            datasets=[_dataset(item) for item in args.objects("datasets")],
+            order_by=[_order(item) for item in args.objects("order_by")],
+            max_results=args.integer("max_results") or LOGGED_DEFAULT,
+            page_token=args.text("page_token"),
+        )
+        answer: dict[str, Any] = {"models": found} if found else {}
+        if token:
+            answer["next_page_token"] = token
+        return JSONResponse(answer)
+
+    async def set_tags(self, request: Request) -> Response:
+        """PATCH logged-models/{id}/tags."""
+        args = await Arguments.of(request)
+        await self._models.set_tags(
+            request.principal, request.params["model_id"], args.pairs("tags")
+        )
+        return JSONResponse(_EMPTY)
+
+    async def delete_tag(self, request: Request) -> Response:
+        """DELETE logged-models/{id}/tags/{key}."""
+        await self._models.delete_tag(
+            request.principal, request.params["model_id"], request.params["key"]
+        )
+        return JSONResponse(_EMPTY)
+
+    async def log_params(self, request: Request) -> Response:
+        """POST logged-models/{id}/params."""
+        args = await Arguments.of(request)
+        await self._models.log_params(
+            request.principal, request.params["model_id"], args.pairs("params")
+        )
+        return JSONResponse(_EMPTY)
+
+
+def _status(value: Any) -> str:
+    """Read a state, by its name with or without MLflow's prefix or by its number."""
+    if value is None or value == "":
+        raise missing("status")
+    text = str(value).upper().removeprefix(WIRE_PREFIX)
+    return _NUMBERED.get(int(text), text) if text.isdigit() else text
+
+
+def _dataset(item: dict[str, Any]) -> DatasetFilter:
+    name, digest = item.get("dataset_name"), item.get("dataset_digest")
+    if not isinstance(name, str) or not name or not isinstance(digest, str | None):
+        raise InvalidInput("`dataset_name` in the `datasets` clause must be specified.")
+    return DatasetFilter(name, digest or None)
+
+
+def _order(item: dict[str, Any]) -> LoggedOrder:
+    field, ascending = item.get("field_name"), item.get("ascending", True)
+    name, digest = item.get("dataset_name"), item.get("dataset_digest")
+    if not isinstance(field, str) or not field or not isinstance(ascending, bool):
+        raise InvalidInput(
+            "each entry of `order_by` is an object with a `field_name` and, if wanted, a true or"
+            " false `ascending`"
+        )
+    if not isinstance(name, str | None) or not isinstance(digest, str | None):
+        raise InvalidInput("`dataset_name` and `dataset_digest` of `order_by` are strings")
+    return LoggedOrder(field, ascending, name or None, digest or None)
+
+
+def routes(services: Services) -> list[Route]:
+    """Return the routes of logged models."""
+    models = LoggedModelRoutes(services)
+    read, log, curate = Permission.READ, Permission.LOG, Permission.CURATE
+    one = "logged-models/{model_id}"
+    table: list[tuple[str, str, Handler, Permission, bool]] = [
+        ("POST", "logged-models", models.create, log, True),
+        ("POST", "logged-models/search", models.search, read, True),
+        ("GET", one, models.get, read, True),
+        ("PATCH", one, models.finalize, log, True),
+        ("DELETE", one, models.delete, curate, False),
+        ("PATCH", one + "/tags", models.set_tags, log, True),
+        ("DELETE", one + "/tags/{key...}", models.delete_tag, log, True),
+        ("POST", one + "/params", models.log_params, log, True),
+    ]
+    return [
+        route
+        for method, path, handler, permission, attempts in table
+        for route in mlflow_routes(method, path, handler, permission, attempts=attempts)
+    ]

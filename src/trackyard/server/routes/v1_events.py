@@ -1,0 +1,114 @@
+"""The event log over HTTP: pages with a since-cursor, and a live stream that resumes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trackyard.core.errors import InvalidInput
+from trackyard.server.http import JSONResponse, Request, Response, StreamResponse
+from trackyard.server.routing import Permission, Route
+from trackyard.server.services import Services
+from trackyard.server.sse import read_events
+
+MAX_EVENTS = 1000
+
+
+class EventOut(msgspec.Struct):
+    """One event."""
+
+    id: int
+    time_ms: int
+    team_id: int | None
+    actor: str
+    kind: str
+    subject: str
+    subject_id: str
+    data: dict[str, Any]
+
+
+class EventPage(msgspec.Struct):
+    """Events and the cursor to ask on from."""
+
+    events: list[EventOut]
+    next: int
+
+
+class EventRoutes:
+    """Handlers of the event log."""
+
+    def __init__(self, services: Services) -> None:
+        self._db = services.database
+        self._hub = services.hub
+
+    async def page(self, request: Request) -> Response:
+        """GET /api/v1/events."""
+        since = _number(request, "since", 0)
+        limit = _number(request, "limit", 100)
+        if not 1 <= limit <= MAX_EVENTS:
+            raise InvalidInput(f"limit must be between 1 and {MAX_EVENTS}")
+        team_id = request.principal.team_id
+        found = await self._db.read(
+            lambda reader: read_events(
+                reader,
+                team_id,
+                since=since,
+                limit=limit,
+                kind=request.arg("kind"),
+                subject=request.arg("subject"),
+                subject_id=request.arg("subject_id"),
+                newest_first=request.arg("order") == "newest",
+            )
+        )
+        last = max((event["id"] for event in found), default=since)
+        return JSONResponse({"events": found, "next": last})
+
+    async def stream(self, request: Request) -> Response:
+        """GET /api/v1/stream: server-sent events."""
+        text = request.header("last-event-id") or request.arg("since")
+        if text is not None and not text.isdigit():
+            raise InvalidInput("since must be an event id")
+        since = int(text) if text is not None else None
+        return StreamResponse(
+            self._hub.stream(request.principal.team_id, since),
+            headers=[("content-type", "text/event-stream"), ("x-accel-buffering", "no")],
+        )
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.arg(name)
+    if text is None:
+        return default
+    if not text.isdigit():
+        raise InvalidInput(f"{name} must be a whole number")
+    return int(text)
+
+
+def routes(services: Services) -> list[Route]:
+    """Return the event routes."""
+    do = EventRoutes(services)
+    return [
+        Route(
+            method="GET",
+            path="/api/v1/events",
+            handler=do.page,
+            permission=Permission.READ,
+            gives=EventPage,
+            query={
+                "since": "return events after this id",
+                "limit": f"at most {MAX_EVENTS}",
+                "kind": "one kind, or a family such as `run.`",
+                "subject": "run, experiment, model, …",
+                "subject_id": "id of the subject",
+                "order": "`newest` for the latest first",
+            },
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/stream",
+            handler=do.stream,
+            permission=Permission.READ,
+            query={"since": "resume after this event id"},
+        ),
+    ]

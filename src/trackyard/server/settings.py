@@ -1,0 +1,131 @@
+"""The server's settings: one typed object from flags, environment and an optional TOML file. Paths are derived on access."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trackyard.core.errors import SetupError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything `yard up` can be told; each field is a key of the config file."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = 8000
+    """Port to listen on; 0 picks a free one."""
+    home: Path = Path("~/.trackyard")
+    """Folder of the database, artifacts and the admin token."""
+    database: str = ""
+    """Database address: empty for SQLite in the home folder, or postgresql://…"""
+    artifacts: str = ""
+    """Where artifacts lie: empty for the home folder, or s3://bucket/prefix."""
+    artifacts_endpoint: str = ""
+    """Address of an S3-compatible store, where it is not Amazon's."""
+    allow_hosts: tuple[str, ...] = ()
+    """Further host names this server answers to."""
+    tls_cert: str = ""
+    """Certificate file; with tls_key the server speaks https."""
+    tls_key: str = ""
+    """Key file of the certificate."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses of proxies that speak TLS in front of this server."""
+    prefix: str = ""
+    """Path under which a proxy mounts this server."""
+    ephemeral: bool = False
+    """Use a throw-away home folder, removed at the end."""
+
+    @property
+    def database_url(self) -> str:
+        """Return the database address in force."""
+        return self.database or f"sqlite:///{self.home / 'trackyard.db'}"
+
+    @property
+    def artifacts_url(self) -> str:
+        """Return where artifacts lie."""
+        return self.artifacts or str(self.home / "artifacts")
+
+    @property
+    def token_path(self) -> Path:
+        """Return the file that holds the admin token."""
+        return self.home / "token"
+
+    @property
+    def lock_path(self) -> Path:
+        """Return the file whose lock shows that a server owns this home."""
+        return self.home / "server.lock"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Tell whether only this machine can reach the server."""
+        return self.host in ("127.0.0.1", "localhost", "::1") or self.host.startswith("127.")
+
+    def check(self) -> None:
+        """Refuse settings that would open the server without protection."""
+        if not self.is_loopback and not self.tls_cert and not self.trusted_proxies:
+            raise SetupError(
+                f"listening on {self.host} would send tokens in the clear",
+                hint="give --tls-cert and --tls-key, or name a TLS proxy with --trusted-proxy ADDRESS",
+            )
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise SetupError("--tls-cert and --tls-key go together", hint="give both files")
+        if self.prefix and (not self.prefix.startswith("/") or self.prefix.endswith("/")):
+            raise SetupError(
+                f"the prefix {self.prefix!r} is not a path", hint="write it as /trackyard"
+            )
+        scheme = self.database.partition("://")[0]
+        if self.database and scheme not in ("sqlite", "postgresql", "postgres"):
+            raise SetupError(
+                f"--database {scheme or self.database!r} is not a database this server speaks",
+                hint="use postgresql://user:password@host/name, or leave it out for SQLite",
+            )
+
+
+def load_settings(flags: Mapping[str, Any], config: Path | None = None) -> Settings:
+    """Combine the config file, the environment and flags; later ones win."""
+    values: dict[str, Any] = {}
+    if config is not None:
+        values.update(_read_config(config))
+    if os.environ.get("YARD_HOME"):
+        values["home"] = os.environ["YARD_HOME"]
+    values.update({key: value for key, value in flags.items() if value not in (None, ())})
+    if "home" in values:
+        values["home"] = Path(values["home"])
+    settings = Settings(**values)
+    return dataclasses.replace(settings, home=settings.home.expanduser().absolute())
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text()
+    except OSError as fault:
+        raise SetupError(f"cannot read the config file {path}: {fault.strerror}") from fault
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as fault:
+        raise SetupError(f"{path} is not valid TOML: {fault}") from fault
+    known = {field.name: field for field in dataclasses.fields(Settings)}
+    values: dict[str, Any] = {}
+    for key, value in data.items():
+        if key not in known:
+            choices = ", ".join(sorted(known))
+            raise SetupError(f"{path} has an unknown key {key!r}", hint=f"the keys are {choices}")
+        default = known[key].default
+        if isinstance(default, tuple) and isinstance(value, list):
+            value = tuple(str(item) for item in value)
+        elif isinstance(default, bool | int) and not isinstance(value, type(default)):
+            raise SetupError(
+                f"{path}: {key} must be {type(default).__name__}, not {value!r}",
+                hint=f"for example {key} = {str(default).lower()}",
+            )
+        elif isinstance(default, str) and not isinstance(value, str):
+            raise SetupError(f"{path}: {key} must be text in quotes, not {value!r}")
+        values[key] = value
+    return values

@@ -1,0 +1,207 @@
+"""Live updates: one stream per tab, fed by commits. Owns subscribers and resumption; knows no route.
+
+Events of the log carry their id, so a client that comes back with Last-Event-ID misses nothing.
+Notices of new metric points are light and carry none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from trackyard.core.events import Event
+from trackyard.store.database import Database, Reader
+
+QUEUE = 1000
+#: Seconds between two notices about one run's points, and between signs of life.
+POINTS_EVERY = 0.5
+PING_EVERY = 15.0
+#: How often PostgreSQL is asked for events that other server processes wrote.
+POLL_EVERY = 1.0
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Subscriber:
+    """One open stream."""
+
+    __slots__ = ("lost", "queue", "team_id")
+
+    def __init__(self, team_id: int) -> None:
+        self.team_id = team_id
+        self.queue: asyncio.Queue[tuple[int | None, bytes]] = asyncio.Queue(QUEUE)
+        self.lost = False
+
+    def offer(self, event_id: int | None, data: bytes) -> None:
+        """Queue a message; a reader too slow for it is told to read again."""
+        try:
+            self.queue.put_nowait((event_id, data))
+        except asyncio.QueueFull:
+            self.lost = True
+
+
+class Hub:
+    """Hands committed events to the streams of their team."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._subscribers: set[Subscriber] = set()
+        self._touched: dict[tuple[int, str], None] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._last_id = 0
+        self.closing = False
+        if database.is_sqlite:
+            database.listen(self._committed)
+
+    def start(self) -> None:
+        """Begin to hand out notices, and to poll where other processes write too."""
+        loop = asyncio.get_running_loop()
+        self._tasks.append(loop.create_task(self._flush_points(), name="yard-points"))
+        if not self._db.is_sqlite:
+            self._tasks.append(loop.create_task(self._poll(), name="yard-poll"))
+
+    async def stop(self) -> None:
+        """End every stream."""
+        self.closing = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for subscriber in self._subscribers:
+            subscriber.offer(None, b"")
+
+    def points(self, team_id: int, run_id: str) -> None:
+        """Note that a run has new points."""
+        if self._subscribers:
+            self._touched[(team_id, run_id)] = None
+
+    def _committed(self, events: list[tuple[int, int, Event]]) -> None:
+        if not self._subscribers:
+            return
+        for event_id, time_ms, event in events:
+            self._deliver(event_id, event.team_id, shape(event_id, time_ms, event))
+
+    def _deliver(self, event_id: int, team_id: int | None, shaped: dict[str, Any]) -> None:
+        if team_id is None:
+            return
+        data = _encode(shaped)
+        for subscriber in self._subscribers:
+            if subscriber.team_id == team_id:
+                subscriber.offer(event_id, data)
+
+    async def _flush_points(self) -> None:
+        while True:
+            await asyncio.sleep(POINTS_EVERY)
+            touched, self._touched = self._touched, {}
+            by_team: dict[int, list[str]] = {}
+            for team_id, run_id in touched:
+                by_team.setdefault(team_id, []).append(run_id)
+            for team_id, runs in by_team.items():
+                data = _encode({"kind": "points", "runs": runs[:1000]})
+                for subscriber in self._subscribers:
+                    if subscriber.team_id == team_id:
+                        subscriber.offer(None, data)
+
+    async def _poll(self) -> None:
+        row = await self._db.read(lambda reader: reader.one("SELECT max(id) FROM events"))
+        self._last_id = (row[0] if row else 0) or 0
+        while True:
+            await asyncio.sleep(POLL_EVERY)
+            if not self._subscribers:
+                continue
+            since = self._last_id
+            rows = await self._db.read(
+                lambda reader, since=since: read_events(reader, None, since=since, limit=1000)  # type: ignore[misc]
+            )
+            for event in rows:
+                self._last_id = event["id"]
+                self._deliver(event["id"], event["team_id"], event)
+
+    async def stream(self, team_id: int, since: int | None) -> AsyncIterator[bytes]:
+        """Yield server-sent events of a team, first those after `since`, then as they happen."""
+        subscriber = Subscriber(team_id)
+        self._subscribers.add(subscriber)
+        try:
+            yield b"retry: 2000\n\n"
+            last = since or 0
+            if since is not None:
+                for event in await self._db.read(
+                    lambda reader: read_events(reader, team_id, since=since, limit=5000)
+                ):
+                    last = event["id"]
+                    yield _message(last, _encode(event))
+            while not self.closing:
+                try:
+                    event_id, data = await asyncio.wait_for(subscriber.queue.get(), PING_EVERY)
+                except TimeoutError:
+                    yield b": alive\n\n"
+                    continue
+                if subscriber.lost:
+                    subscriber.lost = False
+                    yield b"event: reload\ndata: {}\n\n"
+                if data and (event_id is None or event_id > last):
+                    last = event_id or last
+                    yield _message(event_id, data)
+        finally:
+            self._subscribers.discard(subscriber)
+
+
+def shape(event_id: int, time_ms: int, event: Event) -> dict[str, Any]:
+    """Return an event as JSON shows it."""
+    return {
+        "id": event_id,
+        "time_ms": time_ms,
+        "team_id": event.team_id,
+        "actor": event.actor,
+        "kind": event.kind,
+        "subject": event.subject,
+        "subject_id": event.subject_id,
+        "data": event.data,
+    }
+
+
+def read_events(
+    reader: Reader,
+    team_id: int | None,
+    *,
+    since: int = 0,
+    limit: int = 100,
+    kind: str | None = None,
+    subject: str | None = None,
+    subject_id: str | None = None,
+    newest_first: bool = False,
+) -> list[dict[str, Any]]:
+    """Return events after a cursor; a kind that ends in `.` matches its whole family."""
+    where, params = ["id > ?"], [since]  # type: list[str], list[Any]
+    for column, value in (
+        ("team_id", team_id),
+        ("subject", subject),
+        ("subject_id", subject_id),
+    ):
+        if value is not None:
+            where.append(f"{column} = ?")
+            params.append(value)
+    if kind is not None and kind.endswith("."):
+        where.append("kind >= ? AND kind < ?")
+        params += [kind, kind[:-1] + "/"]
+    elif kind is not None:
+        where.append("kind = ?")
+        params.append(kind)
+    order = "DESC" if newest_first else "ASC"
+    rows = reader.all(
+        "SELECT id, time_ms, team_id, actor, kind, subject, subject_id, data FROM events"
+        f" WHERE {' AND '.join(where)} ORDER BY id {order} LIMIT ?",
+        [*params, limit],
+    )
+    keys = ("id", "time_ms", "team_id", "actor", "kind", "subject", "subject_id")
+    return [
+        {**dict(zip(keys, row[:7], strict=True)), "data": msgspec.Raw(row[7].encode())}
+        for row in rows
+    ]
+
+
+def _message(event_id: int | None, data: bytes) -> bytes:
+    head = b"" if event_id is None else b"id: %d\n" % event_id
+    return head + b"data: " + data + b"\n\n"

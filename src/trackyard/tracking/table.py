@@ -1,0 +1,190 @@
+"""The runs table as columns: only what a page shows is read. A read model over runs; changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from trackyard.access.principal import Principal
+from trackyard.store.database import Reader
+from trackyard.store.names import Names
+from trackyard.tracking.experiments import outer_experiment_id
+from trackyard.tracking.points import Buckets
+
+
+class MetricColumn(msgspec.Struct):
+    """A metric over the runs of a table: last, least and greatest value of each."""
+
+    last: list[float | str | None]
+    min: list[float | None]
+    max: list[float | None]
+    step: list[int | None]
+
+
+class RunsTable(msgspec.Struct):
+    """A page of the runs table; every list has one entry per run, in order."""
+
+    run_id: list[str]
+    experiment_id: list[str]
+    name: list[str]
+    user: list[str]
+    status: list[str]
+    lifecycle: list[str]
+    start_ms: list[int | None]
+    end_ms: list[int | None]
+    metrics: dict[str, MetricColumn]
+    params: dict[str, list[str | None]]
+    tags: dict[str, list[str | None]]
+    next_page_token: str | None = None
+
+
+class KeyNames(msgspec.Struct):
+    """The names logged to the runs of some experiments."""
+
+    metrics: list[str]
+    params: list[str]
+    tags: list[str]
+
+
+class Series(msgspec.Struct):
+    """A metric of a run as roll-ups; every list has one entry per bucket of `width` steps."""
+
+    run_id: str
+    key: str
+    width: int
+    step: list[int]
+    time_ms: list[int]
+    last: list[float | None]
+    min: list[float | None]
+    max: list[float | None]
+    mean: list[float | None]
+    count: list[int]
+
+
+def read_table(
+    reader: Reader,
+    names: Names,
+    principal: Principal,
+    ids: Sequence[int],
+    *,
+    metrics: Sequence[str],
+    params: Sequence[str],
+    tags: Sequence[str],
+) -> RunsTable:
+    """Return the asked-for columns of some runs, in the order of their ids."""
+    chosen = ",".join(str(int(one)) for one in ids) or "NULL"
+    rows = {
+        row[0]: row
+        for row in reader.all(
+            "SELECT id, uuid, experiment_id, name, user_name, status, lifecycle, start_ms, end_ms"
+            f" FROM runs WHERE id IN ({chosen}) AND team_id = ?",
+            (principal.team_id,),
+        )
+    }
+    place = {inner: position for position, inner in enumerate(i for i in ids if i in rows)}
+    ordered = [rows[inner] for inner in place]
+
+    def pairs(table: str, keys: Sequence[str]) -> dict[str, list[str | None]]:
+        return {
+            key: _column(reader, names, place, chosen, table, key) for key in dict.fromkeys(keys)
+        }
+
+    return RunsTable(
+        run_id=[row[1] for row in ordered],
+        experiment_id=[outer_experiment_id(principal, row[2]) for row in ordered],
+        name=[row[3] for row in ordered],
+        user=[row[4] for row in ordered],
+        status=[row[5] for row in ordered],
+        lifecycle=[row[6] for row in ordered],
+        start_ms=[row[7] for row in ordered],
+        end_ms=[row[8] for row in ordered],
+        metrics={
+            key: _metric_column(reader, names, place, chosen, key)
+            for key in dict.fromkeys(metrics)
+        },
+        params=pairs("params", params),
+        tags=pairs("tags", tags),
+    )
+
+
+def _column(
+    reader: Reader, names: Names, place: dict[int, int], chosen: str, table: str, key: str
+) -> list[str | None]:
+    cells: list[str | None] = [None] * len(place)
+    name_id = names.find(reader, key)
+    if name_id is None or not place:
+        return cells
+    for run, value in reader.all(
+        f"SELECT run_id, value FROM {table} WHERE name_id = ? AND run_id IN ({chosen})", (name_id,)
+    ):
+        if run in place:
+            cells[place[run]] = value
+    return cells
+
+
+def _metric_column(
+    reader: Reader, names: Names, place: dict[int, int], chosen: str, key: str
+) -> MetricColumn:
+    count = len(place)
+    column = MetricColumn([None] * count, [None] * count, [None] * count, [None] * count)
+    name_id = names.find(reader, key)
+    if name_id is None or not place:
+        return column
+    for run, value, least, most, step in reader.all(
+        "SELECT run_id, value, least, most, step FROM metric_latest"
+        f" WHERE name_id = ? AND run_id IN ({chosen})",
+        (name_id,),
+    ):
+        if run in place:
+            at = place[run]
+            column.last[at] = "NaN" if value is None else value
+            column.min[at], column.max[at], column.step[at] = least, most, step
+    return column
+
+
+def read_names(reader: Reader, principal: Principal, experiments: Sequence[int]) -> KeyNames:
+    """Return the names of metrics, parameters and tags that runs of these experiments hold."""
+    if not experiments:
+        return KeyNames([], [], [])
+    marks = ",".join("?" * len(experiments))
+
+    def used(table: str) -> list[str]:
+        # Walks the dictionary and asks for one row per name, instead of every row of every run.
+        rows = reader.all(
+            f"SELECT n.name FROM names n WHERE EXISTS (SELECT 1 FROM {table} t"
+            " JOIN runs r ON r.id = t.run_id WHERE t.name_id = n.id"
+            f" AND r.team_id = ? AND r.experiment_id IN ({marks})) ORDER BY n.name",
+            (principal.team_id, *experiments),
+        )
+        return [row[0] for row in rows]
+
+    return KeyNames(used("metric_latest"), used("params"), used("tags"))
+
+
+def shape_series(run_id: str, key: str, buckets: Buckets | None) -> Series:
+    """Return roll-ups as JSON shows them, rounded to what a chart can draw."""
+    if buckets is None:
+        return Series(run_id, key, 1, [], [], [], [], [], [], [])
+    counts = buckets.count.tolist()
+    totals = buckets.total.tolist()
+    means = [total / count if count else None for total, count in zip(totals, counts, strict=True)]
+    return Series(
+        run_id=run_id,
+        key=key,
+        width=1 << buckets.shift,
+        step=buckets.last_step.tolist(),
+        time_ms=buckets.last_time.tolist(),
+        last=_rounded(buckets.last.tolist()),
+        min=_rounded(buckets.least.tolist()),
+        max=_rounded(buckets.most.tolist()),
+        mean=_rounded(means),
+        count=counts,
+    )
+
+
+def _rounded(values: list[Any]) -> list[float | None]:
+    return [
+        None if value is None or value != value else float(f"{value:.7g}") for value in values
+    ]
