@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bench.tracking import footprint, reads, report, writes
@@ -17,7 +18,6 @@ from bench.tracking.servers import PEERS, ROOT, BenchError, Server, discard, sta
 
 Measure = Callable[[Server, float], writes.Figures]
 MEASURES: dict[str, Measure] = {
-    "startup": footprint.startup,
     "ingest": writes.ingest,
     "ingest_wide": writes.ingest_wide,
     "single": writes.single,
@@ -31,7 +31,7 @@ MEASURES: dict[str, Measure] = {
     "search_large": reads.search_large,
 }
 OURS_ALONE = {"chart", "thousand", "search_large"}
-NAMES = [*MEASURES, "disk", "artifact"]
+NAMES = ["startup", *MEASURES, "disk", "artifact"]
 MARKS = ("<!-- tracking table -->", "<!-- end of tracking table -->")
 DURABILITY = {
     "mlflow": "SQLite rollback journal, synchronous FULL: a commit is on disk when answered",
@@ -61,10 +61,15 @@ def measure(peer: str, options: argparse.Namespace, folder: Path) -> dict[str, w
     server = start(peer, folder)
     figures["server"] = {"version": server.version, "durability": DURABILITY[peer]}
     try:
+        if "startup" in wanted:
+            figures["startup"] = _take(peer, "startup", lambda: footprint.startup(server, 2.0))
+        # Servers load code and open pools on their first requests; that is not what is measured.
+        _take(peer, "warm-up", lambda: writes.single(server, min(options.seconds, 5.0)))
         for name in (n for n in wanted if n in MEASURES):
             if name in OURS_ALONE and peer != "trackyard":
                 continue
-            figures[name] = _take(peer, name, lambda n=name: MEASURES[n](server, options.seconds))
+            work = partial(MEASURES[name], server, options.seconds)
+            figures[name] = _take(peer, name, work)
         if "artifact" in wanted:
             size = int(options.artifact_gb * 1024) << 20
             figures["artifact"] = _take(peer, "artifact", lambda: footprint.artifact(server, size))
@@ -105,15 +110,23 @@ def main() -> int:
     versions = {peer: str(found["server"]["version"]) for peer, found in results.items()}
     text = report.table(results, versions)
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    about = {"machine": f"{platform.machine()}, {os.cpu_count()} cores", "load": os.getloadavg(),
-             "seconds": options.seconds, "when": time.strftime("%Y-%m-%d")}  # fmt: skip
+    about = {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "load": os.getloadavg(),
+        "seconds": options.seconds,
+        "when": time.strftime("%Y-%m-%d"),
+    }
     options.out.write_text(json.dumps({"about": about, "results": results}, indent=1) + "\n")
     options.out.with_suffix(".md").write_text(text + "\n")
     if options.docs:
         _into_docs(options.docs, text)
     print(text)
-    failed = [f"{p} {n}: {f['error']}" for p, fs in results.items() for n, f in fs.items()
-              if "error" in f]  # fmt: skip
+    failed = [
+        f"{p} {n}: {f['error']}"
+        for p, fs in results.items()
+        for n, f in fs.items()
+        if "error" in f
+    ]
     for line in failed:
         print(f"not measured: {line}")
     return 1 if failed else 0

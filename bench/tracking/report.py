@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,15 @@ class Row:
 
 
 ROWS = (
-    Row("ingest", "points_per_s", "durable ingest, 8 writers x 500 points (10 keys x 50 steps)",
-        "points/s"),
-    Row("ingest_wide", "points_per_s", "durable ingest, 8 writers x 500 keys x 1 step",
-        "points/s"),
+    Row(
+        "ingest",
+        "points_per_s",
+        "durable ingest, 8 writers x 500 points (10 keys x 50 steps)",
+        "points/s",
+    ),
+    Row(
+        "ingest_wide", "points_per_s", "durable ingest, 8 writers x 500 keys x 1 step", "points/s"
+    ),
     Row("single", "calls_per_s", "single log-metric calls, 8 writers", "calls/s"),
     Row("runs", "runs_per_s", "runs created and logged (20 params, 10 metrics, 5 tags)", "runs/s"),
     Row("search", "p50_ms", "search with filter and order, 1,000 runs, p50", "ms", False),
@@ -44,12 +50,12 @@ ROWS = (
     Row("startup", "ready_s", "start to ready", "s", False),
     Row("startup", "rss_mb", "resident memory, all processes", "MB", False),
     Row("startup", "processes", "processes", "", False),
-)  # fmt: skip
+)
 
 
 def number(value: float) -> str:
     """Write a figure with about three significant digits."""
-    if value != value:
+    if math.isnan(value):
         return "-"
     if abs(value) >= 100:
         return f"{value:,.0f}"
@@ -82,8 +88,7 @@ def table(results: Results, versions: dict[str, str]) -> str:
         if all(v is None for v in values.values()):
             continue
         cells = [row.title, row.unit]
-        for value in values.values():
-            cells.append("" if value is None else number(value))
+        cells += ["" if value is None else number(value) for value in values.values()]
         for rival in rivals:
             mine, theirs = values["trackyard"], values[rival]
             cells.append("" if mine is None or theirs is None else ratio(row, mine, theirs))

@@ -147,8 +147,8 @@ class Server:
         if self.log is not None:
             self.log.close()
 
-    def disk_bytes(self, *suffixes: str) -> int:
-        """Return the allocated bytes of the files in its home, artifacts left out."""
+    def disk_bytes(self) -> int:
+        """Return the bytes of the files in its home, artifacts left out."""
         total = 0
         for path in self.home.rglob("*"):
             inside = path.relative_to(self.home).parts
@@ -160,21 +160,41 @@ class Server:
 def _command(name: str, home: Path, port: int) -> list[str]:
     if name == "mlflow":
         return [
-            str(ENVS / "mlflow3/bin/mlflow"), "server", "--host", "127.0.0.1",
-            "--port", str(port), "--backend-store-uri", f"sqlite:///{home}/mlflow.db",
-            "--artifacts-destination", str(home / "artifacts"),
-        ]  # fmt: skip
+            str(ENVS / "mlflow3/bin/mlflow"),
+            "server",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--backend-store-uri",
+            f"sqlite:///{home}/mlflow.db",
+            "--artifacts-destination",
+            str(home / "artifacts"),
+        ]
     if name == "fasttrackml":
         return [
-            str(ENVS / "fasttrackml/bin/fml"), "server", "-a", f"127.0.0.1:{port}",
-            "-d", f"sqlite://{home}/fasttrackml.db", "-l", "error",
-            "--default-artifact-root", str(home / "artifacts"),
-        ]  # fmt: skip
+            str(ENVS / "fasttrackml/bin/fml"),
+            "server",
+            "-a",
+            f"127.0.0.1:{port}",
+            "-d",
+            f"sqlite://{home}/fasttrackml.db",
+            "-l",
+            "error",
+            "--default-artifact-root",
+            str(home / "artifacts"),
+        ]
     if name == "trackyard":
         return [
-            sys.executable, "-m", "trackyard.cli.main", "up",
-            "--home", str(home), "--port", str(port),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "trackyard.cli.main",
+            "up",
+            "--home",
+            str(home),
+            "--port",
+            str(port),
+        ]
     raise BenchError(f"no such server: {name}; choose from {', '.join(PEERS)}")
 
 
@@ -185,7 +205,7 @@ def start(name: str, folder: Path, *, wait: float = 120.0) -> Server:
     port = free_port()
     command = _command(name, home, port)
     if not Path(command[0]).exists():
-        raise BenchError(f"{command[0]} is missing; build it first (see bench/README.md)")
+        raise BenchError(f"{command[0]} is missing; run tools/client_envs.py first")
     environment = {
         **os.environ,
         "MLFLOW_DISABLE_TELEMETRY": "true",

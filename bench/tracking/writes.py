@@ -98,7 +98,8 @@ def single(server: Server, seconds: float) -> Figures:
             step = acked[index]
             body = (
                 b'{"run_uuid":"%s","run_id":"%s","key":"loss","value":0.%d,'
-                b'"timestamp":%d,"step":%d}' % (run, run, step * 7919 % 99991 + 1, now + step, step)
+                b'"timestamp":%d,"step":%d}'
+                % (run, run, step * 7919 % 99991 + 1, now + step, step)
             )
             reply = yield shapes.framed(head, body)
             acked[index] += reply.status == 200

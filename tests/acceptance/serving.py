@@ -57,15 +57,29 @@ class TrackingServer:
         """The command line of the server under test."""
         if ORACLE:
             return [
-                str(ENVS / "mlflow3/bin/mlflow"), "server", "--port", str(self.port),
-                "--host", "127.0.0.1", "--workers", "1",
-                "--backend-store-uri", f"sqlite:///{self.home}/mlflow.db",
-                "--artifacts-destination", str(self.home / "artifacts"),
-            ]  # fmt: skip
+                str(ENVS / "mlflow3/bin/mlflow"),
+                "server",
+                "--port",
+                str(self.port),
+                "--host",
+                "127.0.0.1",
+                "--workers",
+                "1",
+                "--backend-store-uri",
+                f"sqlite:///{self.home}/mlflow.db",
+                "--artifacts-destination",
+                str(self.home / "artifacts"),
+            ]
         return [
-            sys.executable, "-m", "trackyard.cli.main", "up",
-            "--home", str(self.home), "--port", str(self.port),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "trackyard.cli.main",
+            "up",
+            "--home",
+            str(self.home),
+            "--port",
+            str(self.port),
+        ]
 
     def start(self, patience: float = 90.0) -> float:
         """Start it and return the seconds it took until it was ready."""
@@ -75,9 +89,13 @@ class TrackingServer:
         began = time.monotonic()
         with (self.home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
-                self.command(), cwd=self.home, env=environment, stdout=log, stderr=log,
+                self.command(),
+                cwd=self.home,
+                env=environment,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         path = "/health" if ORACLE else "/ready"
         while True:
             if self.process.poll() is not None:
@@ -132,13 +150,13 @@ class TrackingServer:
         headers = {**self.headers, **how.pop("headers", {})}
         return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=60, **how)
 
-    def get(self, path: str, **params: Any) -> Any:
+    def get(self, path: str, /, **params: Any) -> Any:
         """GET, insist on 200, return the JSON."""
         answer = self.ask("GET", path, params=params)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def post(self, path: str, **body: Any) -> Any:
+    def post(self, path: str, /, **body: Any) -> Any:
         """POST, insist on 200, return the JSON."""
         answer = self.ask("POST", path, json=body)
         assert answer.status_code == 200, answer.text
@@ -153,7 +171,7 @@ class TrackingServer:
     def history(self, run: str, key: str) -> list[dict[str, Any]]:
         """Return every point of a metric."""
         points: list[dict[str, Any]] = []
-        token = {}
+        token: dict[str, str] = {}
         while True:
             page = self.get(
                 "metrics/get-history", run_id=run, metric_key=key, max_results=25_000, **token
@@ -197,6 +215,8 @@ def client_environment(server: TrackingServer, home: Path, **more: str) -> dict[
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "true",
+        # Guessing a model's requirements loads it in one more process; what it guesses is not ours.
+        "MLFLOW_REQUIREMENTS_INFERENCE_TIMEOUT": "1",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
@@ -211,9 +231,14 @@ def run_client(
 ) -> str:
     """Run a client script to its end, insist that it succeeds, and return what it printed."""
     done = subprocess.run(
-        [python_of(generation), script, *arguments], cwd=script.parent, text=True, timeout=240,
-        env=client_environment(server, home, **more), capture_output=True, check=False,
-    )  # fmt: skip
+        [python_of(generation), script, *arguments],
+        cwd=script.parent,
+        text=True,
+        timeout=240,
+        env=client_environment(server, home, **more),
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 0, f"{script.name}: {done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
 

@@ -1,7 +1,6 @@
 """Stock clients of both generations ask everything light; what they see is what MLflow shows."""
 
 import uuid
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ def seen(
     request: pytest.FixtureRequest,
     tracking: TrackingServer,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[SEEN]:
+) -> SEEN:
     """Run all light calls of one client generation in one process."""
     sections = [*SECTIONS, *(["models"] if request.param == "mlflow3" else [])]
     prefix = f"{request.param}-{uuid.uuid4().hex[:6]}"
@@ -25,7 +24,7 @@ def seen(
     output = run_client(
         tracking, request.param, SCRIPTS / "calls.py", prefix, *sections, home=home
     )
-    yield {"prefix": prefix, "generation": request.param, **reports(output)}
+    return {"prefix": prefix, "generation": request.param, **reports(output)}
 
 
 def _judge(seen: SEEN, section: str, least: int) -> None:

@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 import time
+from functools import partial
 
 from checks import Checks
 from mlflow import MlflowClient
@@ -20,11 +21,13 @@ def main() -> None:
         began = time.monotonic()
         part = importlib.import_module(f"calls_{name}")
         for work in part.PARTS:
-            checks.section(work.__name__, lambda work=work: work(checks, MlflowClient(), prefix))
+            checks.section(work.__name__, partial(work, checks, MlflowClient(), prefix))
         checks.fact("seconds", round(time.monotonic() - began, 2))
         reports[name] = {
-            "passed": checks.passed, "failed": checks.failed, "facts": checks.facts,
-        }  # fmt: skip
+            "passed": checks.passed,
+            "failed": checks.failed,
+            "facts": checks.facts,
+        }
     print("\nREPORT " + json.dumps(reports, default=str))
 
 

@@ -34,15 +34,29 @@ def logging(c: Checks, client: MlflowClient, prefix: str) -> None:
         top = (tree / "top.bin").read_bytes()
     run_id = run.info.run_id
     listed = {f.path: (f.is_dir, f.file_size) for f in client.list_artifacts(run_id)}
-    c.same("top of the tree", sorted(listed), [
-        "config.json", "config.yaml", "deep", "gpu-info.txt", "images", "picture.png",
-        "table.json", "top.bin", "tree",
-    ])  # fmt: skip
+    c.same(
+        "top of the tree",
+        sorted(listed),
+        [
+            "config.json",
+            "config.yaml",
+            "deep",
+            "gpu-info.txt",
+            "images",
+            "picture.png",
+            "table.json",
+            "top.bin",
+            "tree",
+        ],
+    )
     c.same("folders have no size", listed["deep"], (True, None))
     c.same("files have one", listed["gpu-info.txt"], (False, 13))
     c.same("a folder", [f.path for f in client.list_artifacts(run_id, "deep")], ["deep/er"])
-    c.same("odd names", [f.path for f in client.list_artifacts(run_id, "tree/sub dir")],
-           ["tree/sub dir/empty name", "tree/sub dir/ä +%&=.txt"])  # fmt: skip
+    c.same(
+        "odd names",
+        [f.path for f in client.list_artifacts(run_id, "tree/sub dir")],
+        ["tree/sub dir/empty name", "tree/sub dir/ä +%&=.txt"],
+    )
     c.same("a file's listing is empty", client.list_artifacts(run_id, "gpu-info.txt"), [])
     c.same("nothing there", client.list_artifacts(run_id, "absent"), [])
     images = [f.path for f in client.list_artifacts(run_id, "images")]
@@ -56,9 +70,13 @@ def logging(c: Checks, client: MlflowClient, prefix: str) -> None:
         c.same("text", (got / "deep/er/page.html").read_text(), "<b>größe ✓</b>")
         c.same("every image", all((got / i).stat().st_size > 50 for i in images), True)
         c.same("json", json.loads((got / "config.json").read_text()), {"a": [1, 2, {"b": None}]})
-        one = mlflow.artifacts.download_artifacts(run_id=run_id, artifact_path="tree", dst_path=folder)
+        one = mlflow.artifacts.download_artifacts(
+            run_id=run_id, artifact_path="tree", dst_path=folder
+        )
         c.true("folder by path", Path(one, "top.bin").exists())
-    c.same("load_text", mlflow.artifacts.load_text(f"runs:/{run_id}/gpu-info.txt"), "No GPU found.")
+    c.same(
+        "load_text", mlflow.artifacts.load_text(f"runs:/{run_id}/gpu-info.txt"), "No GPU found."
+    )
     c.same("load_dict", mlflow.artifacts.load_dict(f"runs:/{run_id}/config.json")["a"][0], 1)
     c.same("load_image", mlflow.artifacts.load_image(f"runs:/{run_id}/picture.png").size, (12, 12))
     c.same("load_table", list(mlflow.load_table("table.json", [run_id])["n"]), [1, 2, 3])

@@ -51,15 +51,25 @@ def deletion(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("deleted stage", client.get_experiment(made).lifecycle_stage, "deleted")
     c.same("by name too", client.get_experiment_by_name(name).lifecycle_stage, "deleted")
     c.same("runs go with it", client.get_run(run).info.lifecycle_stage, "deleted")
-    c.refused("its name stays taken", lambda: client.create_experiment(name),
-              "RESOURCE_ALREADY_EXISTS")  # fmt: skip
-    c.refused("no run in it", lambda: client.create_run(made), "INVALID_PARAMETER_VALUE",
-              "must be in the 'active' state")  # fmt: skip
-    c.refused("no writes to its runs", lambda: client.log_metric(run, "m", 1),
-              "INVALID_PARAMETER_VALUE", "must be in the 'active' state")  # fmt: skip
+    c.refused(
+        "its name stays taken", lambda: client.create_experiment(name), "RESOURCE_ALREADY_EXISTS"
+    )
+    c.refused(
+        "no run in it",
+        lambda: client.create_run(made),
+        "INVALID_PARAMETER_VALUE",
+        "must be in the 'active' state",
+    )
+    c.refused(
+        "no writes to its runs",
+        lambda: client.log_metric(run, "m", 1),
+        "INVALID_PARAMETER_VALUE",
+        "must be in the 'active' state",
+    )
     c.fails("no rename", lambda: client.rename_experiment(made, f"{name}-2"))
-    c.refused("no second delete", lambda: client.delete_experiment(made),
-              "RESOURCE_DOES_NOT_EXIST")  # fmt: skip
+    c.refused(
+        "no second delete", lambda: client.delete_experiment(made), "RESOURCE_DOES_NOT_EXIST"
+    )
     client.restore_experiment(made)
     c.same("restored", client.get_experiment(made).lifecycle_stage, "active")
     c.same("its runs too", client.get_run(run).info.lifecycle_stage, "active")
@@ -80,11 +90,15 @@ def search(c: Checks, client: MlflowClient, prefix: str) -> None:
 
     c.same("newest first, active alone", names(filter_string=near), ["c", "b", "a"])
     c.same("by name", names(filter_string=near, order_by=["name ASC"]), ["a", "b", "c"])
-    c.same("all views", sorted(names(filter_string=near, view_type=ViewType.ALL)),
-           ["D", "a", "b", "c"])  # fmt: skip
+    c.same(
+        "all views",
+        sorted(names(filter_string=near, view_type=ViewType.ALL)),
+        ["D", "a", "b", "c"],
+    )
     c.same("deleted alone", names(filter_string=near, view_type=ViewType.DELETED_ONLY), ["D"])
-    c.same("tag", names(filter_string=f"{near} AND tags.team = 'x'", order_by=["name"]),
-           ["a", "c"])  # fmt: skip
+    c.same(
+        "tag", names(filter_string=f"{near} AND tags.team = 'x'", order_by=["name"]), ["a", "c"]
+    )
     c.same("tag differs", names(filter_string=f"{near} AND tags.team != 'x'"), ["b"])
     c.same("LIKE minds case", names(filter_string=f"name LIKE '{prefix}-find-%'"), [])
     c.same("ILIKE does not", names(filter_string=f"name ILIKE '{prefix}-find-A'"), ["a"])
@@ -98,14 +112,26 @@ def search(c: Checks, client: MlflowClient, prefix: str) -> None:
     )
     c.same("second page", [e.name[-1] for e in rest], ["c"])
     c.true("the last page has no token", not rest.token)
-    c.refused("bad filter", lambda: client.search_experiments(filter_string="name ~ 'x'"),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
-    c.refused("unknown attribute", lambda: client.search_experiments(filter_string="colour = 'x'"),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
-    c.refused("bad order", lambda: client.search_experiments(order_by=["colour"]),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
-    c.refused("too many", lambda: client.search_experiments(max_results=50_001),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
+    c.refused(
+        "bad filter",
+        lambda: client.search_experiments(filter_string="name ~ 'x'"),
+        "INVALID_PARAMETER_VALUE",
+    )
+    c.refused(
+        "unknown attribute",
+        lambda: client.search_experiments(filter_string="colour = 'x'"),
+        "INVALID_PARAMETER_VALUE",
+    )
+    c.refused(
+        "bad order",
+        lambda: client.search_experiments(order_by=["colour"]),
+        "INVALID_PARAMETER_VALUE",
+    )
+    c.refused(
+        "too many",
+        lambda: client.search_experiments(max_results=50_001),
+        "INVALID_PARAMETER_VALUE",
+    )
 
 
 def fluent(c: Checks, client: MlflowClient, prefix: str) -> None:
@@ -116,8 +142,11 @@ def fluent(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("by id", mlflow.set_experiment(experiment_id=made.experiment_id).name, made.name)
     c.same("the default one", client.get_experiment("0").name, "Default")
     client.delete_experiment(made.experiment_id)
-    c.refused("a deleted one", lambda: mlflow.set_experiment(f"{prefix}-fluent"),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
+    c.refused(
+        "a deleted one",
+        lambda: mlflow.set_experiment(f"{prefix}-fluent"),
+        "INVALID_PARAMETER_VALUE",
+    )
     client.restore_experiment(made.experiment_id)
 
 

@@ -18,9 +18,13 @@ def by_hand(c: Checks, client: MlflowClient, prefix: str) -> None:
     experiment = mlflow.set_experiment(f"{prefix}-logged").experiment_id
     run = client.create_run(experiment).info.run_id
     model = client.create_logged_model(
-        experiment, name="net", source_run_id=run, tags={"a": "1"}, params={"lr": "0.1"},
+        experiment,
+        name="net",
+        source_run_id=run,
+        tags={"a": "1"},
+        params={"lr": "0.1"},
         model_type="torch",
-    )  # fmt: skip
+    )
     c.true("id", model.model_id.startswith("m-") and len(model.model_id) == 34)
     c.same("pending", str(model.status.value), "PENDING")
     c.true("location", model.artifact_location.endswith(f"/models/{model.model_id}/artifacts"))
@@ -48,33 +52,43 @@ def by_hand(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("by param", names("params.lr = '0.2'"), "second")
     c.same("by metric", names("metrics.acc >= 0.85"), "second")
     c.same("by tag", names("tags.b = '2'"), "net")
-    c.same("order", names(order_by=[{"field_name": "metrics.acc", "ascending": True}]), "net second")
+    c.same(
+        "order", names(order_by=[{"field_name": "metrics.acc", "ascending": True}]), "net second"
+    )
     page = client.search_logged_models([experiment], max_results=1)
     rest = client.search_logged_models([experiment], max_results=1, page_token=page.token)
     c.same("pages", [page[0].name, rest[0].name, bool(rest.token)], ["second", "net", False])
     client.delete_logged_model(other.model_id)
     c.same("deleted", names(), "net")
-    c.refused("deleted one", lambda: client.get_logged_model(other.model_id),
-              "RESOURCE_DOES_NOT_EXIST")  # fmt: skip
-    c.refused("unknown", lambda: client.get_logged_model("m-" + "0" * 32),
-              "RESOURCE_DOES_NOT_EXIST")  # fmt: skip
+    c.refused(
+        "deleted one", lambda: client.get_logged_model(other.model_id), "RESOURCE_DOES_NOT_EXIST"
+    )
+    c.refused(
+        "unknown", lambda: client.get_logged_model("m-" + "0" * 32), "RESOURCE_DOES_NOT_EXIST"
+    )
 
 
 def with_log_model(c: Checks, client: MlflowClient, prefix: str) -> None:
-    """log_model makes a logged model that is an output of its run, can be registered and loaded."""
+    """log_model makes a logged model that is an output of its run, that loads."""
     mlflow.set_experiment(f"{prefix}-logged")
     with mlflow.start_run() as run:
         mlflow.log_metric("loss", 0.5, step=3)
         info = mlflow.pyfunc.log_model(
-            name="echo", python_model=Echo(), pip_requirements=["mlflow"], step=3,
+            name="echo",
+            python_model=Echo(),
+            pip_requirements=["mlflow"],
+            step=3,
             registered_model_name=f"{prefix}-echo",
-        )  # fmt: skip
+        )
     outputs = client.get_run(run.info.run_id).outputs.model_outputs
     c.same("output of the run", [(o.model_id, o.step) for o in outputs], [(info.model_id, 3)])
     got = client.get_logged_model(info.model_id)
     c.same("ready", str(got.status.value), "READY")
-    c.same("its metric of that step", [(m.key, m.value, m.step) for m in got.metrics or []],
-           [("loss", 0.5, 3)])  # fmt: skip
+    c.same(
+        "its metric of that step",
+        [(m.key, m.value, m.step) for m in got.metrics or []],
+        [("loss", 0.5, 3)],
+    )
     version = client.get_model_version(f"{prefix}-echo", "1")
     c.same("registered", version.run_id, run.info.run_id)
     loaded = mlflow.pyfunc.load_model(f"models:/{prefix}-echo/1")

@@ -27,12 +27,19 @@ def models(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("description", made.description, "first words")
     c.refused("same name", lambda: client.create_registered_model(name), "RESOURCE_ALREADY_EXISTS")
     c.refused("empty name", lambda: client.create_registered_model(""), "INVALID_PARAMETER_VALUE")
-    c.refused("name with a slash", lambda: client.create_registered_model("a/b"),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
-    c.refused("name with a colon", lambda: client.create_registered_model("a:b"),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
-    c.refused("unknown", lambda: client.get_registered_model(f"{name}-none"),
-              "RESOURCE_DOES_NOT_EXIST")  # fmt: skip
+    c.refused(
+        "name with a slash",
+        lambda: client.create_registered_model("a/b"),
+        "INVALID_PARAMETER_VALUE",
+    )
+    c.refused(
+        "name with a colon",
+        lambda: client.create_registered_model("a:b"),
+        "INVALID_PARAMETER_VALUE",
+    )
+    c.refused(
+        "unknown", lambda: client.get_registered_model(f"{name}-none"), "RESOURCE_DOES_NOT_EXIST"
+    )
     client.update_registered_model(name, description="better words")
     client.set_registered_model_tag(name, "b", "2")
     client.delete_registered_model_tag(name, "a")
@@ -43,8 +50,9 @@ def models(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("renamed", client.get_registered_model(f"{name}-2").tags, {"b": "2"})
     c.refused("old name", lambda: client.get_registered_model(name), "RESOURCE_DOES_NOT_EXIST")
     client.delete_registered_model(f"{name}-2")
-    c.refused("deleted", lambda: client.get_registered_model(f"{name}-2"),
-              "RESOURCE_DOES_NOT_EXIST")  # fmt: skip
+    c.refused(
+        "deleted", lambda: client.get_registered_model(f"{name}-2"), "RESOURCE_DOES_NOT_EXIST"
+    )
     for letter, team in (("c", "x"), ("a", "y"), ("b", "x")):
         client.create_registered_model(f"{prefix}-Many-{letter}", tags={"team": team})
     near = f"name LIKE '{prefix}-Many-%'"
@@ -60,8 +68,11 @@ def models(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("no case", names(f"name ILIKE '{prefix}-MANY-%'"), "abc")
     page = client.search_registered_models(near, max_results=2)
     rest = client.search_registered_models(near, max_results=2, page_token=page.token)
-    c.same("pages", ([m.name[-1] for m in page], [m.name[-1] for m in rest], bool(rest.token)),
-           (["a", "b"], ["c"], False))  # fmt: skip
+    c.same(
+        "pages",
+        ([m.name[-1] for m in page], [m.name[-1] for m in rest], bool(rest.token)),
+        (["a", "b"], ["c"], False),
+    )
     c.refused("bad filter", lambda: names("colour = 'x'"), "INVALID_PARAMETER_VALUE")
 
 
@@ -71,14 +82,20 @@ def versions(c: Checks, client: MlflowClient, prefix: str) -> None:
     name = f"{prefix}-versions"
     client.create_registered_model(name)
     one = client.create_model_version(name, source, run_id=run, tags={"k": "v"}, description="d")
-    c.same("first", (one.version, one.current_stage, one.status, one.run_id, one.tags, one.description),
-           (one.version, "None", "READY", run, {"k": "v"}, "d"))  # fmt: skip
+    c.same(
+        "first",
+        (one.version, one.current_stage, one.status, one.run_id, one.tags, one.description),
+        (one.version, "None", "READY", run, {"k": "v"}, "d"),
+    )
     c.same("number", int(one.version), 1)
     c.same("source", one.source, source)
     two = client.create_model_version(name, source, run_id=run)
     c.same("second", int(two.version), 2)
-    c.refused("of no model", lambda: client.create_model_version(f"{name}-none", source, run_id=run),
-              "RESOURCE_DOES_NOT_EXIST")  # fmt: skip
+    c.refused(
+        "of no model",
+        lambda: client.create_model_version(f"{name}-none", source, run_id=run),
+        "RESOURCE_DOES_NOT_EXIST",
+    )
     client.update_model_version(name, "1", description="new")
     client.set_model_version_tag(name, "1", "x", "y")
     client.delete_model_version_tag(name, "1", "k")
@@ -89,20 +106,36 @@ def versions(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("stage", moved.current_stage, "Production")
     client.transition_model_version_stage(name, "2", "Production", archive_existing_versions=True)
     c.same("archived", client.get_model_version(name, "1").current_stage, "Archived")
-    c.refused("no such stage", lambda: client.transition_model_version_stage(name, "1", "Moon"),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
-    c.fails("archive others from None", lambda: client.transition_model_version_stage(
-        name, "1", "None", archive_existing_versions=True))  # fmt: skip
+    c.refused(
+        "no such stage",
+        lambda: client.transition_model_version_stage(name, "1", "Moon"),
+        "INVALID_PARAMETER_VALUE",
+    )
+    c.fails(
+        "archive others from None",
+        lambda: client.transition_model_version_stage(
+            name, "1", "None", archive_existing_versions=True
+        ),
+    )
     latest = client.get_latest_versions(name)
-    c.same("latest by stage", sorted((v.current_stage, int(v.version)) for v in latest),
-           [("Archived", 1), ("Production", 2)])  # fmt: skip
-    c.same("latest of one stage",
-           [int(v.version) for v in client.get_latest_versions(name, ["Production"])], [2])  # fmt: skip
+    c.same(
+        "latest by stage",
+        sorted((v.current_stage, int(v.version)) for v in latest),
+        [("Archived", 1), ("Production", 2)],
+    )
+    c.same(
+        "latest of one stage",
+        [int(v.version) for v in client.get_latest_versions(name, ["Production"])],
+        [2],
+    )
     client.delete_model_version(name, "2")
     c.refused("deleted", lambda: client.get_model_version(name, "2"), "RESOURCE_DOES_NOT_EXIST")
     c.same("numbers go on", int(client.create_model_version(name, source, run_id=run).version), 3)
-    c.refused("version not a number", lambda: client.get_model_version(name, "abc"),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
+    c.refused(
+        "version not a number",
+        lambda: client.get_model_version(name, "abc"),
+        "INVALID_PARAMETER_VALUE",
+    )
 
     def found(text: str, **how: Any) -> list[int]:
         return [int(v.version) for v in client.search_model_versions(text, **how)]
@@ -130,18 +163,26 @@ def aliases(c: Checks, client: MlflowClient, prefix: str) -> None:
     client.set_registered_model_alias(name, "champion", "2")
     client.set_registered_model_alias(name, "next", "2")
     c.same("moved", int(client.get_model_version_by_alias(name, "champion").version), 2)
-    c.same("on the version", sorted(client.get_model_version(name, "2").aliases),
-           ["champion", "next"])  # fmt: skip
+    c.same(
+        "on the version", sorted(client.get_model_version(name, "2").aliases), ["champion", "next"]
+    )
     got = {k: int(v) for k, v in client.get_registered_model(name).aliases.items()}
     c.same("on the model", got, {"champion": 2, "next": 2})
     client.delete_registered_model_alias(name, "next")
-    c.refused("gone", lambda: client.get_model_version_by_alias(name, "next"),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
+    c.refused(
+        "gone", lambda: client.get_model_version_by_alias(name, "next"), "INVALID_PARAMETER_VALUE"
+    )
     for bad in ("latest", "v7", "a b", ""):
-        c.refused(f"alias {bad!r}", lambda bad=bad: client.set_registered_model_alias(name, bad, "1"),
-                  "INVALID_PARAMETER_VALUE")  # fmt: skip
-    c.refused("of no version", lambda: client.set_registered_model_alias(name, "x", "9"),
-              "RESOURCE_DOES_NOT_EXIST")  # fmt: skip
+        c.refused(
+            f"alias {bad!r}",
+            lambda bad=bad: client.set_registered_model_alias(name, bad, "1"),
+            "INVALID_PARAMETER_VALUE",
+        )
+    c.refused(
+        "of no version",
+        lambda: client.set_registered_model_alias(name, "x", "9"),
+        "RESOURCE_DOES_NOT_EXIST",
+    )
     client.delete_model_version(name, "2")
     c.same("aliases go with it", client.get_registered_model(name).aliases, {})
 
@@ -160,8 +201,11 @@ def by_uri(c: Checks, client: MlflowClient, prefix: str) -> None:
         got = mlflow.artifacts.download_artifacts(best.source, dst_path=f"{folder}/downloaded")
         c.same("downloaded", Path(got, "weights.bin").read_bytes(), b"\x00\x01" * 500)
         model = mlflow.artifacts.download_artifacts(f"models:/{name}/1", dst_path=f"{folder}/two")
-        c.same("by model uri", sorted(p.name for p in Path(model).iterdir() if p.stem != "registered_model_meta"),
-               ["MLmodel", "weights.bin"])  # fmt: skip
+        c.same(
+            "by model uri",
+            sorted(p.name for p in Path(model).iterdir() if p.stem != "registered_model_meta"),
+            ["MLmodel", "weights.bin"],
+        )
     c.fact("registered", {"name": name, "run": run})
 
 

@@ -28,27 +28,41 @@ def life_cycle(c: Checks, client: MlflowClient, prefix: str) -> None:
     named = client.create_run(experiment, run_name="by hand", start_time=1234)
     c.same("given name", named.info.run_name, "by hand")
     c.same("given start", named.info.start_time, 1234)
-    c.refused("two names that differ", lambda: client.create_run(
-        experiment, run_name="a", tags={"mlflow.runName": "b"}), "INVALID_PARAMETER_VALUE")
+    c.refused(
+        "two names that differ",
+        lambda: client.create_run(experiment, run_name="a", tags={"mlflow.runName": "b"}),
+        "INVALID_PARAMETER_VALUE",
+    )
     client.set_tag(info.run_id, "mlflow.runName", "through the tag")
     c.same("renamed by tag", client.get_run(info.run_id).info.run_name, "through the tag")
     client.update_run(info.run_id, name="through update")
-    c.same("renamed by update", client.get_run(info.run_id).data.tags["mlflow.runName"],
-           "through update")  # fmt: skip
+    c.same(
+        "renamed by update",
+        client.get_run(info.run_id).data.tags["mlflow.runName"],
+        "through update",
+    )
     client.set_terminated(info.run_id, "FAILED", end_time=5678)
     ended = client.get_run(info.run_id).info
     c.same("ended", (ended.status, ended.end_time), ("FAILED", 5678))
     client.log_metric(info.run_id, "late", 1.0)
     client.delete_run(info.run_id)
     c.same("deleted", client.get_run(info.run_id).info.lifecycle_stage, "deleted")
-    c.refused("no writes when deleted", lambda: client.set_tag(info.run_id, "a", "b"),
-              "INVALID_PARAMETER_VALUE", "must be in the 'active' state")  # fmt: skip
+    c.refused(
+        "no writes when deleted",
+        lambda: client.set_tag(info.run_id, "a", "b"),
+        "INVALID_PARAMETER_VALUE",
+        "must be in the 'active' state",
+    )
     client.restore_run(info.run_id)
     c.same("restored", client.get_run(info.run_id).info.lifecycle_stage, "active")
-    c.refused("unknown run", lambda: client.get_run("0" * 32), "RESOURCE_DOES_NOT_EXIST",
-              "not found")  # fmt: skip
-    c.refused("run in unknown experiment", lambda: client.create_run("987654321"),
-              "RESOURCE_DOES_NOT_EXIST")  # fmt: skip
+    c.refused(
+        "unknown run", lambda: client.get_run("0" * 32), "RESOURCE_DOES_NOT_EXIST", "not found"
+    )
+    c.refused(
+        "run in unknown experiment",
+        lambda: client.create_run("987654321"),
+        "RESOURCE_DOES_NOT_EXIST",
+    )
 
 
 def values(c: Checks, client: MlflowClient, prefix: str) -> None:
@@ -72,17 +86,25 @@ def values(c: Checks, client: MlflowClient, prefix: str) -> None:
         client.log_metric(run, "order", value, timestamp=stamp, step=step)
     c.same("latest is by step, time, value", client.get_run(run).data.metrics["order"], 9.0)
     history = [(p.timestamp, p.step, p.value) for p in client.get_metric_history(run, "order")]
-    c.same("history by time, step, value; a repeat is one point", history,
-           [(4, 2, 8.0), (4, 2, 9.0), (5, 0, 1.0), (9, 1, 3.0)])  # fmt: skip
+    c.same(
+        "history by time, step, value; a repeat is one point",
+        history,
+        [(4, 2, 8.0), (4, 2, 9.0), (5, 0, 1.0), (9, 1, 3.0)],
+    )
     c.same("no such metric", list(client.get_metric_history(run, "absent")), [])
     c.same("history of no run", list(client.get_metric_history("0" * 32, "a")), [])
     for bad in ("a" * 251, "x/../y", "/lead", "a//b", "hash#", "", "."):
-        c.refused(f"metric named {bad[:12]!r}", lambda bad=bad: client.log_metric(run, bad, 1),
-                  "INVALID_PARAMETER_VALUE")  # fmt: skip
+        c.refused(
+            f"metric named {bad[:12]!r}",
+            lambda bad=bad: client.log_metric(run, bad, 1),
+            "INVALID_PARAMETER_VALUE",
+        )
     for good in ("train/loss", "a.b-c_d e", "sys: 1", "ünï"):
         client.log_metric(run, good, 1.0)
-    c.true("names with spaces, dots, slashes, colons",
-           {"train/loss", "a.b-c_d e", "sys: 1", "ünï"} <= set(client.get_run(run).data.metrics))  # fmt: skip
+    c.true(
+        "names with spaces, dots, slashes, colons",
+        {"train/loss", "a.b-c_d e", "sys: 1", "ünï"} <= set(client.get_run(run).data.metrics),
+    )
     c.fact("values run", run)
 
 
@@ -92,15 +114,23 @@ def params_and_tags(c: Checks, client: MlflowClient, prefix: str) -> None:
     run = client.create_run(experiment).info.run_id
     client.log_param(run, "lr", 0.1)
     client.log_param(run, "lr", 0.1)
-    c.refused("another value", lambda: client.log_param(run, "lr", 0.2), "INVALID_PARAMETER_VALUE",
-              "Changing param values is not allowed")  # fmt: skip
-    c.refused("another value in a batch",
-              lambda: client.log_batch(run, params=[Param("lr", "3")], metrics=[Metric("m", 1, 1, 1)]),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
+    c.refused(
+        "another value",
+        lambda: client.log_param(run, "lr", 0.2),
+        "INVALID_PARAMETER_VALUE",
+        "Changing param values is not allowed",
+    )
+    c.refused(
+        "another value in a batch",
+        lambda: client.log_batch(run, params=[Param("lr", "3")], metrics=[Metric("m", 1, 1, 1)]),
+        "INVALID_PARAMETER_VALUE",
+    )
     c.same("no metric of a refused batch", client.get_run(run).data.metrics, {})
-    c.refused("a key twice in a batch",
-              lambda: client.log_batch(run, params=[Param("d", "1"), Param("d", "2")]),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
+    c.refused(
+        "a key twice in a batch",
+        lambda: client.log_batch(run, params=[Param("d", "1"), Param("d", "2")]),
+        "INVALID_PARAMETER_VALUE",
+    )
     client.log_param(run, "empty", "")
     client.log_param(run, "none", None)
     client.log_param(run, "list", [1, {"a": 2}])
@@ -122,8 +152,12 @@ def params_and_tags(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("note", tags["mlflow.note.content"], "# A note\n\nwith *text*")
     client.delete_tag(run, "t")
     c.true("tag gone", "t" not in client.get_run(run).data.tags)
-    c.refused("tag that is not there", lambda: client.delete_tag(run, "t"),
-              "RESOURCE_DOES_NOT_EXIST", "No tag with name")  # fmt: skip
+    c.refused(
+        "tag that is not there",
+        lambda: client.delete_tag(run, "t"),
+        "RESOURCE_DOES_NOT_EXIST",
+        "No tag with name",
+    )
     client.set_tag(run, "long", "y" * 8100)
     c.same("a long tag is cut", len(client.get_run(run).data.tags["long"]), 8000)
     for what, call in (
@@ -149,16 +183,22 @@ def batches(c: Checks, client: MlflowClient, prefix: str) -> None:
     )
     got = client.get_run(run).data
     c.same("a full batch", (len(got.metrics), len(got.params)), (800, 100))
-    c.same("last of each", (got.metrics["m799"], got.params["p99"], got.tags["t99"]),
-           (799.0, "99", "99"))  # fmt: skip
+    c.same(
+        "last of each",
+        (got.metrics["m799"], got.params["p99"], got.tags["t99"]),
+        (799.0, "99", "99"),
+    )
     client.log_batch(run, metrics=[Metric("many", i / 7, now + i, i) for i in range(1000)])
     c.same("a thousand points", len(client.get_metric_history(run, "many")), 1000)
     client.log_batch(run, metrics=[Metric("many", i / 7, now + i, i) for i in range(1000)])
     c.same("sent again, still a thousand", len(client.get_metric_history(run, "many")), 1000)
     client.log_batch(run, metrics=[Metric("more", i, now, i) for i in range(2500)])
     c.same("the client cuts what is too large", len(client.get_metric_history(run, "more")), 2500)
-    c.refused("a bad name in a batch", lambda: client.log_batch(
-        run, metrics=[Metric("fine", 1, 1, 1), Metric("no#", 1, 1, 1)]), "INVALID_PARAMETER_VALUE")
+    c.refused(
+        "a bad name in a batch",
+        lambda: client.log_batch(run, metrics=[Metric("fine", 1, 1, 1), Metric("no#", 1, 1, 1)]),
+        "INVALID_PARAMETER_VALUE",
+    )
     client.log_batch(run)
     with mlflow.start_run(run_id=run):
         mlflow.log_metrics({f"f{i}": i for i in range(50)}, step=3)
@@ -173,13 +213,21 @@ def batches(c: Checks, client: MlflowClient, prefix: str) -> None:
 def nested_and_resumed(c: Checks, client: MlflowClient, prefix: str) -> None:
     """Nested runs name their parent; a run can be taken up again; a crash marks it failed."""
     mlflow.set_experiment(f"{prefix}-nested")
-    with mlflow.start_run(run_name="parent", description="the outer") as outer:
-        with mlflow.start_run(run_name="child", nested=True) as inner:
-            mlflow.log_metric("depth", 2)
-    c.same("parent", client.get_run(inner.info.run_id).data.tags["mlflow.parentRunId"],
-           outer.info.run_id)  # fmt: skip
-    c.same("description", client.get_run(outer.info.run_id).data.tags["mlflow.note.content"],
-           "the outer")  # fmt: skip
+    with (
+        mlflow.start_run(run_name="parent", description="the outer") as outer,
+        mlflow.start_run(run_name="child", nested=True) as inner,
+    ):
+        mlflow.log_metric("depth", 2)
+    c.same(
+        "parent",
+        client.get_run(inner.info.run_id).data.tags["mlflow.parentRunId"],
+        outer.info.run_id,
+    )
+    c.same(
+        "description",
+        client.get_run(outer.info.run_id).data.tags["mlflow.note.content"],
+        "the outer",
+    )
     children = client.search_runs(
         [outer.info.experiment_id], f"tags.mlflow.parentRunId = '{outer.info.run_id}'"
     )
@@ -195,7 +243,9 @@ def nested_and_resumed(c: Checks, client: MlflowClient, prefix: str) -> None:
         pass
     c.same("failed", client.get_run(broken.info.run_id).info.status, "FAILED")
     tags = client.get_run(broken.info.run_id).data.tags
-    c.true("user and source", {"mlflow.user", "mlflow.source.name", "mlflow.source.type"} <= set(tags))
+    c.true(
+        "user and source", {"mlflow.user", "mlflow.source.name", "mlflow.source.type"} <= set(tags)
+    )
     c.fact("nested", [outer.info.run_id, inner.info.run_id])
 
 
@@ -239,15 +289,24 @@ def datasets(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("context", tags["mlflow.data.context"], "training")
     where = [run.info.experiment_id]
     for text, found in (
-        ("datasets.name = 'food'", 1), ("dataset.name LIKE 'fo%'", 1),
-        (f"datasets.digest = '{food.digest}'", 1), ("datasets.context = 'training'", 1),
-        ("datasets.name IN ('grid', 'none')", 1), ("datasets.name = 'absent'", 0),
-    ):  # fmt: skip
+        ("datasets.name = 'food'", 1),
+        ("dataset.name LIKE 'fo%'", 1),
+        (f"datasets.digest = '{food.digest}'", 1),
+        ("datasets.context = 'training'", 1),
+        ("datasets.name IN ('grid', 'none')", 1),
+        ("datasets.name = 'absent'", 0),
+    ):
         c.same(text, len(client.search_runs(where, text)), found)
     if GENERATION >= 3:
         c.same("model inputs", client.get_run(run.info.run_id).inputs.model_inputs, [])
 
 
 PARTS = (
-    life_cycle, values, params_and_tags, batches, nested_and_resumed, asynchronous, datasets,
-)  # fmt: skip
+    life_cycle,
+    values,
+    params_and_tags,
+    batches,
+    nested_and_resumed,
+    asynchronous,
+    datasets,
+)

@@ -9,14 +9,26 @@ from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
 RUNS: dict[str, dict[str, Any]] = {
-    "alpha": {"m": {"acc": 0.9, "loss": 1.0}, "p": {"model": "ResNet", "lr": "0.1"},
-              "t": {"team": "blue"}, "start": 1000},
-    "beta": {"m": {"acc": 0.7, "loss": math.nan}, "p": {"model": "resnet-50", "lr": "0.01"},
-             "t": {"team": "red"}, "start": 2000},
-    "gamma": {"m": {"acc": 0.7}, "p": {"model": "ViT"}, "t": {"team": "blue", "x y": "q"},
-              "start": 3000},
+    "alpha": {
+        "m": {"acc": 0.9, "loss": 1.0},
+        "p": {"model": "ResNet", "lr": "0.1"},
+        "t": {"team": "blue"},
+        "start": 1000,
+    },
+    "beta": {
+        "m": {"acc": 0.7, "loss": math.nan},
+        "p": {"model": "resnet-50", "lr": "0.01"},
+        "t": {"team": "red"},
+        "start": 2000,
+    },
+    "gamma": {
+        "m": {"acc": 0.7},
+        "p": {"model": "ViT"},
+        "t": {"team": "blue", "x y": "q"},
+        "start": 3000,
+    },
     "delta": {"m": {"loss": -5.0}, "p": {}, "t": {}, "start": 4000},
-}  # fmt: skip
+}
 
 FILTERS: tuple[tuple[str, str], ...] = (
     ("metrics.acc > 0.7", "alpha"),
@@ -29,7 +41,7 @@ FILTERS: tuple[tuple[str, str], ...] = (
     ("metrics.acc > 0.5 AND metrics.loss = 1", "alpha"),
     ("metrics.acc > 0.5 and metrics.loss = 1", "alpha"),
     ("params.model = 'ResNet'", "alpha"),
-    ("params.model = \"ResNet\"", "alpha"),
+    ('params.model = "ResNet"', "alpha"),
     ("param.model != 'ResNet'", "gamma beta"),
     ("parameters.model LIKE 'res%'", "beta"),
     ("params.model ILIKE 'res%'", "beta alpha"),
@@ -120,8 +132,9 @@ def language(c: Checks, client: MlflowClient, prefix: str) -> None:
             str(order), lambda o=order, e=expected: c.same(f"order {o}", names(order_by=o), e)
         )
     for order in (["colour.x"], ["metrics.acc SIDEWAYS"]):
-        c.refused(f"order {order}", lambda order=order: names(order_by=order),
-                  "INVALID_PARAMETER_VALUE")  # fmt: skip
+        c.refused(
+            f"order {order}", lambda order=order: names(order_by=order), "INVALID_PARAMETER_VALUE"
+        )
     c.fails("a key ordered by twice", lambda: names(order_by=["metrics.acc", "metrics.acc DESC"]))
     some = client.search_runs(where, "run_name = 'alpha'")[0].info.run_id
     other = client.search_runs(where, "run_name = 'gamma'")[0].info.run_id
@@ -146,8 +159,11 @@ def views_and_pages(c: Checks, client: MlflowClient, prefix: str) -> None:
     def count(view: int) -> int:
         return len(client.search_runs([experiment], run_view_type=view))
 
-    c.same("views", (count(ViewType.ACTIVE_ONLY), count(ViewType.DELETED_ONLY), count(ViewType.ALL)),
-           (24, 1, 25))  # fmt: skip
+    c.same(
+        "views",
+        (count(ViewType.ACTIVE_ONLY), count(ViewType.DELETED_ONLY), count(ViewType.ALL)),
+        (24, 1, 25),
+    )
     seen: list[str] = []
     token, pages = None, 0
     while True:
@@ -158,10 +174,16 @@ def views_and_pages(c: Checks, client: MlflowClient, prefix: str) -> None:
             break
     c.same("three pages", pages, 3)
     c.same("in order, each once", seen, [i for i in reversed(ids) if i != ids[3]])
-    c.refused("bad token", lambda: client.search_runs([experiment], page_token="not a token"),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
-    c.refused("too large a page", lambda: client.search_runs([experiment], max_results=50_001),
-              "INVALID_PARAMETER_VALUE")  # fmt: skip
+    c.refused(
+        "bad token",
+        lambda: client.search_runs([experiment], page_token="not a token"),
+        "INVALID_PARAMETER_VALUE",
+    )
+    c.refused(
+        "too large a page",
+        lambda: client.search_runs([experiment], max_results=50_001),
+        "INVALID_PARAMETER_VALUE",
+    )
     frame = mlflow.search_runs(experiment_ids=[experiment], max_results=5)
     c.same("frame of five", len(frame), 5)
     c.same("by experiment name", len(mlflow.search_runs(experiment_names=[f"{prefix}-pages"])), 24)

@@ -1,8 +1,9 @@
 """The lab's Lightning variant with autolog: nothing is logged by hand."""
 
 import os
+from pathlib import Path
 
-import lightning as L
+import lightning
 import mlflow
 import mlflow.pytorch
 import torch
@@ -11,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-class LightningFood11(L.LightningModule):
+class LightningFood11(lightning.LightningModule):
     """Eleven classes, a linear model."""
 
     def __init__(self) -> None:
@@ -27,13 +28,13 @@ class LightningFood11(L.LightningModule):
         self.log(f"{stage}_accuracy", accuracy, on_epoch=True, on_step=False, prog_bar=True)
         return loss
 
-    def training_step(self, batch, _):
+    def training_step(self, batch, batch_idx):
         return self._step(batch, "train")
 
-    def validation_step(self, batch, _):
+    def validation_step(self, batch, batch_idx):
         self._step(batch, "val")
 
-    def test_step(self, batch, _):
+    def test_step(self, batch, batch_idx):
         self._step(batch, "test")
 
     def configure_optimizers(self):
@@ -48,8 +49,8 @@ def loader(count: int) -> DataLoader:
 if __name__ == "__main__":
     mlflow.set_experiment(os.environ["LAB_EXPERIMENT"])
     mlflow.pytorch.autolog()
-    folder = os.path.join(os.getcwd(), "checkpoints")
-    trainer = L.Trainer(
+    folder = Path.cwd() / "checkpoints"
+    trainer = lightning.Trainer(
         max_epochs=2,
         accelerator="cpu",
         enable_progress_bar=False,

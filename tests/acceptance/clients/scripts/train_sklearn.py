@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 mlflow.set_experiment(sys.argv[1])
-mlflow.sklearn.autolog(log_post_training_metrics=True, extra_tags={"made by": "autolog"})
+mlflow.sklearn.autolog()
 draw = numpy.random.default_rng(3)
 x = draw.normal(size=(60, 4))
 y = (x[:, 0] > 0).astype(int)

@@ -28,16 +28,26 @@ def main() -> None:
     os.environ["MLFLOW_EXPERIMENT_NAME"] = sys.argv[1]
     model = BertForSequenceClassification(
         BertConfig(
-            vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
-            intermediate_size=16, max_position_embeddings=16,
-        )  # fmt: skip
+            vocab_size=50,
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=16,
+        )
     )
     with tempfile.TemporaryDirectory() as folder:
         arguments = TrainingArguments(
-            output_dir=folder, report_to="mlflow", run_name="tiny-bert", logging_steps=1,
-            num_train_epochs=2, per_device_train_batch_size=8, use_cpu=True, save_strategy="no",
+            output_dir=folder,
+            report_to="mlflow",
+            run_name="tiny-bert",
+            logging_steps=1,
+            num_train_epochs=2,
+            per_device_train_batch_size=8,
+            use_cpu=True,
+            save_strategy="no",
             disable_tqdm=True,
-        )  # fmt: skip
+        )
         trainer = Trainer(model=model, args=arguments, train_dataset=Sentences())
         trainer.train()
 
