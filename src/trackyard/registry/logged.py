@@ -191,7 +191,7 @@ class LoggedModels:
 
         def operation(tx: Tx) -> None:
             find_own(tx, principal, model_id)
-            known = dict(
+            known: dict[str, str] = dict(
                 tx.all(
                     "SELECT key, value FROM logged_model_params WHERE model_id = ?", (model_id,)
                 )

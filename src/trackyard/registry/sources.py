@@ -13,6 +13,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from trackyard.access.principal import Principal
+from trackyard.artifacts import tree
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, MODEL_ID, RUN_ID
 from trackyard.registry.rules import STAGE_DELETED, STAGES, check_alias
@@ -188,14 +189,14 @@ def _from_run(reader: Tx | Reader, principal: Principal, text: str, source: RunS
     inner, experiment_id, root = _find_run(reader, principal, source.run_id)
     if not _same_experiment(principal, source.experiment, experiment_id):
         raise NotFound(f"Run with id={source.run_id} not found in that experiment")
-    if _holds(reader, source.run_id, source.path):
+    if tree.exists(reader, source.run_id, source.path):
         location = f"{root}/{source.path}" if source.path else root
         return Origin(source=text, run_id=source.run_id, model_id="", location=location)
     # Models that newer clients log lie under their own id; the run only names them.
     for model_id, _, model_root in _models_of(
         reader, principal, inner, source.run_id, source.path
     ):
-        if _holds(reader, model_id, ""):
+        if tree.exists(reader, model_id, ""):
             return Origin(
                 source=text, run_id=source.run_id, model_id=model_id, location=model_root
             )
@@ -208,7 +209,7 @@ def _from_logged(
     experiment_id, root, run_id = _find_logged(reader, principal, source.model_id)
     if not _same_experiment(principal, source.experiment, experiment_id):
         raise NotFound(f"Logged model with ID '{source.model_id}' not found in that experiment.")
-    if not _holds(reader, source.model_id, source.path):
+    if not tree.exists(reader, source.model_id, source.path):
         held = _top_level(reader, source.model_id)
         missing = f"no artifact {source.path!r}" if source.path else "no artifacts yet"
         listing = f"; it holds {_list(held)}" if held else ""
@@ -286,19 +287,6 @@ def _same_experiment(principal: Principal, written: str | None, experiment_id: i
     return written is None or inner_experiment_id(principal, written) == experiment_id
 
 
-def _holds(reader: Tx | Reader, owner: str, path: str) -> bool:
-    if path == "":
-        row = reader.one("SELECT 1 FROM artifacts WHERE owner = ? LIMIT 1", (owner,))
-    else:
-        below = path + "/"
-        row = reader.one(
-            "SELECT 1 FROM artifacts WHERE owner = ? AND (path = ? OR substr(path, 1, ?) = ?)"
-            " LIMIT 1",
-            (owner, path, len(below), below),
-        )
-    return row is not None
-
-
 def _models_of(
     reader: Tx | Reader, principal: Principal, inner: int, run_id: str, name: str | None
 ) -> list[tuple[str, str, str]]:
@@ -345,14 +333,11 @@ def _what_the_run_holds(
 
 
 def _top_level(reader: Tx | Reader, owner: str) -> list[str]:
-    """Return the first segments of an owner's paths; folders end in a slash."""
-    position = "instr(path, '/')" if reader.dialect.name == "sqlite" else "strpos(path, '/')"
-    rows = reader.all(
-        f"SELECT DISTINCT CASE WHEN {position} > 0 THEN substr(path, 1, {position}) ELSE path END"
-        " AS top FROM artifacts WHERE owner = ? ORDER BY top LIMIT ?",
-        (owner, LISTED + 1),
-    )
-    return [row[0] for row in rows]
+    """Return what an owner holds directly below its root; folders end in a slash."""
+    return [
+        f"{entry.path}/" if entry.is_dir else entry.path
+        for entry in tree.children(reader, owner, "")
+    ]
 
 
 def _list(names: list[str]) -> str:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from trackyard.artifacts.paths import check_folder
+from trackyard.artifacts.tree import Entry
 from trackyard.core.errors import InvalidInput
 from trackyard.registry.logged import STATUSES
 from trackyard.registry.logged_search import (
@@ -113,6 +115,25 @@ class LoggedModelRoutes:
         )
         return JSONResponse(_EMPTY)
 
+    async def list_artifacts(self, request: Request) -> Response:
+        """GET logged-models/{id}/artifacts/directories."""
+        args = await Arguments.of(request)
+        folder = check_folder(args.text("artifact_directory_path"))
+        model_id = request.params["model_id"]
+        root = await self._models.root(request.principal, model_id)
+        entries = await self._artifacts.list(model_id, folder)
+        answer: dict[str, Any] = {"root_uri": root}
+        if entries:
+            answer["files"] = [_file(entry) for entry in entries]
+        return JSONResponse(answer)
+
+
+def _file(entry: Entry) -> dict[str, Any]:
+    """Return a file or folder on the wire; its path starts at the model's root."""
+    if entry.is_dir:
+        return {"path": entry.path, "is_dir": True}
+    return {"path": entry.path, "is_dir": False, "file_size": entry.size}
+
 
 def _status(value: Any) -> str:
     """Read a state, by its name with or without MLflow's prefix or by its number."""
@@ -155,6 +176,7 @@ def routes(services: Services) -> list[Route]:
         ("DELETE", one, models.delete, curate, False),
         ("PATCH", one + "/tags", models.set_tags, log, True),
         ("DELETE", one + "/tags/{key...}", models.delete_tag, log, True),
+        ("GET", one + "/artifacts/directories", models.list_artifacts, read, True),
         ("POST", one + "/params", models.log_params, log, True),
     ]
     return [
