@@ -215,9 +215,7 @@ class Directory:
             " JOIN users u ON u.id = k.user_id"
             f" WHERE {' AND '.join(where)} ORDER BY k.created_ms DESC"
         )
-        keys = (
-            "id user team role label created_ms expires_ms used_ms revoked_ms"
-        ).split()
+        keys = ("id user team role label created_ms expires_ms used_ms revoked_ms").split()
         rows = await self._db.read(lambda reader: reader.all(sql, params))
         return [dict(zip(keys, row, strict=True)) for row in rows]
 

@@ -1,4 +1,6 @@
-"""The caller of a request, and what that caller may reach. Pure; knows neither tokens nor storage."""
+"""The caller of a request, and what that caller may reach. Pure; knows neither tokens nor
+storage.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Browser sessions and one-time sign-in codes. Only digests are stored; a code opens one session once."""
+"""Browser sessions and one-time sign-in codes. Only digests are stored; a code opens one
+session once.
+"""
 
 from __future__ import annotations
 
@@ -95,9 +97,7 @@ def _open(tx: Tx, user_id: int) -> str:
     return secret
 
 
-def _find(
-    reader: Reader, key: str, team: str | None, now_ms: int
-) -> tuple[Principal, int] | None:
+def _find(reader: Reader, key: str, team: str | None, now_ms: int) -> tuple[Principal, int] | None:
     row = reader.one(
         "SELECT s.csrf, s.seen_ms, s.expires_ms, u.id, u.name, u.is_admin, u.disabled_ms"
         " FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.digest = ?",

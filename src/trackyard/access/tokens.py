@@ -19,7 +19,9 @@ def new_token() -> tuple[str, str]:
 
 
 def well_formed(token: str) -> bool:
-    """Tell a mistyped or foreign token from one that could be ours, without asking the database."""
+    """Tell a mistyped or foreign token from one that could be ours, without asking the
+    database.
+    """
     if TOKEN.match(token) is None:
         return False
     return token[-8:] == f"{zlib.crc32(token[:-8].encode()):08x}"

@@ -1,4 +1,6 @@
-"""Time as a port. Owns the Clock protocol and the system clock; everything else asks a Clock, never `time`."""
+"""Time as a port. Owns the Clock protocol and the system clock; everything else asks a Clock,
+never `time`.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,14 @@
-"""The catalogue of events: one line per kind. An event is one fact that happened; the log of them is append-only."""
+"""The catalogue of events: one line per kind. An event is one fact that happened; the log of
+them is append-only.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-#: kind -> what happened, as one phrase. The docs test fails on a kind that docs/events.md does not name.
+#: kind -> what happened, as one phrase. The docs test fails on a kind that docs/events.md does
+#: not name.
 EVENT_KINDS: dict[str, str] = {
     "team.created": "a team was created",
     "team.updated": "a team's share, quota or limits changed",

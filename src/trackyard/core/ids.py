@@ -1,4 +1,6 @@
-"""Ids: how they are made and what they look like. Every id is checked against its pattern before any use."""
+"""Ids: how they are made and what they look like. Every id is checked against its pattern
+before any use.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The application the HTTP server calls: route, gate, handler, answer. Owns error answers, security headers
+"""The application the HTTP server calls: route, gate, handler, answer. Owns error answers,
+security headers
 and the count of requests in flight.
 """
 
@@ -9,7 +10,7 @@ import logging
 import secrets
 from typing import Any
 
-from granian.rsgi import ProtocolClosed
+from granian._granian import RSGIProtocolClosed as ProtocolClosed
 
 from trackyard.core.errors import EndpointNotFound, InternalFault, YardError
 from trackyard.server.access import Gate

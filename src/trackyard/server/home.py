@@ -22,7 +22,7 @@ class HomeLock:
         """Take the folder or name the process that has it."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle = open(self._path, "a+")  # noqa: SIM115 - kept open as long as the lock
+            handle = self._path.open("a+")
         except OSError as fault:
             raise SetupError(
                 f"cannot use {self._path.parent} as home folder: {fault.strerror}",
@@ -60,7 +60,7 @@ def write_secret(path: Path, text: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.replace(beside, path)
+    beside.replace(path)
 
 
 def free_port(host: str, port: int) -> int:

@@ -1,4 +1,6 @@
-"""Requests and replies over RSGI. Owns reading bodies within limits and writing answers; knows no route."""
+"""Requests and replies over RSGI. Owns reading bodies within limits and writing answers; knows
+no route.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import msgspec
 from trackyard.core.errors import BadRequest, TooLarge, WrongMediaType, YardError
 
 if TYPE_CHECKING:
-    from trackyard.server.access import Principal
+    from trackyard.access.principal import Principal
 
 JSON_LIMIT = 8 * 1024 * 1024
 _JSON = ("content-type", "application/json")
@@ -189,7 +191,9 @@ class StreamResponse(Response):
 
 
 class FileResponse(Response):
-    """An answer read from a file of the server's own by the HTTP layer, without passing through Python."""
+    """An answer read from a file of the server's own by the HTTP layer, without passing
+    through Python.
+    """
 
     __slots__ = ("path", "span")
 

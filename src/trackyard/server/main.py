@@ -1,4 +1,6 @@
-"""Starts and stops the platform: home, schema, first admin, services, HTTP. Knows the order, nothing of the parts."""
+"""Starts and stops the platform: home, schema, first admin, services, HTTP. Knows the order,
+nothing of the parts.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +78,7 @@ def _run_loop(main: object) -> None:
     uvloop.run(main)  # type: ignore[arg-type]
 
 
-async def _serve(
-    settings: Settings, announce: Callable[[Settings, str | None], None]
-) -> None:
+async def _serve(settings: Settings, announce: Callable[[Settings, str | None], None]) -> None:
     services = build(settings)
     services.database.start()
     code = await _first_start(services)
@@ -215,7 +215,7 @@ async def _listen(
         announcing.cancel()
         waiting.cancel()
         await services.hub.stop()
-        server.stop()
+        server.stop()  # type: ignore[no-untyped-call]
         with contextlib.suppress(Exception, TimeoutError):
             await asyncio.wait_for(serving, DRAIN_SECONDS)
 
@@ -247,7 +247,7 @@ async def _touch_tokens(services: Services) -> None:
 async def _stop(application: Application, services: Services) -> None:
     """Let requests finish, then commit what is queued and close."""
     deadline = services.clock.monotonic() + DRAIN_SECONDS
-    while application.in_flight and services.clock.monotonic() < deadline:
+    while application.in_flight and services.clock.monotonic() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     await services.tracking.stop()
     await services.database.close()

@@ -1,4 +1,5 @@
-"""The table of routes. A route without a permission cannot be built, and a request that matches none never
+"""The table of routes. A route without a permission cannot be built, and a request that
+matches none never
 reaches a handler. Knows nothing of what handlers do.
 """
 
@@ -52,7 +53,9 @@ class Route:
 
 
 class Router:
-    """Finds the route of a request: exact paths by dictionary, patterns by their first segments."""
+    """Finds the route of a request: exact paths by dictionary, patterns by their first
+    segments.
+    """
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes: list[Route] = list(routes)

@@ -1,4 +1,6 @@
-"""The server's settings: one typed object from flags, environment and an optional TOML file. Paths are derived on access."""
+"""The server's settings: one typed object from flags, environment and an optional TOML file.
+Paths are derived on access.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,8 @@ class Settings:
         if not self.is_loopback and not self.tls_cert and not self.trusted_proxies:
             raise SetupError(
                 f"listening on {self.host} would send tokens in the clear",
-                hint="give --tls-cert and --tls-key, or name a TLS proxy with --trusted-proxy ADDRESS",
+                hint="give --tls-cert and --tls-key, or name a TLS proxy with"
+                " --trusted-proxy ADDRESS",
             )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise SetupError("--tls-cert and --tls-key go together", hint="give both files")
@@ -119,8 +122,9 @@ def _read_config(path: Path) -> dict[str, Any]:
             raise SetupError(f"{path} has an unknown key {key!r}", hint=f"the keys are {choices}")
         default = known[key].default
         if isinstance(default, tuple) and isinstance(value, list):
-            value = tuple(str(item) for item in value)
-        elif isinstance(default, bool | int) and not isinstance(value, type(default)):
+            values[key] = tuple(str(item) for item in value)
+            continue
+        if isinstance(default, bool | int) and not isinstance(value, type(default)):
             raise SetupError(
                 f"{path}: {key} must be {type(default).__name__}, not {value!r}",
                 hint=f"for example {key} = {str(default).lower()}",

@@ -1,4 +1,5 @@
-"""Live updates: one stream per tab, fed by commits. Owns subscribers and resumption; knows no route.
+"""Live updates: one stream per tab, fed by commits. Owns subscribers and resumption; knows no
+route.
 
 Events of the log carry their id, so a client that comes back with Last-Event-ID misses nothing.
 Notices of new metric points are light and carry none.

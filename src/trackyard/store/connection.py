@@ -1,6 +1,7 @@
 """One small connection interface over sqlite3 and psycopg. Owns the drivers; knows no table.
 
-SQL is written once with `?` placeholders and standard `ON CONFLICT`; what differs goes through `Dialect`.
+SQL is written once with `?` placeholders and standard `ON CONFLICT`; what differs goes through
+`Dialect`.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class SqliteConnection:
         except sqlite3.Error as fault:
             raise SetupError(
                 f"cannot open the database file {path}: {fault}",
-                hint="check that the folder exists, is writable and is not on a network file system",
+                hint="check that the folder exists, is writable and is not on a network"
+                " file system",
             ) from fault
         self._db.create_function("yard_like", 2, _like, deterministic=True)
 
@@ -258,7 +260,8 @@ def _like(pattern: str | None, text: str | None) -> bool:
     at = mark = 0
     star = -1
     position = 0
-    # Greedy match that only ever goes back to the last `%`: linear for real patterns, never exponential.
+    # Greedy match that only ever goes back to the last `%`: linear for real patterns, never
+    # exponential.
     while position < len(text):
         if at < len(pattern) and pattern[at] == "%":
             star, mark = at, position

@@ -220,8 +220,9 @@ class Database:
                     await loop.run_in_executor(self._commits, self._writer.commit)
                 else:
                     events = await loop.run_in_executor(self._commits, self._run_and_commit, group)
-            except BaseException as fault:
-                events = await loop.run_in_executor(self._commits, self._one_by_one, group, fault)
+            except BaseException as fault:  # noqa: BLE001 - whatever it was, each gets its own try
+                log.warning("a group of %d writes failed together: %s", len(group), fault)
+                events = await loop.run_in_executor(self._commits, self._one_by_one, group)
             self._settle(group, events)
 
     def _settle(self, group: list[_Pending], events: list[tuple[int, int, Event]]) -> None:
@@ -283,9 +284,7 @@ class Database:
             written.append((writer.insert(_INSERT_EVENT, row), now_ms, event))
         return written
 
-    def _one_by_one(
-        self, group: list[_Pending], fault: BaseException
-    ) -> list[tuple[int, int, Event]]:
+    def _one_by_one(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
         """Give each operation a transaction of its own after a group failed as a whole."""
         events: list[tuple[int, int, Event]] = []
         self._undo()
@@ -308,7 +307,7 @@ class Database:
             hook()
         try:
             self._writer.rollback()
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - the connection is replaced next
             log.warning("rollback failed: %s", fault)
 
     def _ensure_writer(self) -> SqliteConnection | PostgresConnection:

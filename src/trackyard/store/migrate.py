@@ -60,7 +60,8 @@ def _upgrade(url: str, version: str | None) -> None:
     engine = create_engine(sqlalchemy_url(url))
     try:
         if version is None:
-            # An empty database gets the present schema at once; a test proves that the migrations end there too.
+            # An empty database gets the present schema at once; a test proves that the
+            # migrations end there too.
             with engine.begin() as conn:
                 metadata.create_all(conn)
                 conn.execute(
@@ -84,7 +85,8 @@ def _run_migrations(url: str, version: str) -> None:
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
     if version not in known:
         raise SetupError(
-            f"the database has schema {version}, which this release does not know (it knows {HEAD})",
+            f"the database has schema {version}, which this release does not know"
+            f" (it knows {HEAD})",
             hint="a newer Trackyard wrote it: upgrade this one, or restore a backup made before",
         )
     command.upgrade(config, "head")

@@ -1,7 +1,9 @@
 """The tables. Owns their shape on both databases; knows no query.
 
-Times are milliseconds since the epoch. Names of metrics, parameters and tags are kept once, in `names`.
-A metric point lands in `metric_log` (one row per request) and is moved by compaction into `metric_blocks`.
+Times are milliseconds since the epoch. Names of metrics, parameters and tags are kept once, in
+`names`.
+A metric point lands in `metric_log` (one row per request) and is moved by compaction into
+`metric_blocks`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""Experiments, runs, metric ingest and roll-ups, the search language. Knows no HTTP and no artifacts."""
+"""Experiments, runs, metric ingest and roll-ups, the search language. Knows no HTTP and no
+artifacts.
+"""

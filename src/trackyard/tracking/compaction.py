@@ -1,6 +1,8 @@
-"""Moves points from the log into blocks. Load, process outside any transaction, apply guarded: stale work is dropped.
+"""Moves points from the log into blocks. Load, process outside any transaction, apply guarded:
+stale work is dropped.
 
-Blocks of a series grow by merging with neighbours of like size, so a point is rewritten a handful of times at most.
+Blocks of a series grow by merging with neighbours of like size, so a point is rewritten a
+handful of times at most.
 """
 
 from __future__ import annotations
@@ -161,8 +163,6 @@ def _count(tx: Tx, table: str, ids: list[int]) -> int:
     for start in range(0, len(ids), 500):
         part = ids[start : start + 500]
         marks = ",".join("?" * len(part))
-        rows = tx.all(
-            f"SELECT id FROM {table} WHERE id IN ({marks}){tx.dialect.for_update}", part
-        )
+        rows = tx.all(f"SELECT id FROM {table} WHERE id IN ({marks}){tx.dialect.for_update}", part)
         found += len(rows)
     return found

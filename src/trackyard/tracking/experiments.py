@@ -1,4 +1,6 @@
-"""Experiments: create, rename, delete, restore, tag. Owns the mapping of experiment `0` to the team's Default."""
+"""Experiments: create, rename, delete, restore, tag. Owns the mapping of experiment `0` to the
+team's Default.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,8 @@ def delete_experiment(tx: Tx, principal: Principal, inner: int) -> None:
     row = require(tx, principal, inner)
     if row[1] != "active":
         raise InvalidInput(
-            f"The experiment {outer_experiment_id(principal, inner)} must be in the 'active' state."
+            f"The experiment {outer_experiment_id(principal, inner)} must be in the 'active'"
+            f" state."
             " Current state is deleted."
         )
     tx.run(
@@ -198,7 +201,8 @@ def delete_experiment_tag(tx: Tx, principal: Principal, inner: int, key: str) ->
     gone = tx.run("DELETE FROM experiment_tags WHERE experiment_id = ? AND key = ?", (inner, key))
     if not gone:
         raise NotFound(
-            f"No tag with name: {key} in experiment with id {outer_experiment_id(principal, inner)}"
+            f"No tag with name: {key} in experiment with id"
+            f" {outer_experiment_id(principal, inner)}"
         )
     _event(tx, "experiment.tagged", principal, inner, key=key, removed=True)
 
@@ -219,7 +223,8 @@ def require_active(tx: Tx, principal: Principal, inner: int) -> tuple[str, str, 
     row = require(tx, principal, inner)
     if row[1] != "active":
         raise InvalidInput(
-            f"The experiment {outer_experiment_id(principal, inner)} must be in the 'active' state."
+            f"The experiment {outer_experiment_id(principal, inner)} must be in the 'active'"
+            f" state."
             " Current state is deleted."
         )
     return row

@@ -1,4 +1,6 @@
-"""Reading metric points back: whole histories, samples and charts. Merges settled blocks with the log's tail."""
+"""Reading metric points back: whole histories, samples and charts. Merges settled blocks with
+the log's tail.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def load(
     span: tuple[int, int] | None = None,
     orphans: bool = False,
 ) -> Points:
-    """Return a series' points, unsorted; of rolled-back ones only with `orphans`, then nothing else."""
+    """Return a series' points, unsorted; of rolled-back ones only with `orphans`, then nothing
+    else.
+    """
     cuts = lineage(reader, run)
     parts = []
     for attempt, points in _blocks(reader, run, name_id, span):
@@ -120,7 +124,9 @@ def chart(
     span: tuple[int, int] | None = None,
     orphans: bool = False,
 ) -> Buckets | None:
-    """Return a series as at most `buckets` roll-ups, from block summaries wherever those suffice."""
+    """Return a series as at most `buckets` roll-ups, from block summaries wherever those
+    suffice.
+    """
     cuts = lineage(reader, run)
     where, params = "run_id = ? AND name_id = ?", [run, name_id]
     if span is not None:

@@ -1,12 +1,15 @@
-"""Metric, parameter and tag ingest: from request bytes to rows in one pass. The hot path of the platform.
+"""Metric, parameter and tag ingest: from request bytes to rows in one pass. The hot path of
+the platform.
 
-Owns MLflow's batch rules. A batch is one write: parameters are checked first, then all of it lands or none.
+Owns MLflow's batch rules. A batch is one write: parameters are checked first, then all of it
+lands or none.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 import msgspec
@@ -48,9 +51,7 @@ _UPSERT_LATEST = (
     newer="(excluded.step, excluded.time_ms, coalesce(excluded.value, 0))"
     " >= (m.step, m.time_ms, coalesce(m.value, 0))"
 )
-_INSERT_LOG = (
-    "INSERT INTO metric_log (run_id, attempt, rank, points, data) VALUES (?, ?, ?, ?, ?)"
-)
+_INSERT_LOG = "INSERT INTO metric_log (run_id, attempt, rank, points, data) VALUES (?, ?, ?, ?, ?)"
 
 
 class MetricIn(msgspec.Struct):
@@ -136,7 +137,7 @@ def collect(metrics: Sequence[MetricIn], *, prefix: str = "metrics[{}].") -> Ser
             value = number(value, prefix.format(position) + "value")
         columns[0].append(metric.step)
         columns[1].append(metric.timestamp)
-        columns[2].append(value)  # type: ignore[arg-type]
+        columns[2].append(value)
     return series
 
 
@@ -182,9 +183,7 @@ def write_batch(
         write_tags(tx, names, run.id, tags)
         for key, value in tags:
             if key == RUN_NAME_TAG:
-                tx.run(
-                    "UPDATE runs SET name = ? WHERE id = ?", (check_run_name(value), run.id)
-                )
+                tx.run("UPDATE runs SET name = ? WHERE id = ?", (check_run_name(value), run.id))
     if fresh or tags:
         tx.event(
             "run.logged",
@@ -199,9 +198,7 @@ def write_batch(
     return run.id
 
 
-def _write_points(
-    tx: Tx, names: Names, principal: Principal, inner: int, series: Series
-) -> None:
+def _write_points(tx: Tx, names: Names, principal: Principal, inner: int, series: Series) -> None:
     scope = principal.scope
     attempt, rank = (scope.attempt, scope.rank) if scope is not None else (0, 0)
     packed, latest, count = [], [], 0
@@ -219,22 +216,24 @@ def _write_points(
 def _summary(
     steps: list[int], times: list[int], values: list[float]
 ) -> tuple[int, int, float | None, float | None, float | None]:
-    """Return the latest point of a stretch with its least and greatest value; None stands for NaN."""
+    """Return the latest point of a stretch with its least and greatest value; None stands for
+    NaN.
+    """
     if len(steps) == 1:
         value = values[0]
-        if value != value:
+        if isnan(value):
             return steps[0], times[0], None, None, None
         return steps[0], times[0], value, value, value
-    real = [value for value in values if value == value]
+    real = [value for value in values if not isnan(value)]
     if len(real) == len(values):
         step, time_ms, last = max(zip(steps, times, values, strict=True))
         return step, time_ms, last, min(real), max(real)
     step, time_ms, _, position = max(
-        (step, time_ms, value if value == value else 0.0, position)
+        (step, time_ms, 0.0 if isnan(value) else value, position)
         for position, (step, time_ms, value) in enumerate(zip(steps, times, values, strict=True))
     )
     value = values[position]
-    shown = value if value == value else None
+    shown = None if isnan(value) else value
     if not real:
         return step, time_ms, shown, None, None
     return step, time_ms, shown, min(real), max(real)
@@ -316,7 +315,8 @@ def _careful_metric(item: dict[str, Any], prefix: str) -> MetricIn:
     for field in ("key", "value", "timestamp"):
         if item.get(field) is None:
             raise InvalidInput(
-                f"Missing value for required parameter '{prefix}{field}'. See the API docs for more"
+                f"Missing value for required parameter '{prefix}{field}'. See the API docs for"
+                f" more"
                 " information about request parameters."
             )
     if not isinstance(item["key"], str):

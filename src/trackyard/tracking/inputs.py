@@ -130,7 +130,9 @@ def _tags(item: dict[str, Any], path: str) -> list[dict[str, str]]:
 def _link_model(tx: Tx, run: int, item: dict[str, Any], direction: str) -> None:
     model_id = item.get("model_id")
     if not isinstance(model_id, str) or MODEL_ID.match(model_id) is None:
-        raise InvalidInput(f"Invalid value {str(model_id)[:80]!r} for parameter 'model_id' supplied")
+        raise InvalidInput(
+            f"Invalid value {str(model_id)[:80]!r} for parameter 'model_id' supplied"
+        )
     step = item.get("step") or 0
     tx.run(
         "INSERT INTO run_models (run_id, model_id, direction, step) VALUES (?, ?, ?, ?)"

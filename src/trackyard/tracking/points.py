@@ -1,8 +1,10 @@
-"""How metric points lie on disk: log rows as they arrive, blocks and roll-ups once settled. Pure bytes and arrays.
+"""How metric points lie on disk: log rows as they arrive, blocks and roll-ups once settled.
+Pure bytes and arrays.
 
 A log row is one request: msgpack of [[name_id, steps, times, values], ...].
 A block is up to BLOCK_POINTS points of one series, sorted by step, as three compressed columns.
-Its summary holds power-of-two step buckets (least, most, last, sum, count), aligned to absolute steps,
+Its summary holds power-of-two step buckets (least, most, last, sum, count), aligned to
+absolute steps,
 so that buckets of neighbouring blocks merge exactly and never jump as points arrive.
 """
 
@@ -97,7 +99,8 @@ def _sorted_unique(points: Points, keys: tuple[Ints, Ints]) -> Points:
     first, second = keys
     ahead = first[1:] - first[:-1]
     if not (np.all(ahead > 0) or _in_order(ahead, second, points.values)):
-        # NaN sorts last in numpy and MLflow counts it as 0; the order among equal steps is all it changes.
+        # NaN sorts last in numpy and MLflow counts it as 0; the order among equal steps is
+        # all it changes.
         order = np.lexsort((np.nan_to_num(points.values), second, first))
         points = points.take(order)
     elif np.all(ahead > 0):

@@ -1,4 +1,6 @@
-"""Runs: create, change state, delete, restore, and load whole ones fast. Metric points are ingest's business."""
+"""Runs: create, change state, delete, restore, and load whole ones fast. Metric points are
+ingest's business.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ class RunInfo(msgspec.Struct):
     user_id: str
     status: str
     start_time: int | None
-    end_time: int | None | msgspec.UnsetType
+    end_time: int | msgspec.UnsetType | None
     artifact_uri: str
     lifecycle_stage: str
     run_id: str
@@ -200,7 +202,7 @@ def update_run(
         subject="run",
         subject_id=run_id,
         experiment_id=str(run.experiment_id),
-        **{column: value for column, value in changes},
+        **dict(changes),
     )
 
 

@@ -1,4 +1,5 @@
-"""Tracking as the server uses it: one object that holds the database and the dictionary of names, and settles points
+"""Tracking as the server uses it: one object that holds the database and the dictionary of
+names, and settles points
 in the background.
 """
 
@@ -12,6 +13,7 @@ from trackyard.access.principal import Principal
 from trackyard.store.database import Database, Reader
 from trackyard.store.names import Names
 from trackyard.tracking import compaction
+from trackyard.tracking.points import BLOCK_POINTS
 from trackyard.tracking.runs import Run, find_run, load_runs
 
 log = logging.getLogger(__name__)
@@ -30,11 +32,13 @@ class Tracking:
         self._task: asyncio.Task[None] | None = None
         self._quiet: dict[int, tuple[int, int]] = {}
         #: told (team id, run id) after points of a run were committed
-        self.on_points: Callable[[int, str], None] = lambda team, run: None
+        self.on_points: Callable[[int, str], None] = lambda _team, _run: None
 
     def start(self) -> None:
         """Begin to settle points in the background."""
-        self._task = asyncio.get_running_loop().create_task(self._settle_loop(), name="yard-settle")
+        self._task = asyncio.get_running_loop().create_task(
+            self._settle_loop(), name="yard-settle"
+        )
 
     async def stop(self) -> None:
         """End the background work."""
@@ -65,7 +69,7 @@ class Tracking:
         rows = await self.database.read(
             lambda reader: reader.all(
                 "SELECT DISTINCT run_id FROM metric_blocks WHERE points < ?",
-                (compaction.BLOCK_POINTS,),
+                (BLOCK_POINTS,),
             )
         )
         for row in rows:

@@ -1,8 +1,11 @@
-"""The runs table as columns: only what a page shows is read. A read model over runs; changes nothing."""
+"""The runs table as columns: only what a page shows is read. A read model over runs; changes
+nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 import msgspec
@@ -88,7 +91,8 @@ def read_table(
 
     def pairs(table: str, keys: Sequence[str]) -> dict[str, list[str | None]]:
         return {
-            key: _column(reader, names, place, chosen, table, key) for key in dict.fromkeys(keys)
+            key: _column(reader, names, place, chosen, table=table, key=key)
+            for key in dict.fromkeys(keys)
         }
 
     return RunsTable(
@@ -110,7 +114,7 @@ def read_table(
 
 
 def _column(
-    reader: Reader, names: Names, place: dict[int, int], chosen: str, table: str, key: str
+    reader: Reader, names: Names, place: dict[int, int], chosen: str, *, table: str, key: str
 ) -> list[str | None]:
     cells: list[str | None] = [None] * len(place)
     name_id = names.find(reader, key)
@@ -185,6 +189,4 @@ def shape_series(run_id: str, key: str, buckets: Buckets | None) -> Series:
 
 
 def _rounded(values: list[Any]) -> list[float | None]:
-    return [
-        None if value is None or value != value else float(f"{value:.7g}") for value in values
-    ]
+    return [None if value is None or isnan(value) else float(f"{value:.7g}") for value in values]

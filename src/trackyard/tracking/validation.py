@@ -33,7 +33,7 @@ def check_name(name: str, path: str) -> str:
     """Refuse a metric, parameter or tag name that MLflow would refuse."""
     if name in _known_good:
         return name
-    if not isinstance(name, str) or name == "":
+    if name == "":
         raise InvalidInput(f"Missing value for required parameter '{path}'.")
     if len(name) > MAX_KEY:
         raise InvalidInput(
@@ -44,7 +44,8 @@ def check_name(name: str, path: str) -> str:
         raise InvalidInput(f"Invalid value {name!r} for parameter '{path}' supplied: {_RULE}")
     if _escapes(name):
         raise InvalidInput(
-            f"Invalid value {name!r} for parameter '{path}' supplied: Names may be treated as files"
+            f"Invalid value {name!r} for parameter '{path}' supplied: Names may be treated as"
+            f" files"
             " in certain cases, and must not resolve to other names when treated as such. This"
             f" name would resolve to {posixpath.normpath(name)!r}"
         )
@@ -56,7 +57,7 @@ def check_name(name: str, path: str) -> str:
 
 def _escapes(name: str) -> bool:
     normal = posixpath.normpath(name)
-    return normal != name or normal == "." or normal.startswith("..") or normal.startswith("/")
+    return normal != name or normal == "." or normal.startswith(("..", "/"))
 
 
 def clip(value: str, limit: int) -> str:
@@ -90,11 +91,12 @@ def check_experiment_name(name: str | None) -> str:
 def number(value: object, path: str) -> float:
     """Read a metric's value: a number, or its text form; infinities become the largest double."""
     if isinstance(value, str):
+        text = value
         try:
-            value = float(value)
+            value = float(text)
         except ValueError:
             raise InvalidInput(
-                f"Invalid value {value[:80]!r} for parameter '{path}' supplied: the value of a"
+                f"Invalid value {text[:80]!r} for parameter '{path}' supplied: the value of a"
                 " metric must be a number"
             ) from None
     if isinstance(value, bool):

@@ -1,4 +1,6 @@
-"""What all MLflow routes share: their aliases, and reading arguments with MLflow's own error texts."""
+"""What all MLflow routes share: their aliases, and reading arguments with MLflow's own error
+texts.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def mlflow_routes(
 
 
 class Arguments:
-    """The arguments of a call, from its JSON body or its query string, read with MLflow's messages."""
+    """The arguments of a call, from its JSON body or its query string, read with MLflow's
+    messages.
+    """
 
     __slots__ = ("values",)
 
@@ -49,9 +53,7 @@ class Arguments:
         """Read the body, or the query of a GET; a repeated query parameter becomes a list."""
         if request.method in ("GET", "HEAD"):
             query = request.query
-            return cls(
-                {key: vals[0] if len(vals) == 1 else vals for key, vals in query.items()}
-            )
+            return cls({key: vals[0] if len(vals) == 1 else vals for key, vals in query.items()})
         data = await request.json()
         if isinstance(data, str):
             # Clients of old sent their JSON encoded twice.

@@ -1,16 +1,19 @@
-"""MLflow's logging and metric-history routes: the hot path. Bodies are decoded straight into typed columns."""
+"""MLflow's logging and metric-history routes: the hot path. Bodies are decoded straight into
+typed columns.
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from math import isnan
 from typing import Any
 
 import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.server.http import JSONResponse, RawJSON, Request, Response
+from trackyard.server.http import RawJSON, Request, Response
 from trackyard.server.routes.mlflow import Arguments, missing, mlflow_routes
 from trackyard.server.routes.mlflow_tracking import run_id_of
 from trackyard.server.routing import Permission, Route
@@ -26,7 +29,7 @@ from trackyard.tracking.ingest import (
     write_batch,
 )
 from trackyard.tracking.model_metrics import ModelPoint, check_models, log_model_metrics
-from trackyard.tracking.points import Points, by_step
+from trackyard.tracking.points import EMPTY, Points, by_step
 from trackyard.tracking.runs import Metric, find_active_run, find_run
 
 BODY_LIMIT = 4 * 1024 * 1024
@@ -289,7 +292,7 @@ class MetricRoutes:
         run = find_run(reader, principal, run_id)
         name_id = self._tracking.names.find(reader, key)
         if name_id is None:
-            return history.EMPTY
+            return EMPTY
         if in_steps:
             return by_step(history.load(reader, run.id, name_id, span=span))
         return history.history(reader, run.id, name_id)
@@ -316,7 +319,7 @@ def _metrics(key: str, points: Points) -> list[Metric]:
     columns = zip(
         points.values.tolist(), points.times.tolist(), points.steps.tolist(), strict=True
     )
-    return [Metric(key, v if v == v else "NaN", t, s) for v, t, s in columns]
+    return [Metric(key, "NaN" if isnan(v) else v, t, s) for v, t, s in columns]
 
 
 def _run_metrics(run_id: str, key: str, points: Points) -> list[RunMetric]:

@@ -93,9 +93,7 @@ class TrackingRoutes:
         args, principal = await Arguments.of(request), request.principal
         inner = inner_experiment_id(principal, args.need("experiment_id"))
         name = args.text("new_name")
-        await self._db.write(
-            lambda tx: experiments.rename_experiment(tx, principal, inner, name)
-        )
+        await self._db.write(lambda tx: experiments.rename_experiment(tx, principal, inner, name))
         return JSONResponse(_EMPTY)
 
     async def delete_experiment(self, request: Request) -> Response:
@@ -252,9 +250,7 @@ class TrackingRoutes:
         run_id = run_id_of(args)
         datasets, models = args.objects("datasets"), args.objects("models")
         await self._db.write(
-            lambda tx: inputs.log_inputs(
-                tx, principal, run_id, datasets=datasets, models=models
-            )
+            lambda tx: inputs.log_inputs(tx, principal, run_id, datasets=datasets, models=models)
         )
         return JSONResponse(_EMPTY)
 

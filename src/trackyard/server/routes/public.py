@@ -1,4 +1,6 @@
-"""Routes without a credential: is it alive, is it ready, which version. Nothing here tells about anyone's data."""
+"""Routes without a credential: is it alive, is it ready, which version. Nothing here tells
+about anyone's data.
+"""
 
 from __future__ import annotations
 

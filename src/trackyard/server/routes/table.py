@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trackyard.server.http import JSONResponse, Request, Response
+from trackyard.server.openapi import describe
 from trackyard.server.routes import (
     mlflow_artifacts,
     mlflow_logged_models,
@@ -14,8 +16,6 @@ from trackyard.server.routes import (
     v1_runs,
     web,
 )
-from trackyard.server.http import JSONResponse, Request, Response
-from trackyard.server.openapi import describe
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 

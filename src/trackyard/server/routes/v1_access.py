@@ -283,6 +283,7 @@ def routes(services: Services) -> list[Route]:
         path: str,
         handler: Any,
         permission: Permission,
+        *,
         takes: Any = None,
         gives: Any = dict[str, Any],
     ) -> Route:
@@ -296,19 +297,19 @@ def routes(services: Services) -> list[Route]:
         )
 
     return [
-        route("POST", "session", do.sign_in, Permission.PUBLIC, SignIn, SessionInfo),
-        route("GET", "session", do.session, read, None, SessionInfo),
+        route("POST", "session", do.sign_in, Permission.PUBLIC, takes=SignIn, gives=SessionInfo),
+        route("GET", "session", do.session, read, takes=None, gives=SessionInfo),
         route("DELETE", "session", do.sign_out, read),
         route("POST", "session/codes", do.new_code, read),
-        route("POST", "tokens", do.create_token, read, NewToken),
+        route("POST", "tokens", do.create_token, read, takes=NewToken),
         route("GET", "tokens", do.tokens, read),
         route("DELETE", "tokens/{token_id}", do.revoke_token, read),
         route("GET", "users", do.users, admin),
-        route("POST", "users", do.create_user, admin, NewUser),
-        route("PATCH", "users/{name}", do.change_user, admin, UserChange),
+        route("POST", "users", do.create_user, admin, takes=NewUser),
+        route("PATCH", "users/{name}", do.change_user, admin, takes=UserChange),
         route("GET", "teams", do.teams, read),
-        route("POST", "teams", do.create_team, admin, NewTeam),
+        route("POST", "teams", do.create_team, admin, takes=NewTeam),
         route("GET", "members", do.members, read),
-        route("PUT", "teams/{team}/members/{user}", do.set_member, own, MemberRole),
+        route("PUT", "teams/{team}/members/{user}", do.set_member, own, takes=MemberRole),
         route("DELETE", "teams/{team}/members/{user}", do.remove_member, own),
     ]

@@ -1,4 +1,6 @@
-"""The native read API of runs: table, names, series, experiments. What the web UI and the CLI draw from."""
+"""The native read API of runs: table, names, series, experiments. What the web UI and the CLI
+draw from.
+"""
 
 from __future__ import annotations
 

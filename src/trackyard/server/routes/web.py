@@ -1,4 +1,6 @@
-"""The web UI's files, from the package. Paths come from a list made at start, so nothing outside it can be asked for."""
+"""The web UI's files, from the package. Paths come from a list made at start, so nothing
+outside it can be asked for.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from trackyard.server.services import Services
 PAGES = ("/", "/signin")
 CSP = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
-    " blob:; media-src 'self' blob:; connect-src 'self'; frame-src 'self' blob:; object-src 'none';"
+    " blob:; media-src 'self' blob:; connect-src 'self'; frame-src 'self' blob:;"
+    " object-src 'none';"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _MISSING = (
@@ -52,9 +55,7 @@ class WebRoutes:
         async def handler(request: Request) -> Response:
             return Response(body, headers=[("content-type", kind), ("cache-control", held)])
 
-        return Route(
-            method="GET", path=f"/{name}", handler=handler, permission=Permission.PUBLIC
-        )
+        return Route(method="GET", path=f"/{name}", handler=handler, permission=Permission.PUBLIC)
 
     def routes(self) -> list[Route]:
         """Return a route per page and per file."""
