@@ -26,7 +26,7 @@ up: install web
 install: $(STAMPS)/install
 
 # The tool decides by content whether a build is due, and is done in a fraction of a second if not.
-web: $(BIN)/python
+web: $(STAMPS)/install
 	@$(BIN)/python tools/web.py build
 
 dev: $(STAMPS)/dev
