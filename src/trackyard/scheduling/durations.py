@@ -46,19 +46,27 @@ UNKNOWN = Estimate(
 class _Seen:
     """Run times seen under one key: a histogram and their sum."""
 
-    __slots__ = ("bins", "count", "rows", "rows_count", "total")
+    __slots__ = ("bins", "bounds", "count", "rows", "rows_count", "total")
 
     def __init__(self) -> None:
         self.bins = [0] * LEVELS
         self.count = 0
         self.total = 0.0
         self.rows: tuple[float, ...] = ()
+        self.bounds: tuple[float, ...] = ()
         self.rows_count = 0
 
     def add(self, seconds: float) -> None:
         self.bins[bisect_right(EDGES, seconds)] += 1
         self.count += 1
         self.total += seconds
+
+    def settle(self) -> None:
+        """Bring what is derived from the histogram up to date, now and then."""
+        if not self.rows or self.count > self.rows_count * 1.1:
+            self.rows = _ranks(self.bins)
+            self.bounds = _bounds(self.bins)
+            self.rows_count = self.count
 
     def quantile(self, part: float) -> float:
         target, seen = part * self.count, 0
@@ -124,10 +132,16 @@ class DurationModel:
         _, seen = self._best(job)
         if seen is None:
             return _UNKNOWN_ROWS
-        if not seen.rows or seen.count > seen.rows_count * 1.1:
-            seen.rows = _ranks(seen.bins)
-            seen.rows_count = seen.count
+        seen.settle()
         return seen.rows
+
+    def bound_seconds(self, job: Job, attained_seconds: float = 0.0) -> float:
+        """Return within what time nine of ten such jobs end that ran for so long already."""
+        _, seen = self._best(job)
+        if seen is None:
+            return UNKNOWN.high_seconds
+        seen.settle()
+        return seen.bounds[bisect_right(EDGES, attained_seconds)]
 
     def _best(self, job: Job) -> tuple[str, _Seen | None]:
         for source, key in _keys(job):
@@ -177,6 +191,21 @@ def _ranks(bins: list[int]) -> tuple[float, ...]:
                 best = min(best, spent / ended)
         ranks[level] = best if best < float("inf") else 2 * EDGES[min(level, LEVELS - 2)]
     return tuple(ranks)
+
+
+def _bounds(bins: list[int]) -> tuple[float, ...]:
+    """For each level, the time within which nine of ten survivors of that level end."""
+    bounds = [0.0] * LEVELS
+    for level in range(LEVELS):
+        start = EDGES[level - 1] if level else 0.0
+        target, seen = 0.9 * sum(bins[level:]), 0
+        bounds[level] = max(start, 60.0)
+        for ahead in range(level, LEVELS - 1):
+            seen += bins[ahead]
+            if seen and seen >= target:
+                bounds[level] = EDGES[ahead] - start
+                break
+    return tuple(bounds)
 
 
 _UNKNOWN_ROWS = _ranks([1] * LEVELS)

@@ -1,0 +1,264 @@
+"""Room kept for the head of the line, and what may still start without delaying it.
+
+Owns `earliest` (when and where a job could start as running jobs end, and who is in its way)
+and Reservations (views of the capacity for jobs that would still run when a reservation
+begins). Admits nobody itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from trackyard.core.job import Job
+from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.place.capacity import Capacity, Part
+from trackyard.scheduling.place.sketch import RowSketch
+from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
+from trackyard.scheduling.state import State
+
+#: Busy GPUs count as free no earlier than this from now, however late their jobs are.
+_SOONEST_SECONDS = 1.0
+#: Rows looked at closely for one reservation.
+_MOST_ROWS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """When and where a job could start, and who must leave before."""
+
+    at: float
+    parts: tuple[Part, ...]
+    holders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One reservation."""
+
+    pending: Pending
+    at: float
+    ends_at: float
+    parts: tuple[Part, ...]
+    view: Capacity
+
+
+class Reservations:
+    """The reservations of a pass, with a view of the capacity behind each."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.kept: list[Kept] = []
+        self._sorted: tuple[Floats, int] | None = None
+        self._free_at: Floats = state.free_at
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    def view(self, ends_at: float) -> Capacity | None:
+        """Return the capacity for a job that runs until then; None: no reservation minds."""
+        for kept in reversed(self.kept):
+            if kept.at < ends_at:
+                return kept.view
+        return None
+
+    def blocker(self, ends_at: float) -> Kept:
+        """Return the reservation that a job ending then would meet first."""
+        return min((kept for kept in self.kept if kept.at < ends_at), key=lambda kept: kept.at)
+
+    def kept_gpus(self, ends_at: float) -> frozenset[tuple[int, int]]:
+        """Return the GPUs reserved before that moment, as (row, GPU)."""
+        return frozenset(
+            (row, gpu)
+            for kept in self.kept
+            if kept.at < ends_at
+            for row, gpus in kept.parts
+            for gpu in gpus
+        )
+
+    def threshold_below(self, seconds: float) -> float:
+        """Return the longest run time under this one that meets fewer reservations, or -1."""
+        now = self._state.now
+        return max((k.at - now for k in self.kept if k.at - now < seconds), default=-1.0)
+
+    def add(self, pending: Pending, allowed: Mask | None) -> Kept | None:
+        """Keep room for a job where it could start first; None when no such time is foreseen."""
+        opening = self.earliest(pending.waiting.job, pending.shape, pending.bound, allowed)
+        if opening is None or opening.at == inf:
+            return None
+        view = (self.kept[-1].view if self.kept else self._state.capacity).copy()
+        for row, gpus in opening.parts:
+            self._narrow(view, pending.shape, row, gpus, opening.at)
+        ends_at = opening.at + pending.bound
+        kept = Kept(pending, opening.at, ends_at, opening.parts, view)
+        self.kept.append(kept)
+        self._free_at = self._free_at.copy()
+        self._sorted = None
+        for row, gpus in opening.parts:
+            for gpu in gpus:
+                self._free_at[row, gpu] = max(self._free_at[row, gpu], ends_at)
+        return kept
+
+    def admitted(self, shape: Shape, parts: list[Part], ends_at: float) -> None:
+        """Bring the views up to date after a job started."""
+        capacity = self._state.capacity
+        for kept in self.kept:
+            if kept.at < ends_at:
+                kept.view.take(shape, parts)
+                continue
+            view = kept.view
+            for row, _ in parts:
+                np.minimum(view.gpu[row], capacity.gpu[row], out=view.gpu[row])
+                view.cpu[row] = min(view.cpu[row], capacity.cpu[row])
+                view.memory[row] = min(view.memory[row], capacity.memory[row])
+                view.tenants[row] = max(view.tenants[row], capacity.tenants[row])
+                view.open[row] &= capacity.open[row]
+                view.recount(row)
+
+    def earliest(
+        self, job: Job, shape: Shape, seconds: float, allowed: Mask | None
+    ) -> Opening | None:
+        """Find when and where the job could start, as far as can be foreseen."""
+        able = shape.any_mask() & self._state.table.up
+        if allowed is not None:
+            able &= allowed
+        rows = np.flatnonzero(able)
+        if shape.same:
+            groups = self._state.table.groups(shape.same)
+            options = [
+                self._earliest_of(job, shape, seconds, np.intersect1d(rows, group))
+                for group in groups
+            ]
+            found = [option for option in options if option is not None]
+            return min(found, key=lambda opening: opening.at, default=None)
+        return self._earliest_of(job, shape, seconds, rows)
+
+    def _earliest_of(self, job: Job, shape: Shape, seconds: float, rows: Ints) -> Opening | None:
+        if len(rows) < shape.node_count:
+            return None
+        likely = self._likely(shape, rows)
+        order = np.argsort(likely, kind="stable")
+        found: list[tuple[float, Part, tuple[str, ...]]] = []
+        for looked, at in enumerate(order):
+            # The k best so far are final once the next row cannot be sooner than the last of them.
+            if len(found) >= shape.node_count and (
+                likely[at] >= found[shape.node_count - 1][0]
+                or looked >= _MOST_ROWS + 4 * shape.node_count
+            ):
+                break
+            option = self._open_row(job, shape, seconds, int(rows[at]))
+            if option is not None:
+                found.append(option)
+                found.sort(key=lambda option: (option[0], option[1][0]))
+        if len(found) < shape.node_count:
+            return None
+        return self._join(job, seconds, found[: shape.node_count])
+
+    def _likely(self, shape: Shape, rows: Ints) -> Floats:
+        """A lower bound, by GPUs alone, of when each row has room."""
+        now = self._state.now
+        if not shape.gpus or shape.exclusive:
+            return np.full(len(rows), now)
+        if shape.is_fraction:
+            roomy = self._state.capacity.largest[rows] >= shape.milli
+            late = np.where(roomy, now, now + _SOONEST_SECONDS)
+            result: Floats = late
+            return result
+        if self._sorted is None:
+            busy = np.maximum(self._free_at, now + _SOONEST_SECONDS)
+            late = np.where(self._free_at == 0.0, now, busy)
+            self._sorted = (np.sort(late, axis=1), len(self.kept))
+        column: Floats = self._sorted[0][rows, shape.gpus - 1]
+        return column
+
+    def _open_row(
+        self, job: Job, shape: Shape, seconds: float, row: int
+    ) -> tuple[float, Part, tuple[str, ...]] | None:
+        """Let a row's jobs end one by one until the shape fits."""
+        state = self._state
+        sketch = RowSketch(state.capacity, row)
+        leaving = [
+            (held.ends_by(state.now), name, held.shape, gpus)
+            for name, held in state.on_row[row].items()
+            for at, gpus in held.parts
+            if at == row
+        ]
+        for kept in self.kept:
+            for at, gpus in kept.parts:
+                if at == row:
+                    sketch.give(kept.pending.shape, gpus, -1)
+                    name = kept.pending.waiting.job.id
+                    leaving.append((kept.ends_at, name, kept.pending.shape, gpus))
+        leaving.sort(key=lambda one: (one[0], one[1]))
+        gone = []
+        for one in leaving:
+            if sketch.fits(shape):
+                break
+            sketch.give(one[2], one[3])
+            gone.append(one)
+        if not sketch.fits(shape):
+            return None
+        needed = _prune(sketch, shape, gone)
+        when = max((one[0] for one in needed), default=state.now)
+        free_at = self._free_at[row]
+        prefer = sorted(range(int(state.table.gpus[row])), key=lambda gpu: (free_at[gpu], gpu))
+        when = state.windows.start_from(job, row, when, seconds)
+        return when, (row, sketch.pick(shape, prefer)), tuple(one[1] for one in needed)
+
+    def _join(
+        self,
+        job: Job,
+        seconds: float,
+        found: list[tuple[float, Part, tuple[str, ...]]],
+    ) -> Opening | None:
+        """Find one moment for all rows of a gang."""
+        at = max(when for when, _, _ in found)
+        for _ in range(4):
+            later = max(
+                self._state.windows.start_from(job, part[0], at, seconds) for _, part, _ in found
+            )
+            if later == at:
+                break
+            at = later
+        else:
+            return None
+        holders = dict.fromkeys(name for _, _, names in found for name in names)
+        return Opening(at, tuple(part for _, part, _ in found), tuple(holders))
+
+    def _narrow(
+        self, view: Capacity, shape: Shape, row: int, gpus: tuple[int, ...], at: float
+    ) -> None:
+        """Leave in a view only what the reservation leaves on a row at its start."""
+        state = self._state
+        sketch = RowSketch(state.capacity, row)
+        for held in state.on_row[row].values():
+            if held.ends_by(state.now) <= at:
+                for there, theirs in held.parts:
+                    if there == row:
+                        sketch.give(held.shape, theirs)
+        sketch.give(shape, gpus, -1)
+        for gpu in gpus:
+            view.gpu[row, gpu] = max(min(int(view.gpu[row, gpu]), sketch.free(gpu)), 0)
+        view.cpu[row] = max(min(int(view.cpu[row]), sketch.cpu), 0)
+        view.memory[row] = max(min(int(view.memory[row]), sketch.memory), 0)
+        view.tenants[row] += 1
+        if shape.exclusive:
+            view.open[row] = False
+        view.recount(row)
+
+
+#: Someone on a row: foreseen end, job, shape, GPUs.
+_Leaving = tuple[float, str, Shape, tuple[int, ...]]
+
+
+def _prune(sketch: RowSketch, shape: Shape, gone: list[_Leaving]) -> list[_Leaving]:
+    """Put back all whose leaving is not needed."""
+    needed = []
+    for one in gone:
+        sketch.give(one[2], one[3], -1)
+        if not sketch.fits(shape):
+            sketch.give(one[2], one[3])
+            needed.append(one)
+    return needed

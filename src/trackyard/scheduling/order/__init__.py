@@ -1,0 +1,1 @@
+"""Who goes first: lines of alike jobs, and the key by which their heads compare."""

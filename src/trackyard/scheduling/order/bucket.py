@@ -1,0 +1,118 @@
+"""Jobs that only their place in the line tells apart, and how their heads compare.
+
+Owns Bucket and its key: class, quota before borrowing, queue rank, overdue first, then the
+order's own measure. Knows nothing of capacity.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from trackyard.core.job import Job
+from trackyard.core.reasons import Reason
+from trackyard.scheduling.order.line import Entry, Line
+from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.place.table import Mask, Shape
+from trackyard.scheduling.policy import Order
+from trackyard.scheduling.quota import Ledger, TeamUse
+
+#: class, borrowing, queue rank, overdue, measure, submitted, sequence
+Key = tuple[int, bool, int, int, float, float, int]
+
+OVERDUE, IN_TIME = 0, 1
+
+
+class Bucket:
+    """A line of alike jobs, with what the pass found out about them."""
+
+    __slots__ = (
+        "_key",
+        "_key_for",
+        "allowed",
+        "bound",
+        "closed",
+        "gate",
+        "is_fresh",
+        "job",
+        "level",
+        "line",
+        "number",
+        "order",
+        "phase",
+        "rank",
+        "shape",
+        "skips",
+        "team",
+    )
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        shape: Shape,
+        order: Order,
+        phase: int,
+        team: TeamUse,
+        rank: int,
+        number: int,
+        gate: Reason | None,
+        allowed: Mask | None,
+    ) -> None:
+        self.job = job
+        self.shape = shape
+        self.order = order
+        self.phase = phase
+        self.team = team
+        self.rank = rank
+        self.level = -int(job.priority)
+        self.number = number
+        #: why none of them can run at all
+        self.gate = gate
+        #: rows narrowed by nodes to avoid; None: all
+        self.allowed = allowed
+        self.line = Line()
+        self.is_fresh = False
+        self._key: Key | None = None
+        self._key_for: tuple[int, float, bool] | None = None
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Forget what the last pass found."""
+        #: only jobs foreseen to end within this may still start
+        self.bound = inf
+        #: why jobs longer than each bound were passed over
+        self.skips: list[tuple[float, tuple[Reason, ...]]] = []
+        #: why no further job of the line can start
+        self.closed: tuple[Reason, ...] | None = None
+
+    def entry(self, pending: Pending) -> Entry:
+        """Return a job's entry in this line."""
+        submitted = pending.waiting.job.submitted_at
+        in_time = self.phase == IN_TIME and self.order in (Order.DEFAULT, Order.SHORTEST)
+        measure = pending.length if in_time else submitted
+        return (measure, submitted, pending.sequence, pending.bound, pending)
+
+    def key(self, entry: Entry, ledger: Ledger) -> Key:
+        """Return how a job of this line compares with those of other lines."""
+        borrowing = self.team.milli + self.shape.total_milli > self.team.quota
+        stamp = (entry[2], self.team.stretch, borrowing)
+        if self._key is not None and self._key_for == stamp and not self._is_live:
+            return self._key
+        measure = entry[0]
+        if self.phase == IN_TIME:
+            if self.order is Order.DEFAULT:
+                measure *= self.team.stretch
+            elif self.order is Order.FAIR:
+                # What a team holds counts as used for the hour to come, so that one pass is fair.
+                used = self.team.usage + self.team.milli * 3.6
+                measure = used / max(self.team.team.weight, 1e-9)
+            elif self.order is Order.DOMINANT:
+                measure = ledger.dominant_share(self.team)
+        key = (self.level, borrowing, self.rank, self.phase, measure, entry[1], entry[2])
+        self._key, self._key_for = key, stamp
+        return key
+
+    @property
+    def _is_live(self) -> bool:
+        """Whether the measure changes with every admission."""
+        return self.order in (Order.FAIR, Order.DOMINANT)

@@ -1,0 +1,303 @@
+"""One pass over the line: who starts, who stops, what is kept, and why the rest does not start.
+
+Owns Pass: the order of steps for one job (quota, room, leases and reservations, victims, a
+reservation) and what closes a bucket. The rules themselves live in quota, place, backfill and
+preempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
+
+from trackyard.core.reasons import Code, Reason
+from trackyard.scheduling.backfill import Reservations
+from trackyard.scheduling.decisions import Cause
+from trackyard.scheduling.explain import Explainer
+from trackyard.scheduling.order.bucket import OVERDUE, Bucket, Key
+from trackyard.scheduling.order.line import Entry
+from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.place.capacity import Capacity, Part
+from trackyard.scheduling.place.choose import place
+from trackyard.scheduling.place.table import Mask, Shape
+from trackyard.scheduling.policy import Backfill
+from trackyard.scheduling.preempt import Plan, Preemption
+from trackyard.scheduling.state import Held, State
+
+_NO_REASONS: tuple[Reason, ...] = ()
+
+
+@dataclass(slots=True)
+class Result:
+    """What a pass decided, in the scheduler's own terms."""
+
+    #: (job, held, started past an earlier job)
+    started: list[tuple[Pending, Held, bool]] = field(default_factory=list)
+    #: (victim, claimant, why)
+    stopped: list[tuple[Held, str, Cause]] = field(default_factory=list)
+    #: claimants whose victims are stopping
+    claims: dict[str, Reason] = field(default_factory=dict)
+
+
+class Pass:
+    """One walk over the buckets, best head first."""
+
+    def __init__(self, state: State, *, explain: bool, reservations: Reservations) -> None:
+        self._state = state
+        self._capacity = state.capacity
+        self._policy = state.policy
+        self._preemption = Preemption(state)
+        settings = state.policy.preemption
+        self._can_preempt = settings.lower_classes or settings.reclaim or settings.yield_to_shorter
+        depth = {Backfill.EASY: 1, Backfill.CONSERVATIVE: state.policy.reservations}
+        self._depth = depth.get(state.policy.backfill, 0)
+        self.reservations = reservations
+        self.result = Result()
+        self._explainer = Explainer(state, self.result) if explain else None
+        self._hopeless: dict[object, list[tuple[int, int, int, int, int]]] = {}
+        self._shut: dict[str, str] = {}
+        self._passed = False
+        self._heap: list[tuple[Key, int, Bucket, Entry]] = []
+
+    def run(self, buckets: Iterable[Bucket]) -> Result:
+        """Walk until no bucket can start anything more."""
+        ledger = self._state.ledger
+        heap = self._heap
+        for bucket in buckets:
+            entry = bucket.line.first()
+            if entry is not None and bucket.gate is None:
+                heap.append((bucket.key(entry, ledger), bucket.number, bucket, entry))
+        heapify(heap)
+        while heap:
+            key, number, bucket, entry = heappop(heap)
+            current = bucket.key(entry, ledger)
+            if current > key:
+                heappush(heap, (current, number, bucket, entry))
+                continue
+            following = self._visit(bucket, entry)
+            if following is not None:
+                heappush(heap, (bucket.key(following, ledger), number, bucket, following))
+        return self.result
+
+    def claim(self, pending: Pending, victims: list[Held], until: float) -> bool:
+        """Keep what these stopping jobs hold for the job they stop for."""
+        capacity, shape = self._capacity, pending.shape
+        for held in victims:
+            capacity.give(held.shape, held.parts)
+        parts = self._place(capacity, shape, None)
+        for held in victims:
+            capacity.take(held.shape, held.parts)
+        if parts is None:
+            return False
+        if self._explainer:
+            self._explainer.freeze()
+        capacity.hold(shape, parts)
+        names = tuple(sorted(held.job.id for held in victims))
+        self.result.claims[pending.waiting.job.id] = Reason(
+            code=Code.PREEMPTING, holders=names, until=until, needed=shape.total_milli / 1000
+        )
+        return True
+
+    def _visit(self, bucket: Bucket, entry: Entry) -> Entry | None:
+        """Try one job; return the entry of its bucket to look at next, if any."""
+        head = self._shut.get(bucket.job.queue)
+        if head is not None:
+            self._close(
+                bucket, Reason(code=Code.BEHIND_HEAD, what=bucket.job.queue, holders=(head,))
+            )
+            return None
+        pending = entry[4]
+        blocked = self._state.ledger.block(pending.waiting.job, pending.shape)
+        if blocked is not None:
+            self._close(bucket, blocked)
+            return None
+        allowed = self._allowed(bucket, pending)
+        view = self.reservations.view(self._state.now + pending.bound)
+        parts = None
+        if not self._is_hopeless(pending.shape):
+            parts = self._place(view or self._capacity, pending.shape, allowed)
+        if parts is not None:
+            self._start(bucket, entry, parts)
+        elif not self._refuse(bucket, entry, allowed, view):
+            return self._after_reservation(bucket, entry)
+        return None if bucket.closed is not None else bucket.line.first(bucket.bound)
+
+    def _after_reservation(self, bucket: Bucket, entry: Entry) -> Entry | None:
+        """Under conservative backfill later jobs of a full bucket earn reservations too."""
+        if len(self.reservations) < self._depth and self._policy.backfill is Backfill.CONSERVATIVE:
+            return bucket.line.after(entry)
+        return None
+
+    def _place(self, capacity: Capacity, shape: Shape, allowed: Mask | None) -> list[Part] | None:
+        return place(
+            capacity,
+            shape,
+            style=self._policy.style,
+            fragmentation=self._state.fragmentation,
+            allowed=allowed,
+            scores_of=self._capacity,
+        )
+
+    def _allowed(self, bucket: Bucket, pending: Pending) -> Mask | None:
+        """Rows that neither its own past nor anyone's lease closes to it."""
+        windows = self._state.windows
+        if not windows:
+            return bucket.allowed
+        now = self._state.now
+        open_rows: Mask = windows.deadlines(bucket.job, now) >= now + pending.bound
+        return open_rows if bucket.allowed is None else open_rows & bucket.allowed
+
+    def _start(self, bucket: Bucket, entry: Entry, parts: list[Part]) -> None:
+        state, pending = self._state, entry[4]
+        if self._explainer:
+            self._explainer.freeze()
+        ends_at = state.now + pending.bound
+        held = Held(
+            pending.waiting.job,
+            shape=pending.shape,
+            parts=parts,
+            started_at=state.now,
+            ends_at=ends_at,
+            attained=pending.waiting.attained_seconds,
+            is_protected=bucket.phase == OVERDUE,
+        )
+        state.hold(held)
+        self.reservations.admitted(pending.shape, parts, ends_at)
+        bucket.line.remove(entry)
+        self.result.started.append((pending, held, self._passed))
+
+    def _refuse(
+        self, bucket: Bucket, entry: Entry, allowed: Mask | None, view: Capacity | None
+    ) -> bool:
+        """Find out why a job cannot start; False when its bucket is closed for lack of room."""
+        pending = entry[4]
+        hopeless = self._is_hopeless(pending.shape)
+        if not hopeless and view is not None and self._would_fit(pending, allowed):
+            self._shorten(bucket, pending, self._reservation_reason(pending))
+            return True
+        if not hopeless and self._state.windows and self._would_fit(pending, bucket.allowed):
+            self._passed = True
+            self._reserve(bucket, entry)
+            self._shut_if_strict(bucket, entry)
+            self._shorten(bucket, pending, self._lease_reason(bucket, pending))
+            return True
+        if self._can_preempt and self._preempt(bucket, entry, allowed):
+            return True
+        self._passed = True
+        self._reserve(bucket, entry)
+        self._shut_if_strict(bucket, entry)
+        if not hopeless:
+            self._give_up_on(bucket, pending.shape)
+        self._close_for_room(bucket, pending)
+        return False
+
+    def _would_fit(self, pending: Pending, allowed: Mask | None) -> bool:
+        return self._place(self._capacity, pending.shape, allowed) is not None
+
+    def _reservation_reason(self, pending: Pending) -> Reason:
+        kept = self.reservations.blocker(self._state.now + pending.bound)
+        return Reason(
+            code=Code.BEHIND_RESERVATION,
+            holders=(kept.pending.waiting.job.id,),
+            until=kept.at,
+            ahead=1,
+        )
+
+    def _lease_reason(self, bucket: Bucket, pending: Pending) -> Reason:
+        if self._explainer is None:
+            return Reason(code=Code.RUNS_INTO_LEASE)
+        return self._explainer.lease(bucket, pending)
+
+    def _shorten(self, bucket: Bucket, pending: Pending, reason: Reason) -> None:
+        """From here on only shorter jobs of this bucket have a chance."""
+        now = self._state.now
+        threshold = self.reservations.threshold_below(pending.bound)
+        if self._state.windows:
+            ends = self._state.windows.deadlines(bucket.job, now) - now
+            below = ends[ends < pending.bound]
+            if len(below):
+                threshold = max(threshold, float(below.max()))
+        if threshold < 0:
+            self._close(bucket, reason)
+            return
+        bucket.skips.append((threshold, (reason,)))
+        bucket.bound = threshold
+
+    def _reserve(self, bucket: Bucket, entry: Entry) -> None:
+        pending = entry[4]
+        if len(self.reservations) >= self._depth:
+            return
+        waited = self._state.now - pending.waiting.job.submitted_at
+        if bucket.phase == OVERDUE or waited >= self._policy.reserve_after_seconds:
+            self.reservations.add(pending, bucket.allowed)
+
+    def _shut_if_strict(self, bucket: Bucket, entry: Entry) -> None:
+        if self._policy.backfill is Backfill.STRICT:
+            self._shut[bucket.job.queue] = entry[4].waiting.job.id
+
+    def _preempt(self, bucket: Bucket, entry: Entry, allowed: Mask | None) -> bool:
+        """Make room by stopping others; True when that works."""
+        state, pending = self._state, entry[4]
+        kept = self.reservations.kept_gpus(state.now + pending.bound)
+        plan = self._preemption.find(pending, bucket.order, allowed, kept)
+        if plan is None:
+            return False
+        claimant = pending.waiting.job.id
+        grace = self._policy.preemption.grace_seconds
+        if grace > 0:
+            return self._claim(bucket, entry, plan)
+        for held, _ in plan.victims:
+            state.release(held.job.id)
+        self._hopeless.clear()
+        mask = pending.shape.any_mask().copy()
+        mask[:] = False
+        mask[list(plan.rows)] = True
+        parts = self._place(self._capacity, pending.shape, mask)
+        if parts is None:
+            for held, _ in plan.victims:
+                state.hold(held)
+            return False
+        self.result.stopped.extend((held, claimant, cause) for held, cause in plan.victims)
+        self._start(bucket, entry, parts)
+        return True
+
+    def _claim(self, bucket: Bucket, entry: Entry, plan: Plan) -> bool:
+        state, pending = self._state, entry[4]
+        until = state.now + self._policy.preemption.grace_seconds
+        if not self.claim(pending, [held for held, _ in plan.victims], until):
+            return False
+        for held, cause in plan.victims:
+            state.victims.spare(held)
+            held.stops_at, held.stops_for = until, pending.waiting.job.id
+            self.result.stopped.append((held, pending.waiting.job.id, cause))
+        bucket.line.remove(entry)
+        return True
+
+    def _close(self, bucket: Bucket, reason: Reason) -> None:
+        bucket.closed = (reason,)
+
+    def _close_for_room(self, bucket: Bucket, pending: Pending) -> None:
+        bucket.closed = (
+            _NO_REASONS if self._explainer is None else self._explainer.room(bucket, pending)
+        )
+
+    def _is_hopeless(self, shape: Shape) -> bool:
+        """Say whether a job that asks for no more of anything was refused already."""
+        asked = (shape.node_count, shape.gpus, shape.milli, shape.cpu, shape.memory)
+        for failed in self._hopeless.get(_kind(shape), ()):
+            if all(mine >= theirs for mine, theirs in zip(asked, failed, strict=True)):
+                return True
+        return False
+
+    def _give_up_on(self, bucket: Bucket, shape: Shape) -> None:
+        if bucket.allowed is None and not self._state.windows:
+            asked = (shape.node_count, shape.gpus, shape.milli, shape.cpu, shape.memory)
+            known = self._hopeless.setdefault(_kind(shape), [])
+            if len(known) < 16:
+                known.append(asked)
+
+
+def _kind(shape: Shape) -> object:
+    request = shape.request
+    return (request.gpu_types, request.labels, request.same, request.exclusive)

@@ -1,0 +1,1 @@
+"""Where a job goes: nodes and their free capacity, and the choice among those that fit."""

@@ -1,0 +1,106 @@
+"""The choice among nodes that fit: whole gangs or nothing.
+
+Owns `place`: pack, spread, balanced and least fragmentation, GPU types by preference, and the
+label that all nodes of a gang must share. Knows nothing of time, quota or who asks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trackyard.core.resources import WHOLE, Style
+from trackyard.scheduling.place.capacity import Capacity, Part
+from trackyard.scheduling.place.fragmentation import Fragmentation
+from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
+
+
+def place(
+    capacity: Capacity,
+    shape: Shape,
+    *,
+    style: Style,
+    fragmentation: Fragmentation | None = None,
+    allowed: Mask | None = None,
+    scores_of: Capacity | None = None,
+) -> list[Part] | None:
+    """Find room for the whole gang, or return None.
+
+    `allowed` narrows the rows further; `scores_of` names the capacity whose state is scored
+    when `capacity` is a narrower view of it.
+    """
+    if not shape.is_fraction and capacity.whole_total < shape.gpus * shape.node_count:
+        return None
+    for mask in shape.masks:
+        able = capacity.fits(shape, mask)
+        if allowed is not None:
+            able &= allowed
+        rows = np.flatnonzero(able)
+        if len(rows) >= shape.node_count:
+            chosen = _choose(scores_of or capacity, shape, rows, style, fragmentation)
+            if chosen:
+                return [(row, capacity.pick(shape, row)) for row in chosen]
+    return None
+
+
+def _choose(
+    capacity: Capacity,
+    shape: Shape,
+    rows: Ints,
+    style: Style,
+    fragmentation: Fragmentation | None,
+) -> list[int]:
+    """Pick as many rows as the gang has nodes, best first; empty when there are too few."""
+    if shape.same:
+        return _choose_together(capacity, shape, rows, style, fragmentation)
+    if len(rows) == 1:
+        return [int(rows[0])]
+    scores = _scores(capacity, shape, rows, shape.style or style, fragmentation)
+    if shape.node_count == 1:
+        return [int(rows[scores.argmin()])]
+    return [int(row) for row in rows[np.argsort(scores, kind="stable")[: shape.node_count]]]
+
+
+def _choose_together(
+    capacity: Capacity,
+    shape: Shape,
+    rows: Ints,
+    style: Style,
+    fragmentation: Fragmentation | None,
+) -> list[int]:
+    """Pick rows that share a label's value, from the smallest group that has enough."""
+    groups = [np.intersect1d(rows, group) for group in capacity.table.groups(shape.same)]
+    enough = [group for group in groups if len(group) >= shape.node_count]
+    if not enough:
+        return []
+    group = min(enough, key=lambda rows: (len(rows), int(rows[0])))
+    scores = _scores(capacity, shape, group, shape.style or style, fragmentation)
+    return [int(row) for row in group[np.argsort(scores, kind="stable")[: shape.node_count]]]
+
+
+def _scores(
+    capacity: Capacity,
+    shape: Shape,
+    rows: Ints,
+    style: Style,
+    fragmentation: Fragmentation | None,
+) -> Floats:
+    """Return a score per row, the smallest is best; ties go to the earlier row."""
+    used = _used(capacity, rows)
+    if style is Style.SPREAD:
+        return used
+    if style is Style.BALANCED:
+        # Half-full nodes come last, the fuller the later; below half the fuller goes first.
+        return np.where(used < 0.5, 0.5 - used, 1.0 + used)
+    if style is Style.LEAST_FRAGMENTATION and fragmentation and not fragmentation.is_blind:
+        growth = fragmentation.growth(capacity, shape, rows)
+        return growth - used
+    return -used
+
+
+def _used(capacity: Capacity, rows: Ints) -> Floats:
+    """The part of each row in use: of its GPUs, and for a tie-break of its CPUs."""
+    table = capacity.table
+    free = capacity.gpu[rows].sum(axis=1) / (np.maximum(table.gpus[rows], 1) * WHOLE)
+    free_cpu = capacity.cpu[rows] / np.maximum(table.cpu[rows], 1)
+    result: Floats = 1.0 - free - free_cpu / 1000.0
+    return result

@@ -1,0 +1,118 @@
+"""The hardware in rows: nodes by number, and requests as shapes with the rows that could take
+them.
+
+Owns NodeTable and Shape. What is static lives here; what changes as jobs come and go is in
+capacity.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trackyard.core.node import Node
+from trackyard.core.resources import WHOLE, Request, Style
+
+Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Shape:
+    """A request seen by the table: its numbers, and which nodes could take it when idle."""
+
+    __slots__ = (
+        "cpu",
+        "exclusive",
+        "gpus",
+        "index",
+        "is_fraction",
+        "masks",
+        "memory",
+        "milli",
+        "node_count",
+        "request",
+        "same",
+        "style",
+        "total_milli",
+    )
+
+    def __init__(self, request: Request, *, index: int, masks: tuple[Mask, ...]) -> None:
+        self.request = request
+        self.index = index
+        self.node_count = request.nodes
+        self.gpus = request.gpus
+        self.milli = request.gpu_milli
+        self.cpu = request.cpu_milli
+        self.memory = request.memory_bytes
+        self.exclusive = request.exclusive
+        self.same = request.same
+        self.style: Style | None = request.style
+        self.is_fraction = request.gpu_milli < WHOLE
+        self.total_milli = request.gpu_milli_total
+        #: rows of the right type and labels that fit when idle, one mask per preferred type
+        self.masks = masks
+
+    def any_mask(self) -> Mask:
+        """Rows that could take it, whatever the type."""
+        mask = self.masks[0]
+        for other in self.masks[1:]:
+            mask = mask | other
+        return mask
+
+
+class NodeTable:
+    """Nodes by row number, with what never changes during a pass."""
+
+    def __init__(self, nodes: tuple[Node, ...]) -> None:
+        self.nodes = nodes
+        self.count = len(nodes)
+        self.width = max((len(node.gpus) for node in nodes), default=0) or 1
+        self.row = {node.id: row for row, node in enumerate(nodes)}
+        self.ids = [node.id for node in nodes]
+        self.types = np.array([node.gpu_type for node in nodes], dtype=object)
+        self.gpus = np.array([len(node.gpus) for node in nodes], dtype=np.int64)
+        self.cpu = np.array([node.cpu_milli for node in nodes], dtype=np.int64)
+        self.memory = np.array([node.memory_bytes for node in nodes], dtype=np.int64)
+        self.up: Mask = np.array([node.state.takes_work for node in nodes], dtype=np.bool_)
+        self._shapes: dict[Request, Shape] = {}
+        self._by_identity: dict[int, tuple[Request, Shape]] = {}
+        self._groups: dict[str, list[Ints]] = {}
+
+    def shape(self, request: Request) -> Shape:
+        """Return the one shape for this request."""
+        known = self._by_identity.get(id(request))
+        if known is not None:
+            return known[1]
+        shape = self._shapes.get(request)
+        if shape is None:
+            shape = self._shapes[request] = self._make(request)
+        # The request is kept beside its shape so that its identity is not given to another.
+        self._by_identity[id(request)] = (request, shape)
+        return shape
+
+    def groups(self, label: str) -> list[Ints]:
+        """Return the rows that share each value of a label."""
+        if label not in self._groups:
+            rows: dict[str, list[int]] = {}
+            for row, node in enumerate(self.nodes):
+                value = node.label(label)
+                if value:
+                    rows.setdefault(value, []).append(row)
+            self._groups[label] = [np.array(rows[value], dtype=np.int64) for value in sorted(rows)]
+        return self._groups[label]
+
+    def labelled(self, labels: tuple[tuple[str, str], ...]) -> Mask:
+        """Rows that carry all of these labels."""
+        return np.array(
+            [all(pair in node.labels for pair in labels) for node in self.nodes], dtype=np.bool_
+        )
+
+    def _make(self, request: Request) -> Shape:
+        big = (self.gpus >= request.gpus) & (self.cpu >= request.cpu_milli)
+        big &= self.memory >= request.memory_bytes
+        if request.labels:
+            big &= self.labelled(request.labels)
+        wanted = request.gpu_types if request.gpus else ()
+        masks = tuple(big & (self.types == kind) for kind in wanted) or (big,)
+        return Shape(request, index=len(self._shapes), masks=masks)

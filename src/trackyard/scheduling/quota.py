@@ -1,0 +1,224 @@
+"""Who holds how much, and what the limits still allow.
+
+Owns Ledger: use per team, queue, user and array, decayed use for fair share, borrowing between
+teams. Knows nothing of nodes or of the order of the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+
+from trackyard.core.job import Job
+from trackyard.core.reasons import Code, Reason
+from trackyard.core.resources import WHOLE
+from trackyard.scheduling.place.table import NodeTable, Shape
+from trackyard.scheduling.snapshot import Queue, Team
+
+
+@dataclass(slots=True)
+class Use:
+    """What someone holds now."""
+
+    milli: int = 0
+    running: int = 0
+
+
+class TeamUse:
+    """What a team holds now, has used, and may have."""
+
+    __slots__ = ("cpu", "limit", "memory", "milli", "quota", "running", "stretch", "team", "usage")
+
+    def __init__(self, team: Team) -> None:
+        self.team = team
+        self.milli = 0
+        self.cpu = 0
+        self.memory = 0
+        self.running = 0
+        #: decayed GPU-seconds
+        self.usage = team.usage_gpu_seconds
+        #: factor on the length of its jobs under the default order
+        self.stretch = 1.0
+        self.quota = inf if team.quota_gpus is None else team.quota_gpus * WHOLE
+        self.limit = inf if team.limit_gpus is None else team.limit_gpus * WHOLE
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it holds more than its quota."""
+        return self.milli > self.quota
+
+
+class Ledger:
+    """All use, kept up to date as jobs start and end."""
+
+    def __init__(
+        self, teams: Iterable[Team], queues: Iterable[Queue], *, table: NodeTable, now: float
+    ) -> None:
+        self.teams = {team.id: TeamUse(team) for team in teams}
+        #: teams of the snapshot; without any, every team is welcome
+        self.declared = frozenset(self.teams)
+        self.is_open = not self.teams
+        self.queues = {queue.name: queue for queue in queues}
+        self.queue_use = {name: Use() for name in self.queues}
+        self.users: dict[tuple[str, str], Use] = {}
+        self.arrays: dict[str, int] = {}
+        self.now = now
+        quotas = [use.quota for use in self.teams.values() if use.quota < inf]
+        self.cohort_quota = sum(quotas) if quotas else inf
+        self.cohort_milli = 0
+        self._totals = (
+            max(int(table.gpus.sum()) * WHOLE, 1),
+            max(int(table.cpu.sum()), 1),
+            max(int(table.memory.sum()), 1),
+        )
+
+    def team(self, name: str) -> TeamUse:
+        """Return a team's use; without any declared teams every name is one."""
+        use = self.teams.get(name)
+        if use is None:
+            use = self.teams[name] = TeamUse(Team(id=name))
+        return use
+
+    def charge(self, job: Job, shape: Shape, sign: int = 1) -> None:
+        """Count a job that starts (or with -1, ends)."""
+        milli = sign * shape.total_milli
+        team = self.team(job.team)
+        team.milli += milli
+        team.cpu += sign * shape.cpu * shape.node_count
+        team.memory += sign * shape.memory * shape.node_count
+        team.running += sign
+        if team.quota < inf:
+            self.cohort_milli += milli
+        queue = self.queue_use.get(job.queue)
+        if queue is not None:
+            queue.milli += milli
+            queue.running += sign
+        user = self.users.setdefault((job.queue, job.user), Use())
+        user.milli += milli
+        user.running += sign
+        if job.array:
+            self.arrays[job.array] = self.arrays.get(job.array, 0) + sign
+
+    def advance(self, now: float, half_life_seconds: float) -> None:
+        """Let use decay up to now, and grow by what was held since."""
+        elapsed = now - self.now
+        if elapsed <= 0:
+            return
+        self.now = now
+        keep = 0.5 ** (elapsed / half_life_seconds)
+        for use in self.teams.values():
+            use.usage = use.usage * keep + use.milli / WHOLE * elapsed
+
+    def stretch(self, most: float) -> None:
+        """Set each team's stretch: above 1 when it used more than its share, below when less."""
+        total = sum(use.usage for use in self.teams.values())
+        weights = sum(use.team.weight for use in self.teams.values())
+        for use in self.teams.values():
+            fair = total * use.team.weight / weights if weights else 0.0
+            ratio = use.usage / fair if fair > 0 else 1.0
+            use.stretch = min(max(ratio, 1 / most), most)
+
+    def dominant_share(self, use: TeamUse) -> float:
+        """The largest of a team's shares of GPUs, CPUs and memory, by its weight."""
+        gpus, cpu, memory = self._totals
+        share = max(use.milli / gpus, use.cpu / cpu, use.memory / memory)
+        return share / max(use.team.weight, 1e-9)
+
+    def borrows(self, team: str, shape: Shape) -> bool:
+        """Say whether this job would take its team beyond its own quota."""
+        use = self.team(team)
+        return use.milli + shape.total_milli > use.quota
+
+    def block(self, job: Job, shape: Shape) -> Reason | None:
+        """Return why a limit forbids this job now, or None."""
+        return (
+            self._block_team(job, shape) or self._block_queue(job, shape) or self._block_array(job)
+        )
+
+    def never(self, job: Job, shape: Shape) -> Reason | None:
+        """Return why a limit forbids this job even when nothing else runs, or None."""
+        need = shape.total_milli
+        use = self.team(job.team)
+        queue = self.queues[job.queue]
+        limits = [
+            (use.limit, f"team `{job.team}`"),
+            (self.cohort_quota if use.quota < inf else inf, "all teams together"),
+            (_milli(queue.quota_gpus), f"queue `{queue.name}`"),
+            (_milli(queue.max_gpus_per_user), f"one user of queue `{queue.name}`"),
+        ]
+        for limit, what in limits:
+            if need > limit:
+                return Reason(
+                    code=Code.LARGER_THAN_QUOTA, needed=need / WHOLE, free=limit / WHOLE, what=what
+                )
+        return None
+
+    def _block_team(self, job: Job, shape: Shape) -> Reason | None:
+        use, need = self.team(job.team), shape.total_milli
+        if use.team.max_running is not None and use.running >= use.team.max_running:
+            return Reason(
+                code=Code.TEAM_JOBS, what=job.team, limit=use.team.max_running, free=0, needed=1
+            )
+        after = use.milli + need
+        if need == 0 or after <= min(use.quota, use.limit):
+            return None
+        if after > use.limit:
+            return Reason(
+                code=Code.TEAM_QUOTA,
+                what=job.team,
+                needed=need / WHOLE,
+                free=max(use.limit - use.milli, 0) / WHOLE,
+                limit=use.limit / WHOLE,
+            )
+        if self.cohort_milli + need > self.cohort_quota:
+            return Reason(
+                code=Code.BORROW_LIMIT,
+                what=job.team,
+                needed=(after - max(use.quota, use.milli)) / WHOLE,
+                free=max(self.cohort_quota - self.cohort_milli, 0) / WHOLE,
+                limit=use.quota / WHOLE,
+            )
+        return None
+
+    def _block_queue(self, job: Job, shape: Shape) -> Reason | None:
+        queue, use, need = self.queues[job.queue], self.queue_use[job.queue], shape.total_milli
+        if queue.max_running is not None and use.running >= queue.max_running:
+            return Reason(
+                code=Code.QUEUE_JOBS, what=queue.name, limit=queue.max_running, free=0, needed=1
+            )
+        if queue.quota_gpus is not None and use.milli + need > queue.quota_gpus * WHOLE:
+            return _gpus(Code.QUEUE_QUOTA, queue.name, need, use.milli, queue.quota_gpus)
+        if queue.max_running_per_user is None and queue.max_gpus_per_user is None:
+            return None
+        user = self.users.get((job.queue, job.user)) or Use()
+        if queue.max_running_per_user is not None and user.running >= queue.max_running_per_user:
+            limit = queue.max_running_per_user
+            return Reason(
+                code=Code.USER_JOBS, what=job.user or "a user", limit=limit, free=0, needed=1
+            )
+        most = queue.max_gpus_per_user
+        if most is not None and user.milli + need > most * WHOLE:
+            return _gpus(Code.USER_GPUS, job.user or "a user", need, user.milli, most)
+        return None
+
+    def _block_array(self, job: Job) -> Reason | None:
+        if job.array_cap and job.array and self.arrays.get(job.array, 0) >= job.array_cap:
+            return Reason(
+                code=Code.ARRAY_CAP, what=job.array, limit=job.array_cap, free=0, needed=1
+            )
+        return None
+
+
+def _gpus(code: Code, what: str, need: int, used: int, limit: float) -> Reason:
+    return Reason(
+        code=code,
+        what=what,
+        needed=need / WHOLE,
+        free=max(limit - used / WHOLE, 0.0),
+        limit=limit,
+    )
+
+
+def _milli(gpus: float | None) -> float:
+    return inf if gpus is None else gpus * WHOLE

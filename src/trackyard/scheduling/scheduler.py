@@ -1,0 +1,394 @@
+"""The scheduler: a line of waiting jobs over a state of the yard.
+
+Owns Scheduler, which takes a snapshot, and can then be told of jobs that come and go. `decide`
+answers a whole snapshot; the simulator steps the same object forward. No I/O, no clock, no
+randomness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from heapq import heappop, heappush
+
+from trackyard.core.job import Job, JobState
+from trackyard.core.reasons import Code, Reason
+from trackyard.scheduling.backfill import Reservations
+from trackyard.scheduling.decisions import Admission, Decisions, Reservation, Stop
+from trackyard.scheduling.gate import moment, rows_of, standing
+from trackyard.scheduling.order.bucket import IN_TIME, OVERDUE, Bucket
+from trackyard.scheduling.order.line import Entry, Line
+from trackyard.scheduling.order.pending import Pending, measure
+from trackyard.scheduling.passing import Pass, Result
+from trackyard.scheduling.place.fragmentation import Fragmentation
+from trackyard.scheduling.place.table import Mask, Shape
+from trackyard.scheduling.policy import Order
+from trackyard.scheduling.snapshot import Queue, Snapshot, Waiting
+from trackyard.scheduling.state import Held, State
+
+#: Shares of use move slowly; stretching lengths by them more often only costs time.
+_STRETCH_EVERY_SECONDS = 300.0
+#: Typical shapes that a live pass looks at when it weighs fragmentation.
+_TYPICAL_SHAPES = 16
+
+
+class Scheduler:
+    """Waiting jobs in buckets over the state of the yard."""
+
+    def __init__(self, snapshot: Snapshot, *, keep_fragmentation: bool = True) -> None:
+        self.state = State(snapshot)
+        self._outcomes = dict(snapshot.outcomes)
+        self._ids = {one.job.id for one in snapshot.waiting}
+        self._buckets: dict[Hashable, Bucket] = {}
+        self._where: dict[str, tuple[Bucket, Entry]] = {}
+        self._gated: dict[str, tuple[Pending, Reason]] = {}
+        self._fresh: dict[int, Bucket] = {}
+        self._everything_changed = True
+        self._reservations = Reservations(self.state)
+        self._overdue: list[tuple[float, int, str]] = []
+        self._sequence = 0
+        self._stretched_at = float("-inf")
+        self._lease_change = self.state.windows.changes_after(snapshot.now)
+        self._by_user = _queues_by_user(snapshot)
+        self._load(snapshot.waiting)
+        if keep_fragmentation:
+            self.state.fragmentation = self._learn_fragmentation()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many jobs wait."""
+        return len(self._where) + len(self._gated)
+
+    def submit(self, waiting: Waiting) -> None:
+        """Put a job into the line."""
+        pending = self._measure(waiting)
+        self._ids.add(waiting.job.id)
+        reason = self._moment(waiting.job)
+        if reason is not None:
+            self._gated[waiting.job.id] = (pending, reason)
+            return
+        self._enter(pending)
+
+    def finish(self, job: str, outcome: JobState = JobState.SUCCEEDED) -> Held:
+        """Take back what a job held when it ended so."""
+        self._everything_changed = True
+        if self._gated:
+            self._outcomes[job] = outcome
+        return self.state.release(job)
+
+    def step(self, now: float, *, explain: bool = False) -> Result:
+        """Decide at this moment; what starts is held, what stops is released."""
+        self._advance(now)
+        if self._everything_changed or explain:
+            buckets: Iterable[Bucket] = [b for b in self._buckets.values() if len(b.line)]
+            for bucket in buckets:
+                bucket.reopen()
+            self._reservations = Reservations(self.state)
+        else:
+            buckets = list(self._fresh.values())
+            for bucket in buckets:
+                bucket.reopen()
+        for bucket in self._fresh.values():
+            bucket.is_fresh = False
+        self._fresh.clear()
+        self._everything_changed = False
+        walk = Pass(self.state, explain=explain, reservations=self._reservations)
+        if explain:
+            self._renew_claims(walk)
+        result = walk.run(buckets)
+        for pending, _, _ in result.started:
+            self._where.pop(pending.waiting.job.id, None)
+        for job in result.claims:
+            self._where.pop(job, None)
+        if result.stopped:
+            self._everything_changed = True
+        return result
+
+    def decide(self, now: float) -> Decisions:
+        """Decide at this moment, with a reason for every job left waiting."""
+        result = self.step(now, explain=True)
+        grace = self.state.policy.preemption.grace_seconds
+        return Decisions(
+            admissions=tuple(
+                Admission(
+                    job=held.job.id,
+                    placement=self.state.placement(held.shape, held.parts),
+                    predicted_seconds=pending.bound,
+                    backfilled=passed,
+                )
+                for pending, held, passed in result.started
+            ),
+            stops=tuple(
+                Stop(
+                    job=held.job.id,
+                    for_job=claimant,
+                    cause=cause,
+                    grace_seconds=grace,
+                    lost_seconds=held.lost_seconds(now),
+                )
+                for held, claimant, cause in result.stopped
+            ),
+            reservations=tuple(
+                Reservation(
+                    job=kept.pending.waiting.job.id,
+                    at=kept.at,
+                    placement=self.state.placement(kept.pending.shape, list(kept.parts)),
+                )
+                for kept in self._reservations.kept
+            ),
+            reasons=self._reasons(result),
+            line=self._line(result),
+        )
+
+    def _load(self, waiting: Iterable[Waiting]) -> None:
+        """Take in a whole line at once."""
+        entries: dict[int, tuple[Bucket, list[Entry]]] = {}
+        for one in waiting:
+            pending = self._measure(one)
+            job = one.job
+            if job.held or job.dependencies or job.not_before or self._must_check(job):
+                reason = self._moment(job)
+                if reason is not None:
+                    self._gated[job.id] = (pending, reason)
+                    continue
+            bucket = self._bucket(pending)
+            entry = bucket.entry(pending)
+            self._where[job.id] = (bucket, entry)
+            known = entries.get(bucket.number)
+            if known is None:
+                known = entries[bucket.number] = (bucket, [])
+            known[1].append(entry)
+            self._watch(bucket, pending)
+        for bucket, members in entries.values():
+            bucket.line = Line(members)
+
+    def _must_check(self, job: Job) -> bool:
+        queue = self.state.ledger.queues.get(job.queue)
+        return bool(job.lease) or (queue is not None and queue.max_wall_seconds is not None)
+
+    def _measure(self, waiting: Waiting) -> Pending:
+        self._sequence += 1
+        job = waiting.job
+        return measure(
+            waiting,
+            shape=self.state.table.shape(job.request),
+            sequence=self._sequence,
+            order=self._order(job.queue),
+            durations=self.state.durations,
+        )
+
+    def _order(self, queue_name: str) -> Order:
+        queue = self.state.ledger.queues.get(queue_name)
+        if queue is None or queue.order is None:
+            return self.state.policy.order
+        return queue.order
+
+    def _enter(self, pending: Pending) -> None:
+        bucket = self._bucket(pending)
+        entry = bucket.entry(pending)
+        bucket.line.add(entry)
+        self._where[pending.waiting.job.id] = (bucket, entry)
+        self._watch(bucket, pending)
+        if not bucket.is_fresh:
+            bucket.is_fresh = True
+            self._fresh[bucket.number] = bucket
+
+    def _watch(self, bucket: Bucket, pending: Pending) -> None:
+        """Remember when a job will have waited too long."""
+        if bucket.order is Order.DEFAULT and bucket.phase == IN_TIME:
+            when = self._deadline(pending.waiting)
+            heappush(self._overdue, (when, pending.sequence, pending.waiting.job.id))
+
+    def _deadline(self, waiting: Waiting) -> float:
+        waited_from = waiting.job.submitted_at + waiting.attained_seconds
+        return waited_from + self.state.policy.starvation_seconds
+
+    def _bucket(self, pending: Pending) -> Bucket:
+        waiting = pending.waiting
+        job = waiting.job
+        order = self._order(job.queue)
+        late = order is Order.DEFAULT and self._deadline(waiting) <= self.state.now
+        phase = OVERDUE if late else IN_TIME
+        signature = (
+            job.queue,
+            job.team,
+            job.priority,
+            pending.shape.index,
+            job.user if job.queue in self._by_user or self.state.windows else "",
+            job.lease,
+            (job.array, job.array_cap) if job.array_cap else "",
+            waiting.avoid,
+            phase,
+        )
+        bucket = self._buckets.get(signature)
+        if bucket is None:
+            bucket = self._buckets[signature] = self._new_bucket(pending, order, phase)
+        return bucket
+
+    def _new_bucket(self, pending: Pending, order: Order, phase: int) -> Bucket:
+        state, waiting = self.state, pending.waiting
+        gate = standing(
+            waiting,
+            shape=pending.shape,
+            table=state.table,
+            ledger=state.ledger,
+            windows=state.windows,
+            now=state.now,
+        )
+        queue = state.ledger.queues.get(waiting.job.queue) or Queue()
+        return Bucket(
+            waiting.job,
+            shape=pending.shape,
+            order=order,
+            phase=phase,
+            team=state.ledger.team(waiting.job.team),
+            rank=queue.rank,
+            number=len(self._buckets),
+            gate=gate,
+            allowed=self._allowed(waiting),
+        )
+
+    def _allowed(self, waiting: Waiting) -> Mask | None:
+        """Rows that are not closed by its own past or by the lease it asks for; None: all."""
+        table = self.state.table
+        mask: Mask | None = None
+        if waiting.avoid:
+            mask = ~rows_of(table, waiting.avoid)
+        lease = self.state.windows.leases.get(waiting.job.lease)
+        if lease is not None:
+            inside = rows_of(table, lease.nodes)
+            mask = inside if mask is None else mask & inside
+        return mask
+
+    def _moment(self, job: Job) -> Reason | None:
+        if job.queue not in self.state.ledger.queues:
+            return None
+        return moment(
+            job,
+            ledger=self.state.ledger,
+            windows=self.state.windows,
+            state_of=self._state_of,
+            now=self.state.now,
+        )
+
+    def _state_of(self, job: str) -> JobState | None:
+        if job in self.state.held:
+            return JobState.RUNNING
+        known = self._outcomes.get(job)
+        if known is None and job in self._ids:
+            return JobState.QUEUED
+        return known
+
+    def _advance(self, now: float) -> None:
+        """Let time pass: use decays, leases begin and end, long waits become overdue."""
+        state, policy = self.state, self.state.policy
+        state.now = now
+        state.ledger.advance(now, policy.half_life_seconds)
+        if policy.share_stretch > 1 and now - self._stretched_at >= _STRETCH_EVERY_SECONDS:
+            state.ledger.stretch(policy.share_stretch)
+            self._stretched_at = now
+        if now >= self._lease_change:
+            self._lease_change = state.windows.changes_after(now)
+            self._everything_changed = True
+        while self._overdue and self._overdue[0][0] <= now:
+            _, sequence, job = heappop(self._overdue)
+            place = self._where.get(job)
+            if place is not None and place[1][2] == sequence and place[0].phase == IN_TIME:
+                place[0].line.remove(place[1])
+                self._enter(place[1][4])
+        if self._gated:
+            self._recheck()
+
+    def _recheck(self) -> None:
+        for job, (pending, _) in list(self._gated.items()):
+            reason = self._moment(pending.waiting.job)
+            if reason is None:
+                del self._gated[job]
+                self._enter(pending)
+            else:
+                self._gated[job] = (pending, reason)
+
+    def _renew_claims(self, walk: Pass) -> None:
+        """Keep for each claimant what its victims are still giving up."""
+        victims: dict[str, list[Held]] = {}
+        for held in self.state.held.values():
+            if held.stops_for in self._where:
+                victims.setdefault(held.stops_for, []).append(held)
+        for claimant in sorted(victims):
+            bucket, entry = self._where[claimant]
+            until = max(held.ends_by(self.state.now) for held in victims[claimant])
+            if walk.claim(entry[4], victims[claimant], until):
+                bucket.line.remove(entry)
+
+    def _learn_fragmentation(self) -> Fragmentation | None:
+        """Take what waits and runs as the jobs usually seen here."""
+        if self.state.table.count < 2:
+            return None
+        weights: dict[int, tuple[Shape, float]] = {}
+        shapes = [held.shape for held in self.state.held.values()]
+        counted = [(shape, 1.0) for shape in shapes]
+        counted += [(b.shape, float(len(b.line))) for b in self._buckets.values() if not b.gate]
+        for shape, weight in counted:
+            weights[shape.index] = (shape, weights.get(shape.index, (shape, 0.0))[1] + weight)
+        return Fragmentation(self.state.table, list(weights.values()), most=_TYPICAL_SHAPES)
+
+    def _reasons(self, result: Result) -> dict[str, tuple[Reason, ...]]:
+        reasons: dict[str, tuple[Reason, ...]] = {
+            job: (reason,) for job, reason in result.claims.items()
+        }
+        for job, (_, reason) in self._gated.items():
+            reasons[job] = (reason,)
+        for bucket in self._buckets.values():
+            if not len(bucket.line):
+                continue
+            if bucket.gate is not None or not bucket.skips:
+                known = (bucket.gate,) if bucket.gate is not None else _closing(bucket)
+                for entry in bucket.line:
+                    reasons[entry[4].waiting.job.id] = known
+            else:
+                for entry in bucket.line:
+                    reasons[entry[4].waiting.job.id] = _skipped(bucket, entry)
+        for job, known in reasons.items():
+            place = self._where.get(job)
+            if place is not None and place[1][4].waiting.engine_note:
+                note = Reason(code=Code.ENGINE_REFUSED, what=place[1][4].waiting.engine_note)
+                reasons[job] = (*known, note)
+        return reasons
+
+    def _line(self, result: Result) -> tuple[str, ...]:
+        """Order all that still wait, claimants first, those who cannot run last."""
+        ledger = self.state.ledger
+        keyed = []
+        for bucket in self._buckets.values():
+            for entry in bucket.line:
+                blocked = bucket.gate is not None
+                keyed.append((blocked, bucket.key(entry, ledger), entry[4].waiting.job.id))
+        keyed.sort()
+        claims = sorted(result.claims)
+        return (*claims, *(job for _, _, job in keyed), *sorted(self._gated))
+
+
+def _closing(bucket: Bucket) -> tuple[Reason, ...]:
+    assert bucket.closed is not None
+    return bucket.closed
+
+
+def _skipped(bucket: Bucket, entry: Entry) -> tuple[Reason, ...]:
+    """Why a job of a bucket that was passed over by length waits."""
+    for threshold, reasons in bucket.skips:
+        if entry[3] > threshold:
+            return reasons
+    return _closing(bucket)
+
+
+def _queues_by_user(snapshot: Snapshot) -> frozenset[str]:
+    """Queues whose limits tell users apart."""
+    return frozenset(
+        queue.name
+        for queue in snapshot.queues
+        if queue.max_gpus_per_user is not None or queue.max_running_per_user is not None
+    )
+
+
+def decide(snapshot: Snapshot) -> Decisions:
+    """Decide what starts, what stops and what is kept, and say why the rest waits."""
+    return Scheduler(snapshot).decide(snapshot.now)

@@ -1,0 +1,188 @@
+"""The yard at one moment: nodes, what is free, who holds what and until when.
+
+Owns State and Held. Every start and end of a job passes through `hold` and `release`, so
+capacity, quota and foreseen ends can never drift apart. Decides nothing.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from trackyard.core.job import Job
+from trackyard.core.resources import NodeShare, Placement
+from trackyard.scheduling.durations import DurationModel
+from trackyard.scheduling.place.capacity import Capacity, Part
+from trackyard.scheduling.place.fragmentation import Fragmentation
+from trackyard.scheduling.place.table import Floats, NodeTable, Shape
+from trackyard.scheduling.quota import Ledger
+from trackyard.scheduling.snapshot import Running, Snapshot
+from trackyard.scheduling.victims import Victims
+from trackyard.scheduling.windows import Windows
+
+#: A job that outlives its foreseen end is given this long more, and a tenth of what it ran.
+_OVERTIME_SECONDS = 60.0
+
+
+class Held:
+    """A job that holds resources."""
+
+    __slots__ = (
+        "attained",
+        "checkpoint_at",
+        "ends_at",
+        "is_protected",
+        "job",
+        "parts",
+        "shape",
+        "slot",
+        "started_at",
+        "stops_at",
+        "stops_for",
+    )
+
+    def __init__(
+        self,
+        job: Job,
+        *,
+        shape: Shape,
+        parts: list[Part],
+        started_at: float,
+        ends_at: float,
+        attained: float = 0.0,
+        checkpoint_at: float | None = None,
+        is_protected: bool = False,
+    ) -> None:
+        self.job = job
+        self.shape = shape
+        self.parts = parts
+        self.started_at = started_at
+        self.ends_at = ends_at
+        self.attained = attained
+        self.checkpoint_at = checkpoint_at
+        #: it waited too long once and yields no more to shorter jobs
+        self.is_protected = is_protected
+        self.slot = -1
+        self.stops_at: float | None = None
+        self.stops_for = ""
+
+    def ends_by(self, now: float) -> float:
+        """Foreseen end, seen from now."""
+        if self.stops_at is not None:
+            return max(self.stops_at, now)
+        if self.ends_at > now:
+            return self.ends_at
+        return now + _OVERTIME_SECONDS + 0.1 * (now - self.started_at)
+
+    def lost_seconds(self, now: float) -> float:
+        """Run time that stopping it now would lose."""
+        return now - max(self.started_at, self.checkpoint_at or 0.0)
+
+
+class State:
+    """Everything that a pass changes while it decides."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.now = snapshot.now
+        self.policy = snapshot.policy
+        self.durations = snapshot.durations
+        self.table = NodeTable(snapshot.nodes)
+        self.capacity = Capacity(self.table)
+        self.ledger = Ledger(snapshot.teams, snapshot.queues, table=self.table, now=snapshot.now)
+        self.windows = Windows(snapshot.leases, table=self.table)
+        self.victims = Victims()
+        self.held: dict[str, Held] = {}
+        self.on_row: list[dict[str, Held]] = [{} for _ in range(self.table.count)]
+        #: when each busy GPU is foreseen to be free; 0: free now
+        self.free_at: Floats = np.zeros((self.table.count, self.table.width))
+        for row, gpus in enumerate(self.table.gpus):
+            self.free_at[row, gpus:] = inf
+        self.fragmentation: Fragmentation | None = None
+        for running in snapshot.running:
+            self.hold(self._held(running))
+
+    def hold(self, held: Held) -> None:
+        """Let a job have its parts."""
+        self.held[held.job.id] = held
+        self.capacity.take(held.shape, held.parts)
+        self.ledger.charge(held.job, held.shape)
+        self.victims.add(held, self.durations)
+        for row, gpus in held.parts:
+            self.on_row[row][held.job.id] = held
+            line = self.free_at[row]
+            for gpu in gpus:
+                line[gpu] = max(line[gpu], held.ends_at)
+
+    def release(self, job: str) -> Held:
+        """Take a job's parts back."""
+        held = self.held.pop(job)
+        self.capacity.give(held.shape, held.parts)
+        self.ledger.charge(held.job, held.shape, -1)
+        self.victims.remove(held)
+        for row, gpus in held.parts:
+            others = self.on_row[row]
+            del others[job]
+            line = self.free_at[row]
+            for gpu in gpus:
+                line[gpu] = 0.0
+            if held.shape.is_fraction:
+                self._refill(row, gpus[0])
+        return held
+
+    def placement(self, shape: Shape, parts: list[Part]) -> Placement:
+        """Say parts in the words of the outside."""
+        return Placement(
+            shares=tuple(
+                NodeShare(
+                    node=self.table.ids[row],
+                    gpus=gpus,
+                    gpu_milli=shape.milli,
+                    cpu_milli=shape.cpu,
+                    memory_bytes=shape.memory,
+                )
+                for row, gpus in parts
+            ),
+            exclusive=shape.exclusive,
+        )
+
+    def _refill(self, row: int, gpu: int) -> None:
+        """Find when a shared GPU is free after one of its jobs left."""
+        ends = [
+            other.ends_at
+            for other in self.on_row[row].values()
+            for at, gpus in other.parts
+            if at == row and gpu in gpus
+        ]
+        self.free_at[row, gpu] = max(ends, default=0.0)
+
+    def _held(self, running: Running) -> Held:
+        job = running.job
+        parts = [(self.table.row[share.node], share.gpus) for share in running.placement.shares]
+        held = Held(
+            job,
+            shape=self.table.shape(job.request),
+            parts=parts,
+            started_at=running.started_at,
+            ends_at=_foreseen_end(running, self.now, self.durations),
+            attained=running.attained_seconds,
+            checkpoint_at=running.checkpoint_at,
+        )
+        held.stops_at, held.stops_for = running.stops_at, running.stops_for
+        return held
+
+
+def _foreseen_end(running: Running, now: float, durations: DurationModel) -> float:
+    """The end of a running job: its stop, its limit, its estimate, else what was learned."""
+    job = running.job
+    if running.stops_at is not None:
+        return running.stops_at
+    stated = []
+    if job.time_limit_seconds is not None:
+        stated.append(running.started_at + job.time_limit_seconds)
+    if job.estimate_seconds is not None:
+        stated.append(running.started_at + job.estimate_seconds - running.attained_seconds)
+    if stated:
+        return min(stated)
+    ran = running.attained_seconds + now - running.started_at
+    return now + durations.bound_seconds(job, ran)

@@ -1,0 +1,114 @@
+"""Running jobs in columns, so that those who may be stopped are found at once.
+
+Owns Victims: who may be stopped for a claimant, why, and in which order. Knows nothing of nodes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trackyard.scheduling.durations import EDGES, LEVELS, DurationModel
+from trackyard.scheduling.order.pending import size_of
+from trackyard.scheduling.place.table import Floats, Ints, Mask
+
+if TYPE_CHECKING:
+    from trackyard.scheduling.state import Held
+
+_EDGES: Floats = np.array(EDGES)
+
+
+class Victims:
+    """One row per running job; rows are reused."""
+
+    def __init__(self, room: int = 64) -> None:
+        self._free: list[int] = []
+        #: numbers of the teams seen
+        self.teams: dict[str, int] = {}
+        self.held: list[Held | None] = []
+        self._resize(room)
+
+    def _resize(self, room: int) -> None:
+        old = len(self.held)
+        self._free.extend(range(room - 1, old - 1, -1))
+        self.held.extend([None] * (room - old))
+        grown: dict[str, NDArray[Any]] = {
+            name: np.zeros((room, LEVELS) if name == "ranks" else room, dtype=kind)
+            for name, kind in _COLUMNS
+        }
+        for name, column in grown.items():
+            if old:
+                column[:old] = getattr(self, name)
+            setattr(self, name, column)
+
+    # Columns, set by _resize.
+    can_stop: Mask
+    protected: Mask
+    started: Floats
+    attained: Floats
+    saved: Floats
+    stated: Floats
+    size: Floats
+    milli: Ints
+    level: Ints
+    team: Ints
+    ranks: Floats
+
+    def add(self, held: Held, durations: DurationModel) -> None:
+        """Give a running job its row."""
+        if not self._free:
+            self._resize(2 * len(self.held))
+        slot = self._free.pop()
+        held.slot = slot
+        self.held[slot] = held
+        job = held.job
+        self.can_stop[slot] = job.preemptible and held.stops_at is None
+        self.protected[slot] = held.is_protected
+        self.started[slot] = held.started_at
+        self.attained[slot] = held.attained
+        self.saved[slot] = max(held.started_at, held.checkpoint_at or 0.0)
+        self.size[slot] = size_of(held.shape)
+        self.milli[slot] = held.shape.total_milli
+        self.level[slot] = int(job.priority)
+        self.team[slot] = self.teams.setdefault(job.team, len(self.teams))
+        if job.estimate_seconds is None:
+            self.stated[slot] = -1.0
+            self.ranks[slot] = durations.rows(job)
+        else:
+            self.stated[slot] = job.estimate_seconds
+
+    def remove(self, held: Held) -> None:
+        """Free a job's row."""
+        self.can_stop[held.slot] = False
+        self.held[held.slot] = None
+        self._free.append(held.slot)
+        held.slot = -1
+
+    def spare(self, held: Held) -> None:
+        """Never stop this one (again)."""
+        self.can_stop[held.slot] = False
+
+    def lengths(self, now: float, *, by_size: bool) -> Floats:
+        """How long each should be taken to be from now on, in the unit of the order."""
+        ran = self.attained + (now - self.started)
+        levels = np.searchsorted(_EDGES, ran, side="right")
+        learned = self.ranks[np.arange(len(ran)), levels]
+        rest = np.where(self.stated < 0, learned, np.maximum(self.stated - ran, 0.0))
+        return rest * self.size if by_size else rest
+
+
+_COLUMNS: tuple[tuple[str, type], ...] = (
+    ("can_stop", np.bool_),
+    ("protected", np.bool_),
+    ("started", np.float64),
+    ("attained", np.float64),
+    ("saved", np.float64),
+    ("stated", np.float64),
+    ("size", np.float64),
+    ("milli", np.int64),
+    ("level", np.int64),
+    ("team", np.int64),
+    ("ranks", np.float64),
+)

@@ -1,0 +1,85 @@
+"""Leases as hard windows on nodes.
+
+Owns Windows: until when each node is open to a given holder, and when a span of time is free of
+others' leases. Knows nothing of what is free on the nodes.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from trackyard.core.job import Job
+from trackyard.core.lease import Lease
+from trackyard.scheduling.place.table import Floats, NodeTable
+
+Holder = tuple[str, str, str]
+
+
+class Windows:
+    """The leases of a snapshot, by row and holder."""
+
+    def __init__(self, leases: tuple[Lease, ...], *, table: NodeTable) -> None:
+        self.leases = {lease.id: lease for lease in leases}
+        self._table = table
+        self._by_row: dict[int, list[Lease]] = {}
+        for lease in sorted(leases, key=lambda lease: (lease.starts_at, lease.id)):
+            for node in lease.nodes:
+                if node in table.row:
+                    self._by_row.setdefault(table.row[node], []).append(lease)
+        self._deadlines: dict[tuple[Holder, float], Floats] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_row)
+
+    def deadlines(self, job: Job, now: float) -> Floats:
+        """Until when each row is open to this job's holder; minus infinity: closed now."""
+        holder = (job.team, job.user, job.lease)
+        known = self._deadlines.get((holder, now))
+        if known is None:
+            self._deadlines = {key: rows for key, rows in self._deadlines.items() if key[1] == now}
+            known = self._deadlines[holder, now] = self._compute(holder, now)
+        return known
+
+    def start_from(self, job: Job, row: int, at: float, seconds: float) -> float:
+        """Return the first moment from `at` when a span of that length meets no foreign lease."""
+        for lease in self._by_row.get(row, ()):
+            mine = lease.admits(team=job.team, user=job.user, lease=job.lease)
+            if not mine and lease.overlaps(start=at, end=at + seconds):
+                at = max(at, lease.ends_at)
+        return at
+
+    def foreign(self, job: Job, row: int, now: float) -> Lease | None:
+        """Return the first lease of others on a row that has not ended."""
+        for lease in self._by_row.get(row, ()):
+            if lease.ends_at > now and not lease.admits(
+                team=job.team, user=job.user, lease=job.lease
+            ):
+                return lease
+        return None
+
+    def changes_after(self, now: float) -> float:
+        """Return the next moment at which a lease starts or ends."""
+        moments = [
+            moment
+            for lease in self.leases.values()
+            for moment in (lease.starts_at, lease.ends_at)
+            if moment > now
+        ]
+        return min(moments, default=inf)
+
+    def _compute(self, holder: Holder, now: float) -> Floats:
+        team, user, wanted = holder
+        rows = np.full(self._table.count, -inf if wanted else inf)
+        if wanted in self.leases:
+            lease = self.leases[wanted]
+            for node in lease.nodes:
+                if node in self._table.row and lease.starts_at <= now < lease.ends_at:
+                    rows[self._table.row[node]] = inf
+        for row, leases in self._by_row.items():
+            for lease in leases:
+                if lease.ends_at > now and not lease.admits(team=team, user=user, lease=wanted):
+                    closes = -inf if lease.starts_at <= now else lease.starts_at
+                    rows[row] = min(rows[row], closes)
+        return rows
