@@ -21,6 +21,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 from sqlalchemy.types import TypeEngine
 
@@ -51,6 +52,19 @@ def _text(name: str, *, nullable: bool = False) -> Column[str]:
 
 def _int(name: str, *, nullable: bool = False) -> Column[int]:
     return Column(name, BigInteger, nullable=nullable)
+
+
+def _short_values(table: str) -> Index:
+    """Find runs by a tag or parameter without reading the table; long values stay out of it."""
+    short = text("length(value) <= 200")
+    return Index(
+        f"ix_{table}_short_values",
+        "name_id",
+        "run_id",
+        "value",
+        sqlite_where=short,
+        postgresql_where=short,
+    )
 
 
 Table("settings", metadata, Column("key", Text, primary_key=True), _text("value"))
@@ -203,7 +217,7 @@ Table(
     _int("name_id"),
     _text("value"),
     PrimaryKeyConstraint("run_id", "name_id"),
-    Index(None, "name_id", "run_id"),
+    _short_values("params"),
     sqlite_with_rowid=False,
 )
 Table(
@@ -213,7 +227,7 @@ Table(
     _int("name_id"),
     _text("value"),
     PrimaryKeyConstraint("run_id", "name_id"),
-    Index(None, "name_id", "run_id"),
+    _short_values("tags"),
     sqlite_with_rowid=False,
 )
 Table(

@@ -33,7 +33,8 @@ from trackyard.tracking.search.lexer import Kind, Token, check_text, snippet, to
 
 CLAUSE_LIMIT = 64
 DEPTH_LIMIT = 32
-ORDER_LIMIT = 64
+#: Each key may cost a join, and SQLite joins at most 64 tables.
+ORDER_LIMIT = 32
 _INT64 = 2**63
 
 Value: TypeAlias = str | int | float | tuple[str, ...] | None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from trackyard.store.connection import Dialect
-from trackyard.tracking.search.grammar import All, Comparison, Expression, Not, Value
+from trackyard.tracking.search.grammar import All, Comparison, Expression, Key, Not, Value
 from trackyard.tracking.search.language import Entity, Operator
 
 _GLOB = str.maketrans({"%": "*", "_": "?", "*": "[*]", "?": "[?]", "[": "[[]"})
@@ -66,6 +66,8 @@ class Columns:
 
     attributes: Mapping[str, Column]
     rows: Mapping[Entity, Rows] = field(default_factory=dict)
+    #: in place of `rows`, where the rows depend on more than the entity
+    rows_of: Callable[[Key], Rows] | None = None
     #: compiles comparisons that fit neither
     special: Mapping[Entity, Callable[[Comparison], Fragment]] = field(default_factory=dict)
 
@@ -115,7 +117,8 @@ def compile_comparison(dialect: Dialect, clause: Comparison, columns: Columns) -
         if column.nullable:
             return Fragment(f"{column.sql} IS NOT NULL AND {found.sql}", found.params)
         return found
-    return _in_rows(dialect, clause, columns.rows[clause.key.entity])
+    of = columns.rows_of
+    return _in_rows(dialect, clause, of(clause.key) if of else columns.rows[clause.key.entity])
 
 
 def compare(dialect: Dialect, column: str, operator: Operator, value: Value) -> Fragment:
