@@ -156,7 +156,8 @@ def stop_leaders(main: int, processes: Dict[int, Process], *, deep: bool) -> Set
     """Return whom a polite SIGTERM is for: the command itself, seen through shells.
 
     Data-loader workers must not get it: PyTorch treats their death as the trainer's failure,
-    and the checkpoint that the grace is for would be lost. `deep` adds the direct children.
+    and the checkpoint that the grace is for would be lost. Nor must a shell that waits for the
+    trainer: it would die first and take the exit code with it. `deep` adds direct children.
     """
     children: Dict[int, List[int]] = {}
     for process in processes.values():
@@ -165,11 +166,13 @@ def stop_leaders(main: int, processes: Dict[int, Process], *, deep: bool) -> Set
     waiting = [main]
     while waiting:
         pid = waiting.pop()
+        below = children.get(pid, [])
+        if below and _program(pid) in SHELLS:
+            waiting.extend(below)
+            continue
         leaders.add(pid)
-        if _program(pid) in SHELLS:
-            waiting.extend(children.get(pid, ()))
-        elif deep and pid == main:
-            leaders.update(children.get(pid, ()))
+        if deep and pid == main:
+            leaders.update(below)
     return leaders
 
 

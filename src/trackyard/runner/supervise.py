@@ -36,6 +36,7 @@ from trackyard.runner.watch import (
 
 TICK_SECONDS = 0.1
 LEFTOVER_SECONDS = 1.0
+SHELL_SECONDS = 0.3
 PIPE_BYTES = 1024 * 1024
 READ_BYTES = 256 * 1024
 FAILED_SETUP_CODE = 70
@@ -72,6 +73,8 @@ class Supervisor:
         self._cgroup: Optional[limits.Cgroup] = None
         self._next_memory_check = 0.0
         self._peak_memory = 0
+        self._leaders: Set[int] = set()
+        self._shell_due = 0.0
         self._stragglers: Set[int] = set()
         self._notes: List[str] = []
         self._oom_before = oom_kills()
@@ -123,7 +126,7 @@ class Supervisor:
 
     def _live(self) -> ending.Facts:
         try:
-            self._pump(0)
+            self._pause(0)
             env = workspace.job_environment(self._spec, venv=None, own=self._own_variables())
             folder = workspace.prepare_folder(self._spec, self._pause)
             clean = {k: v for k, v in env.items() if k not in self._spec.platform_env}
@@ -289,6 +292,7 @@ class Supervisor:
     def _watch_command(self) -> None:
         while self._main is not None and self._main_status is None:
             self._pump(self._tick())
+            self._end_shell()
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 self._force()
 
@@ -403,9 +407,21 @@ class Supervisor:
                 os.killpg(self._main, signal.SIGTERM)
             return
         deep = self._spec.gang.launcher == "accelerate"
-        leaders = processes.stop_leaders(self._main, processes.table(), deep=deep)
-        processes.send(leaders, signal.SIGTERM)
-        processes.send(leaders, signal.SIGCONT)
+        self._leaders = processes.stop_leaders(self._main, processes.table(), deep=deep)
+        processes.send(self._leaders, signal.SIGTERM)
+        processes.send(self._leaders, signal.SIGCONT)
+
+    def _end_shell(self) -> None:
+        """End a shell that goes on with its script after the stopped command."""
+        if not self._leaders or self._main is None:
+            return
+        if any(processes.look(pid) is not None for pid in self._leaders):
+            self._shell_due = time.monotonic() + SHELL_SECONDS
+        elif time.monotonic() >= self._shell_due:
+            # The shell first, lest it see its command end and start the next one.
+            processes.send({self._main}, signal.SIGTERM)
+            processes.send(self._belonging() - {self._main}, signal.SIGTERM)
+            self._leaders = set()
 
     # Output
 
