@@ -76,12 +76,12 @@ class DiskBlobs:
 
     async def read(self, blob: str, start: int, end: int) -> AsyncIterator[bytes]:
         """Yield the file's bytes in pieces."""
-        descriptor = await self._run(self._open, blob)
+        descriptor = await self._run(self._open, blob, end)
         try:
             while start < end:
                 piece = await self._run(os.pread, descriptor, min(_PIECE, end - start), start)
                 if not piece:
-                    raise BlobFault(f"blob {blob} is shorter than it was when it was stored")
+                    raise _short(blob)
                 start += len(piece)
                 yield piece
         except OSError as fault:
@@ -124,11 +124,15 @@ class DiskBlobs:
             raise BlobFault(f"{blob!r} is not the id of a blob")
         return self._blobs / blob[:2] / blob
 
-    def _open(self, blob: str) -> int:
+    def _open(self, blob: str, end: int) -> int:
         try:
-            return os.open(self._file(blob), os.O_RDONLY | _HAS_NOFOLLOW)
+            descriptor = os.open(self._file(blob), os.O_RDONLY | _HAS_NOFOLLOW)
         except OSError as fault:
             raise BlobFault(f"blob {blob} cannot be opened: {fault.strerror}") from fault
+        if os.fstat(descriptor).st_size < end:
+            os.close(descriptor)
+            raise _short(blob)
+        return descriptor
 
     def _regular(self, file: Path) -> str | None:
         try:
@@ -206,6 +210,10 @@ class _Partial:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _HAS_NOFOLLOW
             self._descriptor = os.open(self._path, flags, 0o600)
         return self._descriptor
+
+
+def _short(blob: str) -> BlobFault:
+    return BlobFault(f"blob {blob} is shorter than it was when it was stored")
 
 
 def _sync_folder(folder: Path) -> None:

@@ -171,6 +171,10 @@ class Artifacts:
         finally:
             await self._release(artifact.blob)
 
+    async def local_file(self, artifact: Artifact) -> str | None:
+        """Return the file that holds an artifact's bytes, where they are on this machine."""
+        return await self.blobs.local_file(artifact.blob)
+
     async def read_all(self, artifact: Artifact) -> bytes:
         """Return a whole artifact, checked."""
         return b"".join([piece async for piece in self.read(artifact)])

@@ -1,0 +1,127 @@
+"""Keeping the store clean and sound: garbage collection and scrubbing. Knows no HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+
+from trackyard.artifacts.blobs import BlobFault, Found
+from trackyard.artifacts.service import Artifact, Artifacts, artifact_of
+from trackyard.artifacts.uploads import remove_upload
+from trackyard.store.connection import Row
+from trackyard.store.database import Database, Reader
+
+#: Nothing younger than this is garbage: it may belong to a write that has not ended.
+GRACE_MS = 24 * 3600 * 1000
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What garbage collection removed, or would remove."""
+
+    #: uploads in parts that nobody completed
+    uploads: int
+    #: blobs that nothing refers to, and their bytes
+    blobs: int
+    blob_bytes: int
+    #: remains of writes that broke off
+    partials: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scrubbed:
+    """What a scrub read, and what it found damaged."""
+
+    files: int
+    total_bytes: int
+    damaged: list[Artifact]
+
+
+async def collect_garbage(
+    database: Database, artifacts: Artifacts, *, grace_ms: int = GRACE_MS, dry_run: bool = False
+) -> Collected:
+    """Remove abandoned uploads, blobs without an artifact, and remains of broken writes."""
+    before_ms = database.clock.time_ms() - grace_ms
+    stale = await database.read(lambda reader: _stale_uploads(reader, before_ms))
+    if not dry_run:
+        for upload_id in stale:
+            blobs = await database.write(partial(remove_upload, upload_id=upload_id))
+            await artifacts.retire(blobs)
+    count = total = 0
+    batch: list[str] = []
+    async for found in _orphans(database, artifacts, before_ms):
+        count += 1
+        total += found.size
+        batch.append(found.blob)
+        if len(batch) >= _PAGE and not dry_run:
+            await artifacts.retire(batch)
+            batch = []
+    if not dry_run:
+        await artifacts.retire(batch)
+    partials = 0 if dry_run else await artifacts.blobs.sweep(before_ms)
+    return Collected(uploads=len(stale), blobs=count, blob_bytes=total, partials=partials)
+
+
+async def scrub(
+    database: Database, artifacts: Artifacts, *, owner_id: str | None = None
+) -> Scrubbed:
+    """Read every artifact, or those of one owner, and name each whose bytes are not its own."""
+    files = total = 0
+    damaged: list[Artifact] = []
+    async for artifact in _every_artifact(database, owner_id):
+        files += 1
+        total += artifact.size
+        try:
+            async for _ in artifacts.read(artifact):
+                pass
+        except BlobFault:
+            damaged.append(artifact)
+    return Scrubbed(files=files, total_bytes=total, damaged=damaged)
+
+
+async def _orphans(
+    database: Database, artifacts: Artifacts, before_ms: int
+) -> AsyncIterator[Found]:
+    """Yield old blobs that no row refers to; a sixteenth of all ids is in memory at a time."""
+    digit = ""
+    used: set[str] = set()
+    async for found in artifacts.blobs.walk():
+        if found.modified_ms >= before_ms:
+            continue
+        if found.blob[0] != digit:
+            digit = found.blob[0]
+            used = await database.read(partial(_used, digit=digit))
+        if found.blob not in used:
+            yield found
+
+
+def _used(reader: Reader, digit: str) -> set[str]:
+    rows = reader.all("SELECT blob FROM artifacts WHERE substr(blob, 1, 1) = ?", (digit,))
+    return {row[0] for row in rows}
+
+
+def _stale_uploads(reader: Reader, before_ms: int) -> list[str]:
+    rows = reader.all("SELECT id FROM uploads WHERE created_ms < ?", (before_ms,))
+    return [row[0] for row in rows]
+
+
+async def _every_artifact(database: Database, owner_id: str | None) -> AsyncIterator[Artifact]:
+    last = 0
+    while True:
+        rows = await database.read(partial(_page, owner_id=owner_id, after=last))
+        for row in rows:
+            last = row[0]
+            yield artifact_of(row[1:])
+        if len(rows) < _PAGE:
+            return
+
+
+def _page(reader: Reader, owner_id: str | None, after: int) -> list[Row]:
+    columns = "id, owner, path, blob, size, sha256, created_ms"
+    only = " AND owner = ?" if owner_id is not None else ""
+    return reader.all(
+        f"SELECT {columns} FROM artifacts WHERE id > ?{only} ORDER BY id LIMIT {_PAGE}",
+        (after,) if owner_id is None else (after, owner_id),
+    )
