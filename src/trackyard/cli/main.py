@@ -26,12 +26,6 @@ VERBS = (
     "diff",
     "models",
     "events",
-    "doctor",
-    "gc",
-    "backup",
-    "restore",
-    "demo",
-    "simulate",
 )
 USAGE, FAILED = 2, 1
 

@@ -1,0 +1,72 @@
+"""`yard show RUN`: one run as a page."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from trackyard.cli.output import add_json, ago, duration, emit_json, table
+from trackyard.client.api import Api
+
+#: Tags of MLflow's that the page shows in words of its own.
+_SOURCE, _COMMIT, _NOTE = (
+    "mlflow.source.name",
+    "mlflow.source.git.commit",
+    "mlflow.note.content",
+)
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("show", help="show one run")
+    parser.add_argument("run", help="run id")
+    add_json(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the run."""
+    page = Api.from_environment().get(f"/api/v1/runs/{args.run}")
+    if args.json:
+        emit_json(page)
+        return 0
+    _print(page)
+    return 0
+
+
+def _print(page: dict[str, Any]) -> None:
+    info, data = page["run"]["info"], page["run"]["data"]
+    tags = {tag["key"]: tag["value"] for tag in data.get("tags", [])}
+    start, end = info.get("start_time"), info.get("end_time")
+    facts = [
+        ("run", f"{info['run_name']}  ({info['run_id']})"),
+        ("experiment", page["experiment_name"]),
+        ("status", info["status"]),
+        ("user", info["user_id"]),
+        ("started", ago(start)),
+        ("took", duration((end - start) / 1000 if start and end else None)),
+        ("source", tags.get(_SOURCE)),
+        ("commit", tags.get(_COMMIT)),
+        ("artifacts", info["artifact_uri"]),
+    ]
+    for name, value in facts:
+        if value:
+            print(f"{name:<11} {value}")
+    if tags.get(_NOTE):
+        print(f"\n{tags[_NOTE]}")
+    if page["metrics"]:
+        print()
+        table(
+            ["metric", "last", "min", "max", "step"],
+            [
+                (row["key"], row["last"], row["min"], row["max"], row["step"])
+                for row in page["metrics"]
+            ],
+        )
+    if data.get("params"):
+        print()
+        table(["parameter", "value"], [(row["key"], row["value"]) for row in data["params"]])
+    own = [(key, value) for key, value in sorted(tags.items()) if not key.startswith("mlflow.")]
+    if own:
+        print()
+        table(["tag", "value"], own)
