@@ -76,12 +76,12 @@ class TrackingRoutes:
             ids, token = find_experiments(
                 reader,
                 team_id=principal.team_id,
+                default_experiment=principal.default_experiment,
                 filter=args.text("filter") or "",
                 view=view,
                 order_by=args.texts("order_by"),
                 max_results=limit,
                 page_token=args.text("page_token"),
-                default_id=principal.default_experiment,
             )
             found = experiments.load_experiments(reader, principal, ids)
             return page("experiments", found, token)
