@@ -2,10 +2,12 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "trackyard"
-CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
-    "importlinter"
-]["contracts"]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+CONTRACTS: list[dict[str, Any]] = PROJECT["tool"]["importlinter"]["contracts"]
 
 #: Packages written with the standard library alone, so that they load anywhere.
 BARE = ["core", "runner"]
+
+#: What our plug-ins are loaded by, so that it is there when they are.
+HOSTS = {"mlflow"}
 
 HEAVY = {"lightning", "matplotlib", "peft", "ray", "torch", "transformers"}
 
@@ -118,3 +122,26 @@ def test_heavy_extras_are_imported_late() -> None:
             continue
         loaded = {name.split(".")[0] for name in imported(ast.parse(path.read_text()).body)}
         assert loaded.isdisjoint(HEAVY), path.relative_to(ROOT)
+
+
+def plain(requirement: str) -> str:
+    name = re.match(r"[\w.-]+", requirement)
+    assert name is not None, requirement
+    return re.sub(r"[-_.]+", "-", name[0]).lower()
+
+
+def test_every_dependency_that_is_imported_is_declared() -> None:
+    """What src imports comes with the package or with one of its extras."""
+    declared = {plain(line) for line in PROJECT["project"]["dependencies"]}
+    for extra in PROJECT["project"]["optional-dependencies"].values():
+        declared |= {plain(line) for line in extra}
+    installed = metadata.packages_distributions()
+    undeclared = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        for name in imported(ast.walk(ast.parse(path.read_text()))):
+            top = name.split(".")[0]
+            if top != "trackyard" and top not in sys.stdlib_module_names | HOSTS:
+                owners = {plain(owner) for owner in installed.get(top, [top])}
+                if owners.isdisjoint(declared):
+                    undeclared.add(f"{path.relative_to(ROOT)}: {top}")
+    assert undeclared == set()
