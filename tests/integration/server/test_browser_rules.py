@@ -1,0 +1,168 @@
+"""Hosts, origins, cookies and CSRF: what a hostile page could try, and what it gets."""
+
+import pytest
+
+from .conftest import Caller, Platform
+
+CREATE = ("POST", "/api/2.0/mlflow/experiments/create")
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.",
+        "127.0.0.1:80:80",
+        "127.0.0.1:abc",
+        "",
+        "0.0.0.0",
+        "127.1",
+    ],
+)
+async def test_foreign_hosts_are_refused(platform: Platform, host: str) -> None:
+    """A name that is not ours is 403, on open routes too."""
+    answer = await platform.admin("GET", "/health", headers={"host": host})
+    assert answer.status == 403
+    answer = await platform.admin("GET", "/api/v1/session", headers={"host": host})
+    assert answer.status == 403
+
+
+async def test_a_missing_or_doubled_host_is_refused(platform: Platform) -> None:
+    """Exactly one Host line is needed."""
+    twice = [("host", "127.0.0.1:8000"), ("host", "evil.example")]
+    assert (await platform.nobody("GET", "/health", headers=twice)).status == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:8001"},
+        {"origin": "file://127.0.0.1:8000"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+        {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors", "user-agent": "curl/8"},
+    ],
+)
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_foreign_pages_change_nothing(
+    platform: Platform, headers: dict[str, str], method: str
+) -> None:
+    """Any method but GET and HEAD is refused from another origin, with no CORS header."""
+    answer = await platform.admin(method, CREATE[1], {"name": "x"}, headers=headers)
+    assert answer.status == 403
+    assert answer.header("access-control-allow-origin") is None
+
+
+async def test_our_own_page_may_write(platform: Platform) -> None:
+    """The same request from our own origin is served."""
+    own = {"origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"}
+    assert (await platform.admin(*CREATE, {"name": "x"}, headers=own)).status == 200
+
+
+@pytest.mark.parametrize(
+    "kind", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x"]
+)
+async def test_forms_are_not_json(platform: Platform, kind: str) -> None:
+    """A body a web form can send is 415."""
+    answer = await platform.admin(*CREATE, {"name": "x"}, headers={"content-type": kind})
+    assert answer.status == 415
+
+
+async def _signed_in(platform: Platform) -> tuple[dict[str, str], str]:
+    code = await platform.services.sessions.new_code(1)
+    answer = await platform.nobody("POST", "/api/v1/session", {"code": code})
+    assert answer.status == 200
+    cookie = answer.header("set-cookie") or ""
+    assert "HttpOnly" in cookie
+    assert "SameSite=Strict" in cookie
+    return {"cookie": cookie.partition(";")[0]}, answer.json()["csrf"]
+
+
+async def test_a_session_needs_its_csrf_token_to_write(platform: Platform) -> None:
+    """A cookie alone reads; it writes only with the session's CSRF token."""
+    cookie, csrf = await _signed_in(platform)
+    page = Caller(platform.application)
+    assert (await page("GET", "/api/v1/session", headers=cookie)).json()["user"] == "admin"
+    assert (await page(*CREATE, {"name": "a"}, headers=cookie)).status == 403
+    wrong = {**cookie, "x-csrf-token": "guess"}
+    assert (await page(*CREATE, {"name": "a"}, headers=wrong)).status == 403
+    right = {**cookie, "x-csrf-token": csrf}
+    assert (await page(*CREATE, {"name": "a"}, headers=right)).status == 200
+
+
+async def test_a_sign_in_code_works_once(platform: Platform) -> None:
+    """The second use of a one-time address is 401."""
+    code = await platform.services.sessions.new_code(1)
+    first = await platform.nobody("POST", "/api/v1/session", {"code": code})
+    second = await platform.nobody("POST", "/api/v1/session", {"code": code})
+    assert (first.status, second.status) == (200, 401)
+
+
+async def test_signing_out_ends_the_session(platform: Platform) -> None:
+    """After sign-out the cookie opens nothing."""
+    cookie, csrf = await _signed_in(platform)
+    page = Caller(platform.application)
+    gone = await page("DELETE", "/api/v1/session", headers={**cookie, "x-csrf-token": csrf})
+    assert gone.status == 200
+    assert (await page("GET", "/api/v1/session", headers=cookie)).status == 401
+
+
+async def test_guessing_is_slowed(platform: Platform) -> None:
+    """After ten failed sign-ins a peer waits."""
+    statuses = [
+        (await platform.nobody("POST", "/api/v1/session", {"token": "wrong"})).status
+        for _ in range(12)
+    ]
+    assert statuses[0] == 401
+    assert statuses[-1] == 429
+
+
+async def test_a_revoked_token_ends_at_once(platform: Platform) -> None:
+    """Revocation holds for the very next request."""
+    member = await platform.caller("max", "default", "member")
+    assert (await member("GET", "/api/v1/session")).status == 200
+    token_id = (member.token or "").split("_")[1]
+    assert (await platform.admin("DELETE", f"/api/v1/tokens/{token_id}")).status == 200
+    assert (await member("GET", "/api/v1/session")).status == 401
+
+
+async def test_a_disabled_user_is_shut_out(platform: Platform) -> None:
+    """Disabling a user ends the user's tokens."""
+    member = await platform.caller("max", "default", "member")
+    change = {"disabled": True}
+    assert (await platform.admin("PATCH", "/api/v1/users/max", change)).status == 200
+    assert (await member("GET", "/api/v1/session")).status == 401
+
+
+async def test_nobody_raises_their_own_role(platform: Platform) -> None:
+    """A member cannot issue a stronger token, join as owner or touch another team."""
+    member = await platform.caller("max", "default", "member")
+    assert (await member("POST", "/api/v1/tokens", {"role": "owner"})).status == 403
+    assert (await member("POST", "/api/v1/tokens", {"user": "admin"})).status == 403
+    owner = await platform.caller("olga", "other", "owner")
+    path = "/api/v1/teams/default/members/olga"
+    assert (await owner("PUT", path, {"role": "owner"})).status == 403
+    assert (await owner("POST", "/api/v1/users", {"name": "new"})).status == 403
+
+
+async def test_the_first_credential_decides(platform: Platform) -> None:
+    """A wrong Authorization header is not rescued by a valid one behind it."""
+    good = platform.admin.token
+    headers = {"authorization": "Bearer wrong", "x-ray-authorization": f"Bearer {good}"}
+    assert (await platform.nobody("GET", "/api/v1/session", headers=headers)).status == 401
+    ray = {"x-ray-authorization": f"Bearer {good}"}
+    assert (await platform.nobody("GET", "/api/v1/session", headers=ray)).status == 200
+
+
+async def test_basic_auth_takes_the_token_as_password(platform: Platform) -> None:
+    """MLflow's username and password carry the token."""
+    import base64
+
+    pair = base64.b64encode(f"anyone:{platform.admin.token}".encode()).decode()
+    answer = await platform.nobody(
+        "GET", "/api/v1/session", headers={"authorization": f"Basic {pair}"}
+    )
+    assert answer.status == 200
