@@ -1,0 +1,264 @@
+"""Versions of registered models: numbers, stages, tags, search, retries; on both databases."""
+
+import pytest
+
+from tests.integration.registry.world import World
+from trackyard.core.errors import InvalidInput, NotFound
+from trackyard.registry.rules import PROMPT_TAG
+from trackyard.registry.versions import NewVersion
+
+
+async def found(world: World, text: str | None = None, *order: str) -> list[str]:
+    """Versions that a search finds, as name/number."""
+    page, _ = await world.registry.versions.search(
+        world.principal, filter_text=text, order_by=order, max_results=100, page_token=None
+    )
+    return [f"{version['name']}/{version['version']}" for version in page]
+
+
+class TestVersions:
+    """Create, describe, tag, delete."""
+
+    async def test_a_new_version_says_where_it_comes_from(self, world: World) -> None:
+        run_id = await world.run("model/MLmodel")
+        await world.registry.create(world.principal, "net")
+        new = NewVersion(
+            name="net",
+            source=f"{world.root(run_id)}/model",
+            run_id=run_id,
+            tags=[("k", "v")],
+            run_link="link",
+            description="words",
+        )
+        made = await world.registry.versions.create(world.principal, new)
+        assert made == await world.registry.versions.get(world.principal, "net", "1")
+        times = ("creation_timestamp", "last_updated_timestamp")
+        assert {key: value for key, value in made.items() if key not in times} == {
+            "name": "net",
+            "version": "1",
+            "description": "words",
+            "user_id": "ada",
+            "current_stage": "None",
+            "source": f"{world.root(run_id)}/model",
+            "run_id": run_id,
+            "status": "READY",
+            "run_link": "link",
+            "tags": [{"key": "k", "value": "v"}],
+        }
+
+    async def test_a_version_of_no_model_is_refused(self, world: World) -> None:
+        run_id = await world.run("model/MLmodel")
+        with pytest.raises(NotFound, match="Registered Model with name=net not found"):
+            await world.version("net", f"runs:/{run_id}/model")
+
+    async def test_numbers_are_never_used_twice(self, world: World) -> None:
+        run_id = await world.net(versions=2)
+        await world.registry.versions.delete(world.principal, "net", "2")
+        assert (await world.version("net", f"runs:/{run_id}/model"))["version"] == "3"
+        with pytest.raises(NotFound):
+            await world.registry.versions.get(world.principal, "net", "2")
+        with pytest.raises(NotFound):
+            await world.registry.versions.delete(world.principal, "net", "2")
+
+    async def test_a_tombstone_keeps_nothing_but_its_number(self, world: World) -> None:
+        await world.net()
+        await world.registry.versions.set_tag(world.principal, "net", "1", "k", "v")
+        await world.registry.versions.delete(world.principal, "net", "1")
+        row = await world.database.read(
+            lambda reader: reader.one(
+                "SELECT source, run_uuid, storage_location, user_name, (SELECT COUNT(*)"
+                " FROM model_version_tags) FROM model_versions"
+            )
+        )
+        assert row == ("", "", "", "", 0)
+
+    async def test_a_version_is_described_and_tagged(self, world: World) -> None:
+        await world.net()
+        versions = world.registry.versions
+        assert (await versions.update(world.principal, "net", "1", "new"))["description"] == "new"
+        await versions.set_tag(world.principal, "net", "1", "k", "1")
+        await versions.set_tag(world.principal, "net", "1", "k", "2")
+        await versions.set_tag(world.principal, "net", "1", "gone", "x")
+        await versions.delete_tag(world.principal, "net", "1", "gone")
+        got = await versions.get(world.principal, "net", "1")
+        assert got["tags"] == [{"key": "k", "value": "2"}]
+
+    async def test_another_teams_version_is_not_found(self, world: World, other: World) -> None:
+        await world.net()
+        versions = other.registry.versions
+        for call in (
+            versions.get(other.principal, "net", "1"),
+            versions.update(other.principal, "net", "1", "x"),
+            versions.delete(other.principal, "net", "1"),
+            versions.transition(other.principal, "net", "1", "production"),
+            versions.set_tag(other.principal, "net", "1", "k", "v"),
+            versions.delete_tag(other.principal, "net", "1", "k"),
+            versions.download_uri(other.principal, "net", "1"),
+            versions.by_alias(other.principal, "net", "best"),
+        ):
+            with pytest.raises(NotFound):
+                await call
+        assert await found(other) == []
+
+
+class TestStages:
+    """Moving versions between stages."""
+
+    async def test_a_stage_may_hold_several_versions(self, world: World) -> None:
+        await world.net(versions=2)
+        for number in ("1", "2"):
+            moved = await world.registry.versions.transition(
+                world.principal, "net", number, "production"
+            )
+            assert moved["current_stage"] == "Production"
+        assert (await world.registry.versions.get(world.principal, "net", "1"))[
+            "current_stage"
+        ] == "Production"
+
+    async def test_archiving_moves_the_others_of_that_stage(self, world: World) -> None:
+        await world.net(versions=3)
+        versions = world.registry.versions
+        await versions.transition(world.principal, "net", "1", "Production")
+        await versions.transition(world.principal, "net", "2", "Staging")
+        await versions.transition(world.principal, "net", "3", "Production", archive=True)
+        stages = [
+            (await versions.get(world.principal, "net", number))["current_stage"]
+            for number in ("1", "2", "3")
+        ]
+        assert stages == ["Archived", "Staging", "Production"]
+
+    async def test_latest_versions_are_the_newest_of_each_stage(self, world: World) -> None:
+        await world.net(versions=4)
+        versions = world.registry.versions
+        for number, stage in (("1", "Staging"), ("2", "Staging"), ("3", "Archived")):
+            await versions.transition(world.principal, "net", number, stage)
+        latest = await versions.latest(world.principal, "net")
+        assert {version["current_stage"]: version["version"] for version in latest} == {
+            "Staging": "2",
+            "Archived": "3",
+            "None": "4",
+        }
+        chosen = await versions.latest(world.principal, "net", ["staging", "Production"])
+        assert [version["version"] for version in chosen] == ["2"]
+        model = await world.registry.get(world.principal, "net")
+        assert len(model["latest_versions"]) == 3
+
+
+class TestSearch:
+    """Filters and orders of versions."""
+
+    async def test_filters_and_orders(self, world: World) -> None:
+        run_id = await world.net(versions=2)
+        await world.registry.create(world.principal, "nest")
+        await world.version("nest", f"{world.root(run_id)}/model")
+        versions = world.registry.versions
+        await versions.set_tag(world.principal, "net", "1", "x", "y")
+        by_name = ("name ASC", "version_number ASC")
+        assert await found(world, None, *by_name) == ["nest/1", "net/1", "net/2"]
+        assert await found(world, "name = 'net'", "version_number DESC") == ["net/2", "net/1"]
+        assert await found(world, f"run_id = '{run_id}'", *by_name) == ["nest/1", "net/1", "net/2"]
+        assert await found(world, "run_id = 'none'") == []
+        assert await found(world, f"source_path = '{world.root(run_id)}/model'") == ["nest/1"]
+        assert await found(world, "source_path LIKE 'runs:/%'", *by_name) == ["net/1", "net/2"]
+        assert await found(world, "version_number > 1") == ["net/2"]
+        assert await found(world, "tags.x = 'y'") == ["net/1"]
+        assert await found(world, "name IN ('nest') OR tags.x = 'y'", *by_name) == [
+            "nest/1",
+            "net/1",
+        ]
+
+    async def test_the_last_changed_comes_first(self, world: World) -> None:
+        await world.net(versions=2)
+
+        def age(tx: object) -> None:
+            tx.run("UPDATE model_versions SET updated_ms = version")  # type: ignore[attr-defined]
+
+        await world.database.write(age)
+        assert await found(world) == ["net/2", "net/1"]
+        await world.registry.versions.update(world.principal, "net", "1", "touched")
+        assert await found(world) == ["net/1", "net/2"]
+
+    async def test_deleted_versions_and_prompts_stay_out(self, world: World) -> None:
+        await world.net(versions=3)
+        await world.registry.versions.delete(world.principal, "net", "1")
+        await world.registry.versions.set_tag(world.principal, "net", "2", PROMPT_TAG, "true")
+        assert await found(world) == ["net/3"]
+        assert await found(world, "tags.`mlflow.prompt.is_prompt` != 'true'") == ["net/3"]
+        assert await found(world, "tags.`mlflow.prompt.is_prompt` = 'true'") == ["net/2"]
+
+    @pytest.mark.parametrize(
+        "text", ["colour = 'x'", "version_number = 'x'", "source_path IN ('a')"]
+    )
+    async def test_bad_filters_are_refused(self, world: World, text: str) -> None:
+        with pytest.raises(InvalidInput):
+            await found(world, text)
+
+
+class TestRetries:
+    """A create call repeated after a lost reply makes one version."""
+
+    @pytest.fixture
+    async def new(self, world: World) -> NewVersion:
+        run_id = await world.run("model/MLmodel")
+        await world.registry.create(world.principal, "net")
+        return NewVersion(name="net", source=f"runs:/{run_id}/model", tags=[("k", "v")])
+
+    async def create(self, world: World, new: NewVersion, peer: str) -> str:
+        made = await world.registry.versions.create(world.principal, new, peer=peer)
+        return str(made["version"])
+
+    async def test_a_retry_on_a_new_connection_gets_the_first_version(
+        self, world: World, new: NewVersion
+    ) -> None:
+        assert await self.create(world, new, "10.0.0.1:1") == "1"
+        assert await self.create(world, new, "10.0.0.1:2") == "1"
+        assert await self.create(world, new, "10.0.0.1:3") == "1"
+        assert await found(world) == ["net/1"]
+        assert [kind for kind, _ in await world.events()].count("model_version.created") == 1
+
+    async def test_two_wishes_on_one_connection_are_two_versions(
+        self, world: World, new: NewVersion
+    ) -> None:
+        assert await self.create(world, new, "10.0.0.1:1") == "1"
+        assert await self.create(world, new, "10.0.0.1:1") == "2"
+
+    async def test_two_clients_at_once_are_two_versions(
+        self, world: World, new: NewVersion
+    ) -> None:
+        world.open_peers.add("10.0.0.1:1")
+        assert await self.create(world, new, "10.0.0.1:1") == "1"
+        assert await self.create(world, new, "10.0.0.1:2") == "2"
+
+    async def test_a_look_at_the_model_in_between_means_the_reply_arrived(
+        self, world: World, new: NewVersion
+    ) -> None:
+        assert await self.create(world, new, "10.0.0.1:1") == "1"
+        await world.registry.get(world.principal, "net")
+        assert await self.create(world, new, "10.0.0.1:2") == "2"
+
+    async def test_other_words_are_another_version(self, world: World, new: NewVersion) -> None:
+        assert await self.create(world, new, "10.0.0.1:1") == "1"
+        assert await self.create(world, new._replace(tags=[]), "10.0.0.1:2") == "2"
+
+    async def test_a_restart_in_between_still_makes_one(
+        self, world: World, new: NewVersion
+    ) -> None:
+        assert await self.create(world, new, "10.0.0.1:1") == "1"
+        world.open_peers.add("10.0.0.1:1")
+
+        def restart(tx: object) -> None:
+            tx.run("UPDATE replies SET boot = 'an earlier one'")  # type: ignore[attr-defined]
+
+        await world.database.write(restart)
+        assert await self.create(world, new, "10.0.0.1:1") == "1"
+
+    async def test_a_deleted_first_version_is_not_given_again(
+        self, world: World, new: NewVersion
+    ) -> None:
+        assert await self.create(world, new, "10.0.0.1:1") == "1"
+
+        def delete(tx: object) -> None:
+            tx.run("UPDATE model_versions SET stage = 'Deleted_Internal'")  # type: ignore[attr-defined]
+
+        await world.database.write(delete)
+        assert await self.create(world, new, "10.0.0.1:2") == "2"
