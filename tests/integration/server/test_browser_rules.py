@@ -2,7 +2,7 @@
 
 import pytest
 
-from .conftest import Caller, Platform
+from tests.integration.server.platform import Caller, Platform
 
 CREATE = ("POST", "/api/2.0/mlflow/experiments/create")
 

@@ -1,0 +1,171 @@
+"""The whole application in this process, called without a socket.
+
+Quick enough for every route times every caller.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from trackyard.server.app import Application
+from trackyard.server.main import _first_start, build
+from trackyard.server.routes import table
+from trackyard.server.routing import Router
+from trackyard.server.services import Services
+from trackyard.server.settings import Settings
+
+HOST = "127.0.0.1:8000"
+
+
+class Headers:
+    def __init__(self, lines: list[tuple[str, str]]) -> None:
+        self._lines = lines
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return next((value for key, value in self._lines if key == name), default)
+
+    def items(self) -> list[tuple[str, str]]:
+        return self._lines
+
+
+@dataclass
+class Scope:
+    method: str
+    path: str
+    query_string: str
+    headers: Headers
+    client: str = "127.0.0.1:50000"
+    proto: str = "http"
+
+
+@dataclass
+class Answer:
+    status: int = 0
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    body: bytes = b""
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def header(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+
+class Stream:
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+
+    async def send_bytes(self, data: bytes) -> None:
+        self._answer.body += data
+
+
+class Proto:
+    """Stands for the HTTP layer: hands the body over and takes the answer."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.answer = Answer()
+
+    async def __call__(self) -> bytes:
+        return self._body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self._body), 1000):
+            yield self._body[start : start + 1000]
+
+    async def client_disconnect(self) -> None:
+        await asyncio.Event().wait()
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        self.answer.status, self.answer.headers, self.answer.body = status, headers, body
+
+    def response_file(self, status: int, headers: list[tuple[str, str]], file: str) -> None:
+        self.response_bytes(status, headers, Path(file).read_bytes())
+
+    def response_file_range(
+        self, status: int, headers: list[tuple[str, str]], file: str, start: int, end: int
+    ) -> None:
+        self.response_bytes(status, headers, Path(file).read_bytes()[start:end])
+
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Stream:
+        self.answer.status, self.answer.headers = status, headers
+        return Stream(self.answer)
+
+
+class Caller:
+    """Calls the application with one credential, or none."""
+
+    def __init__(self, application: Application, token: str | None = None) -> None:
+        self.application = application
+        self.token = token
+
+    async def __call__(
+        self,
+        method: str,
+        target: str,
+        body: Any = None,
+        *,
+        headers: dict[str, str] | list[tuple[str, str]] | None = None,
+        raw: bytes | None = None,
+    ) -> Answer:
+        path, _, query = target.partition("?")
+        payload = raw if raw is not None else b"" if body is None else json.dumps(body).encode()
+        lines = [("host", HOST)]
+        if self.token is not None:
+            lines.append(("authorization", f"Bearer {self.token}"))
+        if body is not None:
+            lines.append(("content-type", "application/json"))
+        if payload:
+            lines.append(("content-length", str(len(payload))))
+        extra = list(headers.items()) if isinstance(headers, dict) else headers or []
+        replaced = {name for name, _ in extra}
+        lines = [line for line in lines if line[0] not in replaced] + extra
+        proto = Proto(payload)
+        # The HTTP layer decodes a path exactly once.
+        scope = Scope(method, unquote(path, errors="replace"), query, Headers(lines))
+        await self.application.__rsgi__(scope, proto)
+        return proto.answer
+
+    async def mlflow(self, method: str, path: str, body: Any = None) -> Answer:
+        return await self(method, f"/api/2.0/mlflow/{path}", body)
+
+
+@dataclass
+class Platform:
+    services: Services
+    application: Application
+    admin: Caller
+    nobody: Caller
+
+    async def caller(self, user: str, team: str, role: str) -> Caller:
+        """Return a caller with a role in a team, making both where needed."""
+        directory = self.services.directory
+        if team not in {row["name"] for row in await directory.teams()}:
+            await directory.create_team(team, actor="test")
+        if user not in {row["name"] for row in await directory.users()}:
+            await directory.create_user(user, actor="test")
+        await directory.set_member(team, user, role, actor="test")
+        made = await directory.create_token(
+            user=user, team=team, role=role, label="test", actor="test"
+        )
+        return Caller(self.application, made["token"])
+
+
+@contextlib.asynccontextmanager
+async def open_platform(database_url: str, home: Path) -> AsyncIterator[Platform]:
+    """Open a platform in a home folder, with its first admin."""
+    settings = Settings(home=home, database=database_url)
+    settings.home.mkdir()
+    services = build(settings)
+    services.database.start()
+    await _first_start(services)
+    application = Application(Router(table.routes(services)), services.gate)
+    token = settings.token_path.read_text().strip()
+    yield Platform(services, application, Caller(application, token), Caller(application))
+    await services.tracking.stop()
+    await services.database.close()
