@@ -14,6 +14,7 @@ from trackyard.server.routes import (
     v1_access,
     v1_events,
     v1_runs,
+    v1_ui,
     web,
 )
 from trackyard.server.routing import Permission, Route
@@ -29,6 +30,7 @@ _FAMILIES = (
     v1_access,
     v1_events,
     v1_runs,
+    v1_ui,
     web,
 )
 

@@ -29,18 +29,20 @@ _MISSING = (
 class WebRoutes:
     """Serves the built files."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, prefix: str = "") -> None:
         self._files: dict[str, tuple[bytes, str]] = {}
         for path in sorted(root.rglob("*")):
             if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts:
                 kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
                 self._files[str(path.relative_to(root))] = (path.read_bytes(), kind)
+        shell, kind = self._files.get("index.html", (_MISSING, ""))
+        # The build names its files relatively; a page levels deep needs them from the root.
+        self._shell = shell.replace(b'="./', f'="{prefix}/'.encode())
 
     async def page(self, request: Request) -> Response:
         """GET any page: the application's shell."""
-        body = self._files.get("index.html", (_MISSING, ""))[0]
         return Response(
-            body,
+            self._shell,
             headers=[
                 ("content-type", "text/html; charset=utf-8"),
                 ("content-security-policy", CSP),
@@ -68,4 +70,4 @@ class WebRoutes:
 
 def routes(services: Services) -> list[Route]:
     """Return the routes of the web UI."""
-    return WebRoutes(Path(str(files("trackyard.web")))).routes()
+    return WebRoutes(Path(str(files("trackyard.web"))), services.settings.prefix).routes()
