@@ -90,7 +90,7 @@ def _columns(default_experiment: int | None) -> Columns:
 
 
 def _terms(orders: Sequence[Order], default_experiment: int | None) -> list[Term]:
-    """Return MLflow's sort: newest first, then by id; an order of one's own ends with the last id."""
+    """Return MLflow's sort: newest first, then by id; after an order of one's own, by id down."""
     # The caller's Default is called 0, and sorts by that name.
     shown = "e.id"
     if default_experiment is not None:
