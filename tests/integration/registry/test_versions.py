@@ -186,12 +186,10 @@ class TestSearch:
         assert await found(world, "tags.`mlflow.prompt.is_prompt` != 'true'") == ["net/3"]
         assert await found(world, "tags.`mlflow.prompt.is_prompt` = 'true'") == ["net/2"]
 
-    @pytest.mark.parametrize(
-        "text", ["colour = 'x'", "version_number = 'x'", "source_path IN ('a')"]
-    )
-    async def test_bad_filters_are_refused(self, world: World, text: str) -> None:
-        with pytest.raises(InvalidInput):
-            await found(world, text)
+    async def test_bad_filters_are_refused(self, world: World) -> None:
+        for text in ("colour = 'x'", "version_number = 'x'", "source_path IN ('a')"):
+            with pytest.raises(InvalidInput):
+                await found(world, text)
 
 
 class TestRetries:
