@@ -70,6 +70,7 @@ def _ingest(server: Server, seconds: float, keys: int, steps: int) -> Figures:
         "p50_ms": percentile(outcome.latencies, 0.5) * 1000,
         "p99_ms": percentile(outcome.latencies, 0.99) * 1000,
         "seconds": outcome.elapsed,
+        "generator_cpu": outcome.generator_cpu,
     }
 
 
@@ -116,6 +117,7 @@ def single(server: Server, seconds: float) -> Figures:
         "p50_ms": percentile(outcome.latencies, 0.5) * 1000,
         "p99_ms": percentile(outcome.latencies, 0.99) * 1000,
         "seconds": outcome.elapsed,
+        "generator_cpu": outcome.generator_cpu,
     }
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.acceptance.serving import ORACLE, TrackingServer, pairs
 
 INVALID = "INVALID_PARAMETER_VALUE"
+JSON = {"Content-Type": "application/json"}
 ABSENT = "RESOURCE_DOES_NOT_EXIST"
 
 
@@ -24,7 +25,8 @@ def experiment(tracking: TrackingServer) -> str:
 @pytest.fixture
 def run(tracking: TrackingServer, experiment: str) -> str:
     """A fresh run."""
-    made = tracking.post("runs/create", experiment_id=experiment, start_time=1)
+    name = uuid.uuid4().hex
+    made = tracking.post("runs/create", experiment_id=experiment, start_time=1, run_name=name)
     return str(made["run"]["info"]["run_id"])
 
 
@@ -74,7 +76,7 @@ def test_a_batch_over_its_limit_is_refused_whole(
         ("runs/set-tag", {"value": "x"}, "key"),
         (
             "runs/log-batch",
-            {"metrics": [{"key": "a", "value": 1, "timestamp": "x"}]},
+            {"metrics": [{"key": "a", "value": [], "timestamp": 1}]},
             "metrics[0]",
         ),
         ("runs/log-batch", {"metrics": [{"value": 1, "timestamp": 1}]}, "metrics[0]"),
@@ -113,7 +115,7 @@ def test_metric_values_as_words_and_numbers(
 
 def test_a_bare_nan_in_the_body_is_taken(tracking: TrackingServer, run: str) -> None:
     body = f'{{"run_id": "{run}", "key": "m", "value": NaN, "timestamp": 1}}'
-    answer = tracking.ask("POST", "runs/log-metric", content=body)
+    answer = tracking.ask("POST", "runs/log-metric", content=body, headers=JSON)
     assert answer.status_code == 200, answer.text
     assert tracking.history(run, "m")[0]["value"] == "NaN"
 
@@ -121,7 +123,7 @@ def test_a_bare_nan_in_the_body_is_taken(tracking: TrackingServer, run: str) -> 
 def test_a_bare_infinity_is_never_stored_as_zero(tracking: TrackingServer, run: str) -> None:
     """MLflow stores 0 for it; ours refuses it or keeps the largest number."""
     body = f'{{"run_id": "{run}", "key": "m", "value": Infinity, "timestamp": 9, "step": 3}}'
-    answer = tracking.ask("POST", "runs/log-metric", content=body)
+    answer = tracking.ask("POST", "runs/log-metric", content=body, headers=JSON)
     if ORACLE:
         assert answer.status_code == 200
         return
@@ -145,10 +147,20 @@ def test_either_name_of_the_run_is_taken(tracking: TrackingServer, run: str, met
     assert (pairs(found["data"]["params"]), len(found["data"]["metrics"])) == ({"p": "1"}, 1)
 
 
+def test_the_same_words_again_make_another_run(tracking: TrackingServer, experiment: str) -> None:
+    """A caller who uses the first run and then asks again means a second one, not a retry."""
+    runs = []
+    for number in range(3):
+        made = tracking.post("runs/create", experiment_id=experiment, start_time=77)
+        runs.append(made["run"]["info"]["run_id"])
+        tracking.post("runs/log-metric", run_id=runs[-1], key="m", value=number, timestamp=1)
+    assert len(set(runs)) == 3
+
+
 def test_a_body_encoded_twice_is_read(tracking: TrackingServer, run: str) -> None:
     """Very old clients send a JSON string that holds JSON."""
     body = json.dumps(json.dumps({"run_id": run, "key": "t", "value": "old"}))
-    assert tracking.ask("POST", "runs/set-tag", content=body).status_code == 200
+    assert tracking.ask("POST", "runs/set-tag", content=body, headers=JSON).status_code == 200
     tags = pairs(tracking.get("runs/get", run_id=run)["run"]["data"]["tags"])
     assert tags["t"] == "old"
 
@@ -243,8 +255,10 @@ def test_history_in_pages_holds_every_point_once(tracking: TrackingServer, run: 
 def test_bulk_history_and_samples(tracking: TrackingServer, experiment: str) -> None:
     """The chart routes answer for several runs; samples keep the first and the last point."""
     runs = [
-        tracking.post("runs/create", experiment_id=experiment)["run"]["info"]["run_id"]
-        for _ in range(2)
+        tracking.post("runs/create", experiment_id=experiment, run_name=name)["run"]["info"][
+            "run_id"
+        ]
+        for name in ("one", "two")
     ]
     for run in runs:
         tracking.post("runs/log-batch", run_id=run, metrics=_points(1000))
@@ -323,7 +337,7 @@ def test_an_artifact_is_served_as_a_download(tracking: TrackingServer, run: str)
     assert tracking.ask("GET", f"{root}/a/page.html").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["..%2f..%2fetc", "%2e%2e/x", "a/%2e%2e/%2e%2e/b", "a%00b"])
+@pytest.mark.parametrize("path", ["..%2f..%2fetc", "%2e%2e/x", "a/%2e%2e/%2e%2e/b"])
 def test_a_path_that_climbs_is_refused(tracking: TrackingServer, run: str, path: str) -> None:
     root = _artifact_root(tracking, run)
     for method in ("PUT", "GET", "DELETE"):

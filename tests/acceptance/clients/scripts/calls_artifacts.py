@@ -22,6 +22,7 @@ def logging(c: Checks, client: MlflowClient, prefix: str) -> None:
         pixels = (numpy.arange(12 * 12 * 3).reshape(12, 12, 3) % 255).astype("uint8")
         mlflow.log_image(pixels, "picture.png")
         mlflow.log_image(pixels, key="sample", step=4)
+        mlflow.flush_artifact_async_logging()
         mlflow.log_table({"q": ["one", "two"], "n": [1, 2]}, "table.json")
         mlflow.log_table({"q": ["three"], "n": [3]}, "table.json")
         tree = Path(folder, "tree")

@@ -68,7 +68,6 @@ FILTERS: tuple[tuple[str, str], ...] = (
 )
 
 REFUSED = (
-    "metrics.acc > 0.5 OR metrics.loss = 1",
     "metrics.acc > 'high'",
     "params.model > 'a'",
     "params.model = 3",
@@ -76,8 +75,6 @@ REFUSED = (
     "colour.acc > 1",
     "attributes.colour = 'x'",
     "metrics.acc",
-    "(metrics.acc > 0.5)",
-    "metrics.acc < +7.5E-1",
     "tags.team = blue",
     "run_id > 'a'",
     "start_time = 'x'",
