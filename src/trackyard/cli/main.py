@@ -26,6 +26,9 @@ VERBS = (
     "diff",
     "models",
     "events",
+    "doctor",
+    "gc",
+    "demo",
 )
 USAGE, FAILED = 2, 1
 

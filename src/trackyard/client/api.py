@@ -39,7 +39,9 @@ class Unreachable(Exception):
 class Api:
     """Calls one server with one credential."""
 
-    def __init__(self, url: str, token: str | None, *, timeout: float = TIMEOUT_SECONDS) -> None:
+    def __init__(
+        self, url: str, token: str | None, *, timeout: float | None = TIMEOUT_SECONDS
+    ) -> None:
         self.url = url.rstrip("/")
         self.token = token
         self._timeout = timeout
@@ -49,7 +51,7 @@ class Api:
         self._connection: http.client.HTTPConnection | None = None
 
     @classmethod
-    def from_environment(cls) -> Api:
+    def from_environment(cls, *, timeout: float | None = TIMEOUT_SECONDS) -> Api:
         """Find server and credential: YARD_URL and YARD_TOKEN, else `yard login`, else the
         home.
         """
@@ -58,7 +60,7 @@ class Api:
         token = os.environ.get("YARD_TOKEN")
         if not token and url.rstrip("/") == stored.get("url", "").rstrip("/"):
             token = stored.get("token")
-        return cls(url, token or home_token())
+        return cls(url, token or home_token(), timeout=timeout)
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """GET a path and return its JSON."""
@@ -85,7 +87,7 @@ class Api:
         raw: bytes | None = None,
     ) -> Any:
         """Call the server once more if a kept connection turns out to be dead."""
-        response = self._send(method, path, query=query, body=body, raw=raw)
+        response = self._send(method, path, query=query, body=body, raw=raw, timeout=self._timeout)
         data = response.read()
         if response.status >= 400:
             raise _fault(response.status, data)
@@ -107,7 +109,7 @@ class Api:
         query: Mapping[str, Any] | None,
         body: Any,
         raw: bytes | None,
-        timeout: float | None = TIMEOUT_SECONDS,
+        timeout: float | None,
     ) -> http.client.HTTPResponse:
         target = self._parts.path + path
         if query:

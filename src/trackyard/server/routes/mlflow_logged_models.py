@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trackyard.artifacts.paths import check_folder
+from trackyard.artifacts.paths import check_folder, check_path
 from trackyard.artifacts.tree import Entry
 from trackyard.core.errors import InvalidInput
 from trackyard.registry.logged import STATUSES
@@ -16,6 +16,7 @@ from trackyard.registry.logged_search import (
     DatasetFilter,
     LoggedOrder,
 )
+from trackyard.server.downloads import attachment
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.mlflow import Arguments, missing, mlflow_routes
 from trackyard.server.routing import Handler, Permission, Route
@@ -127,6 +128,14 @@ class LoggedModelRoutes:
             answer["files"] = [_file(entry) for entry in entries]
         return JSONResponse(answer)
 
+    async def get_artifact(self, request: Request) -> Response:
+        """GET logged-models/{id}/artifacts/files: a file, as the web UI asks for it."""
+        args, model_id = await Arguments.of(request), request.params["model_id"]
+        path = check_path(args.need("artifact_file_path"))
+        await self._models.root(request.principal, model_id)
+        artifact = await self._artifacts.find(model_id, path)
+        return await attachment(request, self._artifacts, artifact)
+
 
 def _file(entry: Entry) -> dict[str, Any]:
     """Return a file or folder on the wire; its path starts at the model's root."""
@@ -177,6 +186,7 @@ def routes(services: Services) -> list[Route]:
         ("PATCH", one + "/tags", models.set_tags, log, True),
         ("DELETE", one + "/tags/{key...}", models.delete_tag, log, True),
         ("GET", one + "/artifacts/directories", models.list_artifacts, read, True),
+        ("GET", one + "/artifacts/files", models.get_artifact, read, True),
         ("POST", one + "/params", models.log_params, log, True),
     ]
     return [

@@ -1,0 +1,154 @@
+"""`yard doctor`: is this installation sound, and is the server."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shutil
+import sqlite3
+import stat
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trackyard.cli.output import add_json, emit_json
+from trackyard.client.api import Api, ApiFault, Unreachable, home
+
+LOW_DISK = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at."""
+
+    what: str
+    ok: bool
+    says: str
+    remedy: str = ""
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("doctor", help="check this installation and the server")
+    add_json(parser)
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check, print, and return 1 if anything is wrong."""
+    findings = [*_local(), *_server()]
+    if args.json:
+        emit_json(
+            [
+                {"what": one.what, "ok": one.ok, "says": one.says, "remedy": one.remedy}
+                for one in findings
+            ]
+        )
+    else:
+        for one in findings:
+            print(f"{'ok ' if one.ok else 'BAD'}  {one.what:<12} {one.says}")
+            if one.remedy and not one.ok:
+                print(f"     {'':<12} hint: {one.remedy}")
+    return 0 if all(one.ok for one in findings) else 1
+
+
+def _local() -> list[Finding]:
+    folder = home()
+    found = [
+        Finding(
+            "python",
+            sys.version_info >= (3, 11),
+            sys.version.split()[0],
+            "Trackyard needs Python 3.11 or newer",
+        ),
+        Finding(
+            "sqlite",
+            sqlite3.sqlite_version_info >= (3, 35),
+            sqlite3.sqlite_version,
+            "SQLite 3.35 or newer is needed; a newer Python brings one",
+        ),
+        Finding(
+            "web pages",
+            _web_is_built(),
+            "built" if _web_is_built() else "not built",
+            "`make web` in a checkout builds them; wheels hold them",
+        ),
+    ]
+    if folder.exists():
+        free = shutil.disk_usage(folder).free
+        found.append(
+            Finding(
+                "disk",
+                free > LOW_DISK,
+                f"{free / (1 << 30):.1f} GiB free at {folder}",
+                "`yard gc` frees what was deleted",
+            )
+        )
+        found.append(_private(folder / "token"))
+    return found
+
+
+def _web_is_built() -> bool:
+    spec = importlib.util.find_spec("trackyard.web")
+    return bool(spec and spec.origin and (Path(spec.origin).parent / "index.html").exists())
+
+
+def _private(path: Path) -> Finding:
+    if not path.exists():
+        return Finding("token", True, "no server has used this home yet")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    own = path.stat().st_uid == os.getuid()
+    return Finding(
+        "token",
+        mode & 0o077 == 0 and own,
+        f"{path} has mode {mode:04o}",
+        f"chmod 600 {path}",
+    )
+
+
+def _server() -> list[Finding]:
+    api = Api.from_environment()
+    try:
+        api.get("/ready")
+    except (Unreachable, ApiFault) as fault:
+        hint = fault.hint if isinstance(fault, Unreachable) else "the server's log says more"
+        return [Finding("server", False, str(fault), hint)]
+    found = [Finding("server", True, f"{api.url} is ready")]
+    try:
+        who = api.get("/api/v1/session")
+    except ApiFault as fault:
+        return [*found, Finding("credential", False, str(fault), "`yard login` or YARD_TOKEN")]
+    found.append(
+        Finding("credential", True, f"{who['user']}, {who['role']} of team {who['team']}")
+    )
+    if who["is_admin"]:
+        found += _facts(api.get("/api/v1/admin/facts"))
+    return found
+
+
+def _facts(facts: dict[str, Any]) -> list[Finding]:
+    per_point = facts["metric_bytes"] / facts["metric_points"] if facts["metric_points"] else 0
+    return [
+        Finding("version", True, f"server {facts['version']}, schema {facts['schema']}"),
+        Finding("database", True, f"{facts['database']} ({_size(facts['database_bytes'])})"),
+        Finding(
+            "metrics",
+            facts["waiting_rows"] < 100_000,
+            f"{facts['metric_points']:,} points, {per_point:.1f} bytes each;"
+            f" {facts['waiting_rows']} batches to settle",
+            "`yard gc` settles them now",
+        ),
+        Finding("memory", True, f"{_size(facts['resident_bytes'])} resident"),
+        Finding(
+            "server disk",
+            facts["disk_free_bytes"] > LOW_DISK,
+            f"{_size(facts['disk_free_bytes'])} free",
+            "free space, or move the home folder",
+        ),
+    ]
+
+
+def _size(count: int | None) -> str:
+    return "?" if count is None else f"{count / (1 << 20):.1f} MiB"

@@ -1,0 +1,194 @@
+"""What admins do to the platform as a whole: clean up, check, look at its own figures."""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import shutil
+import sys
+from pathlib import Path
+
+import msgspec
+
+import trackyard
+from trackyard.artifacts.service import forget_owner
+from trackyard.artifacts.upkeep import collect_garbage, scrub
+from trackyard.server.http import JSONResponse, Request, Response
+from trackyard.server.routes.body import decode
+from trackyard.server.routing import Permission, Route
+from trackyard.server.services import Services
+from trackyard.store.database import Reader
+from trackyard.tracking.retention import count_deleted, purge_runs
+
+DAY_MS = 86_400_000
+_COUNTED = ("experiments", "runs", "params", "tags", "metric_latest", "artifacts", "events")
+
+
+class CleanUp(msgspec.Struct):
+    """What a clean-up removes."""
+
+    dry_run: bool = False
+    #: runs deleted at least so many days ago are removed for good; None keeps them
+    purge_days: int | None = None
+    scrub: bool = False
+
+
+class CleanedUp(msgspec.Struct):
+    """What a clean-up did, or would do."""
+
+    dry_run: bool
+    settled_rows: int
+    purged_runs: int
+    uploads: int
+    blobs: int
+    blob_bytes: int
+    partials: int
+    damaged: list[str]
+
+
+class ServerFacts(msgspec.Struct):
+    """The server's own health in figures."""
+
+    version: str
+    python: str
+    system: str
+    pid: int
+    database: str
+    schema: str
+    database_bytes: int | None
+    metric_points: int
+    metric_bytes: int
+    waiting_rows: int
+    artifacts: str
+    home: str
+    disk_free_bytes: int
+    resident_bytes: int
+    commits: int
+    writes: int
+    rows: dict[str, int]
+
+
+class AdminRoutes:
+    """Handlers for admins."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._db = services.database
+
+    async def clean_up(self, request: Request) -> Response:
+        """POST /api/v1/admin/gc: settle points, purge what was deleted, collect orphans."""
+        wish = await decode(request, CleanUp)
+        settled = 0 if wish.dry_run else await self._services.tracking.settle_all()
+        purged = await self._purge(wish, request.principal.name)
+        found = await collect_garbage(self._db, self._services.artifacts, dry_run=wish.dry_run)
+        damaged = []
+        if wish.scrub:
+            checked = await scrub(self._db, self._services.artifacts)
+            damaged = [f"{artifact.owner}/{artifact.path}" for artifact in checked.damaged]
+        return JSONResponse(
+            CleanedUp(
+                dry_run=wish.dry_run,
+                settled_rows=settled,
+                purged_runs=purged,
+                uploads=found.uploads,
+                blobs=found.blobs,
+                blob_bytes=found.blob_bytes,
+                partials=found.partials,
+                damaged=damaged,
+            )
+        )
+
+    async def _purge(self, wish: CleanUp, actor: str) -> int:
+        if wish.purge_days is None:
+            return 0
+        before_ms = self._services.clock.time_ms() - wish.purge_days * DAY_MS
+        if wish.dry_run:
+            return await self._db.read(lambda reader: count_deleted(reader, before_ms))
+        return await purge_runs(self._db, before_ms, actor=actor, forget=forget_owner)
+
+    async def facts(self, request: Request) -> Response:
+        """GET /api/v1/admin/facts: versions, sizes and counts, for `yard doctor`."""
+        settings = self._services.settings
+        counted = await self._db.read(_count)
+        points, point_bytes, waiting = await self._db.read(_points)
+        scheme, _, rest = settings.database_url.partition("://")
+        return JSONResponse(
+            ServerFacts(
+                version=trackyard.__version__,
+                python=sys.version.split()[0],
+                system=f"{platform.system()} {platform.machine()}",
+                pid=os.getpid(),
+                # Never the password of a database address.
+                database=f"{scheme}://{rest.rpartition('@')[2]}",
+                schema=await self._db.read(_schema),
+                database_bytes=await self._db.read(_database_bytes),
+                metric_points=points,
+                metric_bytes=point_bytes,
+                waiting_rows=waiting,
+                artifacts=settings.artifacts_url,
+                home=str(settings.home),
+                disk_free_bytes=shutil.disk_usage(settings.home).free,
+                resident_bytes=_resident(),
+                commits=self._db.committed_groups,
+                writes=self._db.committed_requests,
+                rows=counted,
+            )
+        )
+
+
+def _count(reader: Reader) -> dict[str, int]:
+    return {table: (reader.one(f"SELECT count(*) FROM {table}") or (0,))[0] for table in _COUNTED}
+
+
+def _points(reader: Reader) -> tuple[int, int, int]:
+    settled = reader.one(
+        "SELECT coalesce(sum(points), 0), coalesce(sum(length(data) + length(summary)), 0)"
+        " FROM metric_blocks"
+    ) or (0, 0)
+    waiting = reader.one("SELECT coalesce(sum(points), 0), count(*) FROM metric_log") or (0, 0)
+    return int(settled[0]) + int(waiting[0]), int(settled[1]), int(waiting[1])
+
+
+def _schema(reader: Reader) -> str:
+    row = reader.one("SELECT version_num FROM alembic_version")
+    return str(row[0]) if row else "?"
+
+
+def _database_bytes(reader: Reader) -> int | None:
+    if reader.dialect.name == "sqlite":
+        pages, size = reader.one("PRAGMA page_count"), reader.one("PRAGMA page_size")
+        return int(pages[0]) * int(size[0]) if pages and size else None
+    row = reader.one("SELECT pg_database_size(current_database())")
+    return int(row[0]) if row else None
+
+
+def _resident() -> int:
+    """Return the resident memory now, or its peak where the system does not say."""
+    try:
+        statm = Path("/proc/self/statm").read_text()
+        return int(statm.split()[1]) * resource.getpagesize()
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def routes(services: Services) -> list[Route]:
+    """Return the admin routes."""
+    do = AdminRoutes(services)
+    return [
+        Route(
+            method="POST",
+            path="/api/v1/admin/gc",
+            handler=do.clean_up,
+            permission=Permission.ADMIN,
+            takes=CleanUp,
+            gives=CleanedUp,
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/admin/facts",
+            handler=do.facts,
+            permission=Permission.ADMIN,
+            gives=ServerFacts,
+        ),
+    ]
