@@ -100,7 +100,7 @@ def _vision(rng: random.Random, index: int, total: int, now_ms: int) -> DemoRun:
     done = epochs if status == "FINISHED" else max(2, round(epochs * rng.uniform(0.2, 0.7)))
     end = start + round(done / epochs * (end - start)) if status in ("FAILED", "KILLED") else end
     quality = ARCHITECTURES[net] - 0.06 * abs(math.log10(lr) + 3.6) + rng.gauss(0, 0.012)
-    points = _epochs(rng, quality, lr, epoch_time, done, start, end)
+    points = _epochs(rng, quality, lr, epoch_time=epoch_time, done=done, start=start, end=end)
     if index % 16 == 3:
         points += _fine_steps(rng, 6000, start, end)
     points += _machine(rng, start, end, gpus=2 if index % 11 == 5 else 1, starved=workers == 0)
@@ -148,6 +148,7 @@ def _epochs(
     rng: random.Random,
     quality: float,
     lr: float,
+    *,
     epoch_time: float,
     done: int,
     start: int,

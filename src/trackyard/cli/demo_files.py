@@ -1,4 +1,4 @@
-"""The demo's artifacts: text, JSON, CSV, Markdown, pictures, sound and a page. Standard library only."""
+"""The demo's artifacts: text, JSON, CSV, Markdown, a picture, a sound, a page. Sends nothing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def _summary(run: DemoRun) -> str:
 
 def _page(run: DemoRun) -> str:
     bars = "".join(
-        f'<rect x="60" y="{20 + 22 * at}" width="{run.rng.randint(120, 300)}" height="16" fill="#0072b2"/>'
+        f'<rect x="60" y="{20 + 22 * at}" width="{run.rng.randint(120, 300)}" height="16"'
+        ' fill="#0072b2"/>'
         f'<text x="4" y="{33 + 22 * at}" font-size="11">{dish}</text>'
         for at, dish in enumerate(DISHES)
     )
@@ -135,7 +136,8 @@ def _mlmodel(run: DemoRun) -> str:
 
 
 def _requirements(rng: random.Random) -> str:
-    return f"mlflow==2.22.0\nnumpy==2.2.{rng.randrange(6)}\ntorch==2.{rng.choice((5, 6))}.0\ntorchvision==0.21.0\n"
+    torch, numpy = rng.choice((5, 6)), rng.randrange(6)
+    return f"mlflow==2.22.0\nnumpy==2.2.{numpy}\ntorch==2.{torch}.0\ntorchvision==0.21.0\n"
 
 
 def _layers(run: DemoRun) -> str:
