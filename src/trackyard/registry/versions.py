@@ -85,10 +85,15 @@ class Versions:
         def operation(tx: Tx) -> dict[str, Any]:
             if peer:
                 first = find_retry(
-                    tx, digest, peer=peer, is_latest=is_latest, is_open=self._is_open
+                    tx,
+                    digest,
+                    peer=peer,
+                    is_latest=is_latest,
+                    is_fresh=lambda inner: _is_untouched(tx, int(inner)),
+                    is_open=self._is_open,
                 )
-                if first is not None and (known := _alive(tx, int(first))):
-                    return known
+                if first is not None:
+                    return load_versions(tx, [int(first)])[0]
             inner = _create(tx, principal, new, tagged)
             if peer:
                 remember(tx, digest, str(inner), peer=peer)
@@ -387,10 +392,15 @@ def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str
     return inner
 
 
-def _alive(tx: Tx, inner: int) -> dict[str, Any] | None:
-    """Return the version a first try made, unless it is gone since."""
-    found = load_versions(tx, [inner])
-    return found[0] if found and found[0]["current_stage"] != STAGE_DELETED else None
+def _is_untouched(tx: Tx, inner: int) -> bool:
+    """Tell whether a version is as it was made: not moved, described, aliased or deleted."""
+    row = tx.one(
+        "SELECT 1 FROM model_versions v WHERE v.id = ? AND v.stage = ? AND v.updated_ms ="
+        " v.created_ms AND NOT EXISTS (SELECT 1 FROM model_aliases a"
+        " WHERE a.model_id = v.model_id AND a.version = v.version)",
+        (inner, STAGE_NONE),
+    )
+    return row is not None
 
 
 def _by_alias(reader: Reader, principal: Principal, name: str, alias: str) -> dict[str, Any]:

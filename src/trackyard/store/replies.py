@@ -3,8 +3,9 @@ tells a retry from a second wish; knows nothing of what is created.
 
 Stock clients repeat a POST when its reply was lost, with no key on the wire. The same caller
 sending the same words within five minutes is taken for a retry only if all of this holds: it
-comes on another connection, that caller asked nothing else about the same thing in between, and
-the first connection is gone. One caller who says it twice on a living connection means it twice.
+comes on another connection, that caller asked nothing else about the same thing in between, what
+was made is untouched, and the first connection is gone. Who says it twice on a living connection
+means it twice.
 """
 
 from __future__ import annotations
@@ -66,12 +67,15 @@ def find_retry(
     *,
     peer: str,
     is_latest: bool = True,
+    is_fresh: Callable[[str], bool] | None = None,
     boot: str = BOOT,
     is_open: PeerCheck = connection_is_open,
 ) -> str | None:
     """Return what the first try answered if this request is its retry, else None.
 
     `is_latest`: whether the first try was the last thing this caller asked about its subject.
+    `is_fresh`: tells whether what the first try made is still as it was made; who never got the
+    answer cannot have changed it.
     """
     row = tx.one("SELECT result, peer, boot, created_ms FROM replies WHERE digest = ?", (digest,))
     if row is None:
@@ -79,6 +83,8 @@ def find_retry(
     result, first_peer, first_boot, created_ms = row
     gap_ms = tx.now_ms - created_ms
     if gap_ms > WINDOW_MS or not is_latest:
+        return None
+    if is_fresh is not None and not is_fresh(str(result)):
         return None
     if first_boot != boot:
         return str(result)

@@ -250,13 +250,22 @@ class TestRetries:
         await world.database.write(restart)
         assert await self.create(world, new, "10.0.0.1:1") == "1"
 
-    async def test_a_deleted_first_version_is_not_given_again(
+    async def test_a_version_in_use_is_not_given_again(
         self, world: World, new: NewVersion
     ) -> None:
-        assert await self.create(world, new, "10.0.0.1:1") == "1"
-
-        def delete(tx: object) -> None:
-            tx.run("UPDATE model_versions SET stage = 'Deleted_Internal'")  # type: ignore[attr-defined]
-
-        await world.database.write(delete)
-        assert await self.create(world, new, "10.0.0.1:2") == "2"
+        """Whoever deleted, moved or aliased the first version had its answer, restart or not."""
+        for number, change in enumerate(
+            (
+                "UPDATE model_versions SET stage = 'Deleted_Internal'",
+                "UPDATE model_versions SET stage = 'Staging'",
+                "UPDATE model_versions SET updated_ms = updated_ms + 1",
+                (
+                    "INSERT INTO model_aliases SELECT model_id, 'best', version FROM model_versions"
+                    " WHERE version = 4"
+                ),
+            ),
+            start=1,
+        ):
+            assert await self.create(world, new, f"10.0.0.1:{number}") == str(number)
+            await world.database.write(lambda tx, change=change: tx.run(change))  # type: ignore[misc]
+        assert await self.create(world, new, "10.0.0.1:9") == "5"

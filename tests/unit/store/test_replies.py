@@ -33,6 +33,7 @@ def retry(
     peer: str = SECOND,
     is_open: bool | None = False,
     is_latest: bool = True,
+    is_fresh: bool = True,
     boot: str = "b1",
     digest: str = "d",
 ) -> str | None:
@@ -42,6 +43,7 @@ def retry(
         digest,
         peer=peer,
         is_latest=is_latest,
+        is_fresh=lambda result: is_fresh and result == "first",
         boot=boot,
         is_open=lambda _: is_open,
     )
@@ -61,6 +63,11 @@ def test_while_the_first_connection_lives_it_is_no_retry(conn: SqliteConnection)
 
 def test_another_request_in_between_ends_the_retry(conn: SqliteConnection) -> None:
     assert retry(conn, is_latest=False) is None
+
+
+def test_what_was_changed_since_was_answered(conn: SqliteConnection) -> None:
+    assert retry(conn, is_fresh=False) is None
+    assert retry(conn, is_fresh=False, boot="b2") is None
 
 
 def test_after_five_minutes_it_is_a_new_wish(conn: SqliteConnection) -> None:
