@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import logging
 import os
 import shutil
@@ -61,6 +62,10 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
         prepare(settings.database_url)
         # Worker threads wait for the interpreter at most this long when the loop is busy.
         sys.setswitchinterval(0.001)
+        # What was imported lives as long as the process; batches of points are freed by count.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 50)
         _run_loop(_serve(settings, announce))
         return 0
     finally:

@@ -1,1 +1,4 @@
-"""Storage: schema, migrations, connections and the group-commit writer; SQLite and PostgreSQL behind one interface."""
+"""Storage: schema, migrations, connections and the group-commit writer.
+
+SQLite and PostgreSQL lie behind one interface.
+"""

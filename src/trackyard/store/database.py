@@ -38,6 +38,8 @@ T = TypeVar("T")
 #: Requests in one commit, and requests that may wait for one before callers are sent away.
 GROUP_LIMIT = 256
 QUEUE_LIMIT = 20_000
+#: Seconds above which a commit leaves the event loop: below it, handing it to a thread costs more.
+SLOW_COMMIT = 0.002
 #: Serialises event ids across server processes on PostgreSQL: ids become visible in order.
 EVENT_LOCK = 0x7961_7264
 
@@ -133,6 +135,8 @@ class Database:
         self._free: SimpleQueue[Any] = SimpleQueue()
         self._writer = self._connect(readonly=False)
         self._peeker = self._connect(readonly=True)
+        #: running mean of what a commit takes
+        self._commit_seconds = 0.0
         self.committed_groups = 0
         self.committed_requests = 0
 
@@ -217,7 +221,10 @@ class Database:
             try:
                 if self.is_sqlite:
                     events = self._run_group(group)
-                    await loop.run_in_executor(self._commits, self._writer.commit)
+                    if self._commit_seconds < SLOW_COMMIT:
+                        self._commit()
+                    else:
+                        await loop.run_in_executor(self._commits, self._commit)
                 else:
                     events = await loop.run_in_executor(self._commits, self._run_and_commit, group)
             except BaseException as fault:  # noqa: BLE001 - whatever it was, each gets its own try
@@ -238,6 +245,13 @@ class Database:
         if events:
             for listener in self._listeners:
                 listener(events)
+
+    def _commit(self) -> None:
+        """Commit the open transaction and learn how long this disk takes for it."""
+        began = self.clock.monotonic()
+        self._writer.commit()
+        took = self.clock.monotonic() - began
+        self._commit_seconds += (took - self._commit_seconds) * 0.1
 
     def _run_and_commit(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
         events = self._run_group(group)

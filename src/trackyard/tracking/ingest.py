@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from math import isnan
-from typing import Any
+from operator import itemgetter
+from typing import Any, TypeGuard
 
 import msgspec
 
@@ -21,7 +22,6 @@ from trackyard.store.names import Names
 from trackyard.tracking.points import pack_log
 from trackyard.tracking.runs import RUN_NAME_TAG, find_active_run, write_tags
 from trackyard.tracking.validation import (
-    LARGEST,
     MAX_ENTITIES_PER_BATCH,
     MAX_METRICS_PER_BATCH,
     MAX_PARAM,
@@ -35,7 +35,7 @@ from trackyard.tracking.validation import (
 )
 
 #: name -> steps, times, values of one batch
-Series = dict[str, tuple[list[int], list[int], list[float]]]
+Series = dict[str, tuple[Sequence[int], Sequence[int], Sequence[float]]]
 
 _UPSERT_LATEST = (
     "INSERT INTO metric_latest AS m (run_id, name_id, step, time_ms, value, least, most)"
@@ -54,7 +54,7 @@ _UPSERT_LATEST = (
 _INSERT_LOG = "INSERT INTO metric_log (run_id, attempt, rank, points, data) VALUES (?, ?, ?, ?, ?)"
 
 
-class MetricIn(msgspec.Struct):
+class MetricIn(msgspec.Struct, gc=False):
     """A metric point as a client sends it."""
 
     key: str
@@ -66,7 +66,7 @@ class MetricIn(msgspec.Struct):
     dataset_digest: str | None = None
 
 
-class Pair(msgspec.Struct):
+class Pair(msgspec.Struct, gc=False):
     """A parameter or tag as a client sends it."""
 
     key: str
@@ -83,7 +83,7 @@ class Batch(msgspec.Struct):
     tags: list[Pair] = []
 
 
-class SingleMetric(MetricIn):
+class SingleMetric(MetricIn, gc=False):
     """The body of log-metric."""
 
     run_id: str = ""
@@ -123,22 +123,43 @@ def decode_single(raw: bytes) -> SingleMetric:
 
 
 def collect(metrics: Sequence[MetricIn], *, prefix: str = "metrics[{}].") -> Series:
-    """Group a batch's points by name, checking each value."""
-    series: Series = {}
-    get = series.get
+    """Group a batch's points by name, checking each name and value.
+
+    Columns are taken whole and split by position: a loop that appends point by point costs twice.
+    """
+    sent = [metric.value for metric in metrics]
+    values = (
+        sent
+        if _all_floats(sent)
+        else [number(value, prefix.format(at) + "value") for at, value in enumerate(sent)]
+    )
+    steps = [metric.step for metric in metrics]
+    times = [metric.timestamp for metric in metrics]
+    places: dict[str, list[int]] = {}
     for position, metric in enumerate(metrics):
         key = metric.key
-        columns = get(key)
-        if columns is None:
+        found = places.get(key)
+        if found is None:
             check_name(key, prefix.format(position) + "key")
-            columns = series[key] = ([], [], [])
-        value = metric.value
-        if value.__class__ is not float or not -LARGEST <= value <= LARGEST:
-            value = number(value, prefix.format(position) + "value")
-        columns[0].append(metric.step)
-        columns[1].append(metric.timestamp)
-        columns[2].append(value)
+            places[key] = [position]
+        else:
+            found.append(position)
+    if len(places) == 1:
+        return dict.fromkeys(places, (steps, times, values))
+    series: Series = {}
+    for key, chosen in places.items():
+        if len(chosen) == 1:
+            at = chosen[0]
+            series[key] = ((steps[at],), (times[at],), (values[at],))
+        else:
+            pick = itemgetter(*chosen)
+            series[key] = (pick(steps), pick(times), pick(values))
     return series
+
+
+def _all_floats(values: list[float | str]) -> TypeGuard[list[float]]:
+    """Tell whether nothing needs a second look: JSON numbers are finite once they were decoded."""
+    return set(map(type, values)) <= {float}
 
 
 def check_limits(batch: Batch) -> None:
@@ -214,20 +235,29 @@ def _write_points(tx: Tx, names: Names, principal: Principal, inner: int, series
 
 
 def _summary(
-    steps: list[int], times: list[int], values: list[float]
+    steps: Sequence[int], times: Sequence[int], values: Sequence[float]
 ) -> tuple[int, int, float | None, float | None, float | None]:
-    """Return the latest point of a stretch with its least and greatest value; None stands for
-    NaN.
-    """
+    """Return the latest point of a stretch with its least and greatest value; None is NaN."""
     if len(steps) == 1:
         value = values[0]
         if isnan(value):
             return steps[0], times[0], None, None, None
         return steps[0], times[0], value, value, value
+    least, most = min(values), max(values)
+    if isnan(sum(values)) or isnan(least) or isnan(most):
+        return _summary_with_nan(steps, times, values)
+    top = max(steps)
+    if steps[-1] == top and steps.count(top) == 1:
+        return top, times[-1], values[-1], least, most
+    step, time_ms, last = max(zip(steps, times, values, strict=True))
+    return step, time_ms, last, least, most
+
+
+def _summary_with_nan(
+    steps: Sequence[int], times: Sequence[int], values: Sequence[float]
+) -> tuple[int, int, float | None, float | None, float | None]:
+    """Return the same where NaN is among the values; it compares as 0 and has no extremes."""
     real = [value for value in values if not isnan(value)]
-    if len(real) == len(values):
-        step, time_ms, last = max(zip(steps, times, values, strict=True))
-        return step, time_ms, last, min(real), max(real)
     step, time_ms, _, position = max(
         (step, time_ms, 0.0 if isnan(value) else value, position)
         for position, (step, time_ms, value) in enumerate(zip(steps, times, values, strict=True))

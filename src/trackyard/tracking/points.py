@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +54,9 @@ class Points:
 EMPTY = Points(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
 
 
-def pack_log(series: list[tuple[int, list[int], list[int], list[float]]]) -> bytes:
+def pack_log(
+    series: list[tuple[int, Sequence[int], Sequence[int], Sequence[float]]],
+) -> bytes:
     """Encode the points of one request."""
     return _pack(series)
 
