@@ -259,10 +259,7 @@ class TestRetries:
                 "UPDATE model_versions SET stage = 'Deleted_Internal'",
                 "UPDATE model_versions SET stage = 'Staging'",
                 "UPDATE model_versions SET updated_ms = updated_ms + 1",
-                (
-                    "INSERT INTO model_aliases SELECT model_id, 'best', version FROM model_versions"
-                    " WHERE version = 4"
-                ),
+                "INSERT INTO model_aliases SELECT id, 'best', 4 FROM models",
             ),
             start=1,
         ):
