@@ -93,7 +93,7 @@ def get_experiment(reader: Reader, principal: Principal, inner: int) -> dict[str
     """Return an experiment in MLflow's form."""
     found = load_experiments(reader, principal, [inner])
     if not found:
-        raise NotFound(f"No Experiment with id={outer_experiment_id(principal, inner)} exists")
+        raise _unknown(principal, inner)
     return found[0]
 
 
@@ -151,11 +151,7 @@ def delete_experiment(tx: Tx, principal: Principal, inner: int) -> None:
     """Delete an experiment and its runs; both can be restored."""
     row = require(tx, principal, inner)
     if row[1] != "active":
-        raise InvalidInput(
-            f"The experiment {outer_experiment_id(principal, inner)} must be in the 'active'"
-            f" state."
-            " Current state is deleted."
-        )
+        raise _unknown(principal, inner)
     tx.run(
         "UPDATE experiments SET lifecycle = 'deleted', updated_ms = ? WHERE id = ?",
         (tx.now_ms, inner),
@@ -172,10 +168,7 @@ def restore_experiment(tx: Tx, principal: Principal, inner: int) -> None:
     """Bring an experiment back with all its runs."""
     row = require(tx, principal, inner)
     if row[1] != "deleted":
-        raise InvalidInput(
-            f"The experiment {outer_experiment_id(principal, inner)} must be in the 'deleted'"
-            " state. Current state is active."
-        )
+        raise _unknown(principal, inner)
     tx.run(
         "UPDATE experiments SET lifecycle = 'active', updated_ms = ? WHERE id = ?",
         (tx.now_ms, inner),
@@ -214,7 +207,7 @@ def require(tx: Tx | Reader, principal: Principal, inner: int) -> tuple[str, str
         (inner, principal.team_id),
     )
     if row is None:
-        raise NotFound(f"No Experiment with id={outer_experiment_id(principal, inner)} exists")
+        raise _unknown(principal, inner)
     return row[0], row[1], row[2]
 
 
@@ -228,6 +221,10 @@ def require_active(tx: Tx, principal: Principal, inner: int) -> tuple[str, str, 
             " Current state is deleted."
         )
     return row
+
+
+def _unknown(principal: Principal, inner: int) -> NotFound:
+    return NotFound(f"No Experiment with id={outer_experiment_id(principal, inner)} exists")
 
 
 def _write_tags(tx: Tx, inner: int, tags: Sequence[tuple[str, str]]) -> None:

@@ -159,6 +159,19 @@ def create_run(
     return run_id
 
 
+def is_untouched(tx: Tx, run_id: str) -> bool:
+    """Tell whether nothing was done to a run since it was created."""
+    row = tx.one(
+        "SELECT 1 FROM runs r WHERE r.uuid = ?"
+        " AND NOT EXISTS (SELECT 1 FROM metric_latest m WHERE m.run_id = r.id)"
+        " AND NOT EXISTS (SELECT 1 FROM artifacts a WHERE a.owner = r.uuid)"
+        " AND NOT EXISTS (SELECT 1 FROM events e WHERE e.subject = 'run' AND e.subject_id = r.uuid"
+        " AND e.kind <> 'run.created')",
+        (run_id,),
+    )
+    return row is not None
+
+
 def _agree_on_name(given: str | None, tagged: str | None) -> str:
     if given and tagged and given != tagged:
         raise InvalidInput(

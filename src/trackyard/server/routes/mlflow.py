@@ -87,8 +87,6 @@ class Arguments:
             raise missing(name)
         if isinstance(value, str):
             return value
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
         raise _invalid(name, value)
 
     def integer(self, name: str, default: int | None = None) -> int | None:

@@ -289,7 +289,11 @@ class MetricRoutes:
         span: tuple[int, int] | None = None,
         in_steps: bool = False,
     ) -> Points:
-        run = find_run(reader, principal, run_id)
+        try:
+            run = find_run(reader, principal, run_id)
+        except NotFound:
+            # MLflow answers a history of an unknown run with no points, and clients rely on it.
+            return EMPTY
         name_id = self._tracking.names.find(reader, key)
         if name_id is None:
             return EMPTY

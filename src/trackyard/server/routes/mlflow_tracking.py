@@ -19,6 +19,7 @@ from trackyard.tracking.search.runs import find_runs
 
 MAX_RUNS = 50_000
 MAX_EXPERIMENTS = 50_000
+NAMED_RUNS = 100_000
 VIEWS = ("ACTIVE_ONLY", "DELETED_ONLY", "ALL")
 _STATUS_NUMBERS = dict(enumerate(runs.STATUSES, start=1))
 _EMPTY: dict[str, Any] = {}
@@ -30,6 +31,8 @@ class TrackingRoutes:
     def __init__(self, services: Services) -> None:
         self._tracking = services.tracking
         self._db = services.database
+        #: runs that someone asked for by id, so that their creation was evidently answered
+        self._named: set[str] = set()
 
     # -- experiments ------------------------------------------------------------------------
 
@@ -146,8 +149,12 @@ class TrackingRoutes:
         )
 
         def change(tx: Tx) -> str:
+            def fresh(run_id: str) -> bool:
+                # Who names the run has had the answer.
+                return run_id not in self._named and runs.is_untouched(tx, run_id)
+
             if digest is not None:
-                known = find_retry(tx, digest, peer=request.peer)
+                known = find_retry(tx, digest, peer=request.peer, is_fresh=fresh)
                 if known is not None:
                     return known
             run_id = runs.create_run(
@@ -170,6 +177,9 @@ class TrackingRoutes:
     async def get_run(self, request: Request) -> Response:
         """GET runs/get."""
         run_id = run_id_of(await Arguments.of(request))
+        if len(self._named) > NAMED_RUNS:
+            self._named.clear()
+        self._named.add(run_id)
         return JSONResponse({"run": await self._tracking.run(request.principal, run_id)})
 
     async def update_run(self, request: Request) -> Response:
