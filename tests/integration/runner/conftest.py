@@ -51,8 +51,8 @@ class Runner:
         self.process.wait(timeout)
         return self.record
 
-    def wait_for_log(self, text: bytes) -> None:
-        wait_until(lambda: text in self.log, f"{text!r} never came; log is {self.log[-500:]!r}")
+    def wait_for_log(self, text: bytes, seconds: float = 20) -> None:
+        wait_until(lambda: text in self.log, f"{text!r} never came", seconds)
 
     def send_stop(self, reason: str, grace: float) -> None:
         beside = self.state / "stop.new"

@@ -26,6 +26,8 @@ class AttemptServer:
         self.exits: list[dict[str, Any]] = []
         self.files: dict[str, bytes] = {}
         self.refused = 0
+        self.uploads: list[str] = []
+        self.refuse_uploads = 0
         #: answers to lose after the data was taken
         self.lose_answers = 0
         self._http: ThreadingHTTPServer | None = None
@@ -124,6 +126,16 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self._answer(status, data)
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.owner.refuse_uploads > 0:
+            self.owner.refuse_uploads -= 1
+            self._answer(503, {})
+            return
+        self.owner.files[self.path] = body
+        self.owner.uploads.append(self.path)
+        self._answer(200, {})
 
     def do_GET(self) -> None:
         content = self.owner.files.get(self.path)
