@@ -108,6 +108,8 @@ def _check_segment(segment: str) -> None:
         raise _invalid(f"a segment is longer than {SEGMENT_BYTES} bytes")
     if _FORBIDDEN.search(segment) or segment.startswith(":"):
         raise _invalid("it holds a character that is not allowed")
+    if any(unicodedata.category(char) == "Cc" for char in segment):
+        raise _invalid("it holds a control character")
     spelling = segment
     for _ in range(_DECODINGS + 1):
         _check_spelling(spelling)
@@ -118,12 +120,15 @@ def _check_segment(segment: str) -> None:
 
 
 def _check_spelling(text: str) -> None:
-    """Refuse text that is, or that some reader would take for, a step out of the folder."""
-    if any(unicodedata.category(char) == "Cc" for char in text):
-        raise _invalid("it holds a control character")
-    for piece in _SEPARATOR.split(unicodedata.normalize("NFKC", text)):
-        if piece.partition(";")[0].strip() in (".", ".."):
-            raise _invalid("it steps out of its folder")
+    """Refuse what some reader would take for a step out of the folder or for another root.
+
+    No more than that: MLflow's image names hold `%17` and `%00`, which must stay text.
+    """
+    pieces = _SEPARATOR.split(unicodedata.normalize("NFKC", text))
+    if len(pieces) > 1 and not pieces[0]:
+        raise _invalid("it starts with a separator")
+    if any(piece.partition(";")[0].strip() in (".", "..") for piece in pieces):
+        raise _invalid("it steps out of its folder")
 
 
 def _invalid(why: str) -> InvalidInput:

@@ -157,9 +157,13 @@ class Uploads:
             task.add_done_callback(lambda done: self._finished(upload_id, done))
         return await asyncio.shield(task)
 
+    def is_completing(self, upload_id: str) -> bool:
+        """Tell whether the parts of an upload are being joined now."""
+        return upload_id in self._completing
+
     async def abort(self, principal: Principal, owner: Owner, path: str, upload_id: str) -> None:
         """Forget an upload and its parts."""
-        if upload_id in self._completing:
+        if self.is_completing(upload_id):
             raise Conflict("the upload is being completed; wait for its end")
 
         def remove(tx: Tx) -> list[str]:
