@@ -79,6 +79,7 @@ def test_no_function_is_too_long() -> None:
     too_long = [
         f"{short(path)}:{node.lineno} {node.name}"
         for path in sorted(SOURCE.rglob("*.py"))
+        if path.parent.name != "versions"  # migrations are written by a tool
         for node in functions(ast.parse(path.read_text()))
         if (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION_LINES
     ]

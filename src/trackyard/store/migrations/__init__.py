@@ -1,0 +1,1 @@
+"""Forward-only migrations, run by Alembic; each in one transaction."""
