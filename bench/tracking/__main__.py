@@ -30,6 +30,7 @@ MEASURES: dict[str, Measure] = {
     "thousand": writes.thousand,
     "search_large": reads.search_large,
 }
+REPEATED = {"ingest", "ingest_wide", "single", "runs"}
 OURS_ALONE = {"chart", "thousand", "search_large"}
 NAMES = ["startup", *MEASURES, "disk", "artifact"]
 MARKS = ("<!-- tracking table -->", "<!-- end of tracking table -->")
@@ -46,6 +47,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(NAMES), help="measures, comma separated")
     parser.add_argument("--peers", default=",".join(PEERS), help="servers, comma separated")
     parser.add_argument("--seconds", type=float, default=5.0, help="time for each measure")
+    parser.add_argument("--rounds", type=int, default=3, help="of each write measure; the middle")
     parser.add_argument("--artifact-gb", type=float, default=2.0, help="size of the artifact")
     parser.add_argument("--disk-points", type=int, default=0, help="points for the disk measure")
     parser.add_argument("--folder", type=Path, help="where the servers keep their files")
@@ -54,31 +56,58 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def measure(peer: str, options: argparse.Namespace, folder: Path) -> dict[str, writes.Figures]:
-    """Take all wanted measures of one server."""
+def measure_all(options: argparse.Namespace, folder: Path) -> report.Results:
+    """Take each measure of every server in turn; who is not measured is frozen meanwhile.
+
+    Whatever else the machine does then falls on all of them alike.
+    """
     wanted = options.only.split(",")
-    figures: dict[str, writes.Figures] = {}
-    server = start(peer, folder)
-    figures["server"] = {"version": server.version, "durability": DURABILITY[peer]}
+    servers: dict[str, Server] = {}
+    results: report.Results = {}
     try:
-        if "startup" in wanted:
-            figures["startup"] = _take(peer, "startup", lambda: footprint.startup(server, 2.0))
-        # Servers load code and open pools on their first requests; that is not what is measured.
-        _take(peer, "warm-up", lambda: writes.single(server, min(options.seconds, 5.0)))
-        for name in (n for n in wanted if n in MEASURES):
+        for peer in options.peers.split(","):
+            server = servers[peer] = start(peer, folder)
+            figures = results[peer] = {
+                "server": {"version": server.version, "durability": DURABILITY[peer]}
+            }
+            if "startup" in wanted:
+                figures["startup"] = _take(peer, "startup", partial(footprint.startup, server, 2))
+            # Servers load code and open pools on first requests; that is not what is measured.
+            _take(peer, "warm-up", partial(writes.single, server, min(options.seconds, 5.0)))
+            server.freeze()
+        for name in (n for n in wanted if n in MEASURES or n == "artifact"):
+            _measure(name, servers, results, options)
+    finally:
+        for server in servers.values():
+            server.thaw()
+            server.stop()
+    if "disk" in wanted:
+        for peer, figures in results.items():
+            points = options.disk_points or (1_000_000 if peer == "trackyard" else 50_000)
+            figures["disk"] = _take(peer, "disk", partial(footprint.disk, peer, folder, points))
+    return results
+
+
+def _measure(
+    name: str, servers: dict[str, Server], results: report.Results, options: argparse.Namespace
+) -> None:
+    taken: dict[str, list[writes.Figures]] = {peer: [] for peer in servers}
+    size = int(options.artifact_gb * 1024) << 20
+    for _ in range(options.rounds if name in REPEATED else 1):
+        for peer, server in servers.items():
             if name in OURS_ALONE and peer != "trackyard":
                 continue
-            work = partial(MEASURES[name], server, options.seconds)
-            figures[name] = _take(peer, name, work)
-        if "artifact" in wanted:
-            size = int(options.artifact_gb * 1024) << 20
-            figures["artifact"] = _take(peer, "artifact", lambda: footprint.artifact(server, size))
-    finally:
-        server.stop()
-    if "disk" in wanted:
-        points = options.disk_points or (1_000_000 if peer == "trackyard" else 50_000)
-        figures["disk"] = _take(peer, "disk", lambda: footprint.disk(peer, folder, points))
-    return figures
+            server.thaw()
+            work = (
+                partial(footprint.artifact, server, size)
+                if name == "artifact"
+                else partial(MEASURES[name], server, options.seconds)
+            )
+            taken[peer].append(_take(peer, name, work))
+            server.freeze()
+    for peer, rounds in taken.items():
+        if rounds:
+            results[peer][name] = report.middle(name, rounds)
 
 
 def _take(peer: str, name: str, work: Callable[[], writes.Figures]) -> writes.Figures:
@@ -100,10 +129,8 @@ def main() -> int:
         print(f"no such measure: {', '.join(unknown)}; there are {', '.join(NAMES)}")
         return 2
     folder = options.folder or Path(tempfile.mkdtemp(prefix="bench-", dir=_base()))
-    results: report.Results = {}
     try:
-        for peer in options.peers.split(","):
-            results[peer] = measure(peer, options, folder)
+        results = measure_all(options, folder)
     finally:
         if options.folder is None:
             discard(folder)

@@ -126,10 +126,10 @@ def disk(name: str, folder: Path, points: int) -> Figures:
         if outcome.failures:
             raise BenchError(f"{name}: filling failed: {outcome.first_error}")
         live = server.disk_bytes()
+        if name == "trackyard":
+            _compact(server)
     finally:
         server.stop()
-    if name == "trackyard":
-        _compact(server.home)
     rest = server.disk_bytes()
     return {
         "points": points,
@@ -138,9 +138,14 @@ def disk(name: str, folder: Path, points: int) -> Figures:
     }
 
 
-def _compact(home: Path) -> None:
-    command = [sys.executable, "-m", "trackyard.cli.main", "gc", "--home", str(home)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+def _compact(server: Server) -> None:
+    command = [sys.executable, "-m", "trackyard.cli.main", "gc"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "src"),
+        "YARD_URL": f"http://{server.host}:{server.port}",
+        "YARD_TOKEN": server.token or "",
+    }
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(f"yard gc ended with {done.returncode}: {done.stderr[-300:]}")

@@ -70,6 +70,15 @@ def ratio(row: Row, ours: float, theirs: float) -> str:
     return f"{times:,.0f}x" if times >= 10 else f"{times:.1f}x"
 
 
+def middle(measure: str, rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the round whose first figure is the median; a failed round counts above all."""
+    failed = [figures for figures in rounds if "error" in figures]
+    if failed or len(rounds) == 1:
+        return (failed or rounds)[0]
+    figure = next(row.figure for row in ROWS if row.measure == measure)
+    return sorted(rounds, key=lambda figures: float(figures[figure]))[len(rounds) // 2]
+
+
 def _value(results: Results, peer: str, row: Row) -> float | None:
     found = results.get(peer, {}).get(row.measure, {}).get(row.figure)
     return None if found is None else float(found)

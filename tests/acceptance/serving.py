@@ -215,7 +215,7 @@ def client_environment(server: TrackingServer, home: Path, **more: str) -> dict[
         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "DO_NOT_TRACK": "true",
-        # A model's requirements are guessed by loading it once more; the guess is not ours to test.
+        # A model's requirements are guessed by loading it once more; that guess is MLflow's.
         "MLFLOW_REQUIREMENTS_INFERENCE_TIMEOUT": "1",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
