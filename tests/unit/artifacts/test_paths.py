@@ -126,8 +126,8 @@ def _leads_out(path: str) -> bool:
         for spelling in (path, unicodedata.normalize("NFKC", path)):
             bare = "/".join(piece.partition(";")[0].strip() for piece in spelling.split("/"))
             for text in (spelling, bare, spelling.replace("\\", "/"), bare.replace("\\", "/")):
-                joined = posixpath.normpath(posixpath.join("/root/inside", text))
-                if not joined.startswith("/root/inside/"):
+                joined = posixpath.normpath(posixpath.join("/store/inside", text))
+                if not joined.startswith("/store/inside/"):
                     return True
         path = unquote(path, errors="replace")
     return False
