@@ -403,6 +403,7 @@ Table(
     _text("storage_location"),
     UniqueConstraint("model_id", "version"),
     Index(None, "run_uuid"),
+    Index(None, "logged_model_id"),
 )
 Table(
     "model_version_tags",

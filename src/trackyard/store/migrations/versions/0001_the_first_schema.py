@@ -257,6 +257,7 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('id', name=op.f('pk_model_versions')),
     sa.UniqueConstraint('model_id', 'version', name=op.f('uq_model_versions_model_id_version'))
     )
+    op.create_index(op.f('ix_model_versions_logged_model_id'), 'model_versions', ['logged_model_id'], unique=False)
     op.create_index(op.f('ix_model_versions_run_uuid'), 'model_versions', ['run_uuid'], unique=False)
     op.create_table('runs',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), autoincrement=True, nullable=False),
