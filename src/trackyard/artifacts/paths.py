@@ -102,7 +102,7 @@ def ancestors(path: str) -> list[str]:
 
 
 def _check_segment(segment: str) -> None:
-    if not segment:
+    if not segment.strip():
         raise _invalid("it has an empty segment")
     if len(segment.encode()) > SEGMENT_BYTES:
         raise _invalid(f"a segment is longer than {SEGMENT_BYTES} bytes")
