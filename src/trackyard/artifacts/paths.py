@@ -124,6 +124,8 @@ def _check_spelling(text: str) -> None:
 
     No more than that: MLflow's image names hold `%17` and `%00`, which must stay text.
     """
+    if not text.partition(";")[0].strip():
+        raise _invalid("it has an empty segment")
     pieces = _SEPARATOR.split(unicodedata.normalize("NFKC", text))
     if len(pieces) > 1 and not pieces[0]:
         raise _invalid("it starts with a separator")
