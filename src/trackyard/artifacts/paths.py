@@ -127,7 +127,7 @@ def _check_spelling(text: str) -> None:
     if not text.partition(";")[0].strip():
         raise _invalid("it has an empty segment")
     pieces = _SEPARATOR.split(unicodedata.normalize("NFKC", text))
-    if len(pieces) > 1 and not pieces[0]:
+    if len(pieces) > 1 and not pieces[0].partition(";")[0].strip():
         raise _invalid("it starts with a separator")
     if any(piece.partition(";")[0].strip() in (".", "..") for piece in pieces):
         raise _invalid("it steps out of its folder")
