@@ -8,15 +8,20 @@ what does not fit is counted and stated in the stream itself. Knows nothing of H
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import threading
+import time
 from collections import deque
 from pathlib import Path
-from typing import Deque
+from typing import Deque, List, Optional
+
+from trackyard.runner.records import write_all
 
 MEMORY_BYTES = 4 * 1024 * 1024
 TAIL_BYTES = 64 * 1024
+READ_BYTES = 256 * 1024
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
@@ -170,3 +175,69 @@ class LogSpool:
                 self.disk_full = True
                 return written
         return written
+
+
+class Output:
+    """The pipe a command writes to, read into the log."""
+
+    def __init__(self, spool: LogSpool, *, echo: bool) -> None:
+        self._spool = spool
+        self._echo = echo
+        self._pipe: Optional[int] = None
+        self._captured: Optional[List[bytes]] = None
+        self._last = time.monotonic()
+
+    @property
+    def quiet_seconds(self) -> float:
+        """Return how long ago something was said."""
+        return time.monotonic() - self._last
+
+    def attach(self, pipe: int) -> None:
+        """Read from `pipe` from now on."""
+        self.close()
+        os.set_blocking(pipe, False)
+        self._pipe = pipe
+
+    def pipes(self) -> List[int]:
+        """Return what to wait on: one pipe or none."""
+        return [] if self._pipe is None else [self._pipe]
+
+    def read(self) -> bool:
+        """Take what is there; tell whether there may be more."""
+        if self._pipe is None:
+            return False
+        try:
+            data = os.read(self._pipe, READ_BYTES)
+        except BlockingIOError:
+            return False
+        if not data:
+            self.close()
+            return False
+        self._last = time.monotonic()
+        self._spool.append(data)
+        if self._captured is not None:
+            self._captured.append(data)
+        if self._echo:
+            with contextlib.suppress(OSError):
+                write_all(1, data)
+        return True
+
+    def drain(self) -> None:
+        """Take all that is there."""
+        while self.read():
+            pass
+
+    def close(self) -> None:
+        """Let go of the pipe."""
+        if self._pipe is not None:
+            os.close(self._pipe)
+            self._pipe = None
+
+    def capture(self) -> None:
+        """Also keep what is read, until `captured` is called."""
+        self._captured = []
+
+    def captured(self) -> bytes:
+        """Return what was kept and stop keeping."""
+        kept, self._captured = self._captured or [], None
+        return b"".join(kept)

@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 MARKER = "YARD_ATTEMPT_ID"
 PROC = Path("/proc")
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish"})
 
+PIPE_BYTES = 1024 * 1024
+
+_F_SETPIPE_SZ = 1031
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -181,6 +186,45 @@ def _program(pid: int) -> str:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH119
     except OSError:
         return ""
+
+
+def spawn(
+    line: List[str], folder: Path, env: Mapping[str, str], doors: List[int]
+) -> Tuple[int, int]:
+    """Start a command in its own session and return its pid and the pipe it writes to.
+
+    It joins the cgroups whose `doors` are given and dies with the calling thread. The caller
+    collects its end with `reap`.
+    """
+    read, write = os.pipe()
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(write, _F_SETPIPE_SZ, PIPE_BYTES)
+    parent = os.getpid()
+
+    def before_exec() -> None:
+        for door in doors:
+            os.write(door, b"0")
+        die_with_parent(parent)
+
+    try:
+        child = subprocess.Popen(
+            line,
+            cwd=folder,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=write,
+            stderr=write,
+            start_new_session=True,
+            preexec_fn=before_exec,  # noqa: PLW1509  # it makes bound calls alone
+        )
+    except (OSError, subprocess.SubprocessError) as fault:
+        os.close(read)
+        raise fault if isinstance(fault, OSError) else OSError(str(fault)) from fault
+    finally:
+        os.close(write)
+    # Ended children are collected for the whole tree at once, never by Popen.
+    child.returncode = 0
+    return child.pid, read
 
 
 def ancestors(pid: int, processes: Dict[int, Process]) -> Set[int]:

@@ -216,7 +216,7 @@ class Reporter:
         return True
 
     def _beat_loop(self) -> None:
-        next_sample = 0.0
+        next_sample = time.monotonic() + min(1.0, self._report.sample_seconds)
         pause = FIRST_RETRY_SECONDS
         while not self._stop.is_set():
             answer = self._beats.post("/heartbeat", json.dumps(self._describe()).encode())

@@ -8,18 +8,16 @@ written, fsynced, once.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
 import socket
-import subprocess
 import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Set
 
 from trackyard.runner import ending, gang, limits, processes, records, workspace
-from trackyard.runner.logs import LogSpool
+from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.gpus import drivers
 from trackyard.runner.machine.samples import Sampler, oom_kills
 from trackyard.runner.report import Answer, Reporter
@@ -37,8 +35,6 @@ from trackyard.runner.watch import (
 TICK_SECONDS = 0.1
 LEFTOVER_SECONDS = 1.0
 SHELL_SECONDS = 0.3
-PIPE_BYTES = 1024 * 1024
-READ_BYTES = 256 * 1024
 FAILED_SETUP_CODE = 70
 
 
@@ -59,11 +55,10 @@ class Supervisor:
         self._stop_file = StopFile(spec)
         self._siblings = Siblings(spec)
         self._signs = Signs(spec)
-        self._last_output = time.monotonic()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._pipe: Optional[int] = None
+        self._output = Output(self._spool, echo=spec.echo)
         self._main: Optional[int] = None
         self._main_status: Optional[int] = None
         self._command_began: Optional[float] = None
@@ -78,8 +73,7 @@ class Supervisor:
         self._stragglers: Set[int] = set()
         self._notes: List[str] = []
         self._oom_before = oom_kills()
-        self._captured: Optional[List[bytes]] = None
-        self._sampler: Optional[Sampler] = None
+        self._sampler = _sampler(spec)
         self._reporter: Optional[Reporter] = None
 
     def run(self) -> int:
@@ -215,53 +209,25 @@ class Supervisor:
 
     def _spawn(self, line: List[str], folder: Path, env: Mapping[str, str]) -> int:
         doors = self._cgroup.open_doors() if self._cgroup is not None else []
-        read, write = os.pipe()
-        with contextlib.suppress(OSError, AttributeError):
-            fcntl.fcntl(write, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE_BYTES)
-        parent = os.getpid()
-
-        def before_exec() -> None:
-            for door in doors:
-                os.write(door, b"0")
-            processes.die_with_parent(parent)
-
         try:
-            child = subprocess.Popen(
-                line,
-                cwd=folder,
-                env=dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=write,
-                stderr=write,
-                start_new_session=True,
-                preexec_fn=before_exec,  # noqa: PLW1509  # it makes bound calls alone
-            )
-        except (OSError, subprocess.SubprocessError) as fault:
-            os.close(read)
-            raise fault if isinstance(fault, OSError) else OSError(str(fault)) from fault
+            pid, pipe = processes.spawn(line, folder, env, doors)
         finally:
-            os.close(write)
             for door in doors:
                 os.close(door)
-        # Ended children are collected here for the whole tree, never by Popen.
-        child.returncode = 0
-        os.set_blocking(read, False)
-        self._close_pipe()
-        self._pipe = read
-        return child.pid
+        self._output.attach(pipe)
+        return pid
 
     def _run_program(self, line: List[str], folder: Path, env: Dict[str, str]) -> tuple[int, str]:
-        self._captured = []
+        self._output.capture()
         try:
             self._main = self._spawn(line, folder, env)
         except OSError as fault:
             return 127, str(fault)
         status = self._wait_for_program()
         self._sweep(0)
-        self._drain()
+        self._output.drain()
         code, number = ending.split_status(status)
-        output = b"".join(self._captured).decode("utf-8", "replace")
-        self._captured = None
+        output = self._output.captured().decode("utf-8", "replace")
         return (code if code is not None else 128 + (number or 0)), output
 
     def _wait_for_program(self) -> int:
@@ -316,13 +282,13 @@ class Supervisor:
             left = (self._deadline or 0.0) - time.monotonic()
             polite = 0.0 if self._forced else min(LEFTOVER_SECONDS, max(0.0, left))
         self._sweep(polite)
-        self._drain()
-        self._close_pipe()
+        self._output.drain()
+        self._output.close()
         self._spool.finish()
 
     def _sweep(self, polite_seconds: float) -> None:
         def find() -> Set[int]:
-            self._drain()
+            self._output.drain()
             return self._belonging()
 
         self._stragglers |= processes.end_tree(find, polite_seconds=polite_seconds)
@@ -340,13 +306,14 @@ class Supervisor:
 
     def _pump(self, seconds: float) -> None:
         """Wait for output, an ended child or a request, at most `seconds`."""
-        waiting = [self._wake_read] + ([] if self._pipe is None else [self._pipe])
-        ready, _, _ = select.select(waiting, [], [], seconds)
+        ready, _, _ = select.select([self._wake_read, *self._output.pipes()], [], [], seconds)
         if self._wake_read in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake_read, 4096)
-        if self._pipe is not None and self._pipe in ready:
-            self._read_output()
+        if set(ready) & set(self._output.pipes()):
+            self._output.read()
+            if self._reporter is not None:
+                self._reporter.log_soon()
         for pid, status, peak in processes.reap():
             self._peak_memory = max(self._peak_memory, peak)
             if pid == self._main:
@@ -423,38 +390,6 @@ class Supervisor:
             processes.send(self._belonging() - {self._main}, signal.SIGTERM)
             self._leaders = set()
 
-    # Output
-
-    def _read_output(self) -> bool:
-        if self._pipe is None:
-            return False
-        try:
-            data = os.read(self._pipe, READ_BYTES)
-        except BlockingIOError:
-            return False
-        if not data:
-            self._close_pipe()
-            return False
-        self._last_output = time.monotonic()
-        self._spool.append(data)
-        if self._captured is not None:
-            self._captured.append(data)
-        if self._spec.echo:
-            with contextlib.suppress(OSError):
-                records.write_all(1, data)
-        if self._reporter is not None:
-            self._reporter.log_soon()
-        return True
-
-    def _drain(self) -> None:
-        while self._read_output():
-            pass
-
-    def _close_pipe(self) -> None:
-        if self._pipe is not None:
-            os.close(self._pipe)
-            self._pipe = None
-
     def _say(self, sentence: str) -> None:
         self._spool.append(f"[yard] {sentence}\n".encode("utf-8", "replace"))
         if self._reporter is not None:
@@ -489,22 +424,13 @@ class Supervisor:
             "log_end": self._spool.end,
             "log_lost_bytes": self._spool.lost_bytes,
             "log_disk_full": self._spool.disk_full,
-            "log_age_seconds": round(time.monotonic() - self._last_output, 1),
+            "log_age_seconds": round(self._output.quiet_seconds, 1),
             "progress": self._signs.progress(),
             "checkpoint": self._signs.checkpoint(),
             "notes": list(self._notes),
         }
 
     def _sample(self) -> Dict[str, float]:
-        spec = self._spec
-        if self._sampler is None:
-            prefix = "system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/"
-            self._sampler = Sampler(
-                disk=spec.state_dir,
-                drivers=[] if spec.gpus == () else drivers(),
-                gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
-                prefix=prefix,
-            )
         memory, ticks = self._tree_use()
         return self._sampler.read(job_memory_bytes=memory, job_cpu_ticks=ticks)
 
@@ -565,6 +491,15 @@ class Supervisor:
             "checkpoint": self._signs.checkpoint(),
             "notes": self._notes,
         }
+
+
+def _sampler(spec: Spec) -> Sampler:
+    return Sampler(
+        disk=spec.state_dir,
+        drivers=(list) if spec.gpus == () else drivers,
+        gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
+        prefix="system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/",
+    )
 
 
 def _start_failure(spec: Spec, fault: OSError) -> str:

@@ -28,7 +28,7 @@ class TwoGpus(GpuDriver):
 
 
 def read(tmp_path: Path, **changes: Any) -> dict[str, float]:
-    options: dict[str, Any] = {"drivers": [TwoGpus()], "gpus": None, "prefix": "system/"}
+    options: dict[str, Any] = {"drivers": lambda: [TwoGpus()], "gpus": None, "prefix": "system/"}
     sampler = Sampler(disk=tmp_path, **{**options, **changes})
     return sampler.read(job_memory_bytes=5_000_000, job_cpu_ticks=3)
 

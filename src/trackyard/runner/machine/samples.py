@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 from trackyard.runner.machine.gpus import GpuDriver
 
@@ -21,10 +21,17 @@ class Sampler:
     """Reads the machine; rates and sums count from its making."""
 
     def __init__(
-        self, *, disk: Path, drivers: List[GpuDriver], gpus: Optional[Iterable[int]], prefix: str
+        self,
+        *,
+        disk: Path,
+        drivers: Callable[[], List[GpuDriver]],
+        gpus: Optional[Iterable[int]],
+        prefix: str,
     ) -> None:
         self._disk = disk
-        self._drivers = drivers
+        # Opened at the first reading: a driver may take longer than a short job does.
+        self._open_drivers = drivers
+        self._drivers: Optional[List[GpuDriver]] = None
         self._gpus = None if gpus is None else set(gpus)
         self._prefix = prefix
         self._processor = processor_times()
@@ -39,6 +46,8 @@ class Sampler:
         values.update(self._read_disk())
         values.update(self._read_network())
         values.update(self._read_job(job_memory_bytes, job_cpu_ticks))
+        if self._drivers is None:
+            self._drivers = self._open_drivers()
         for driver in self._drivers:
             values.update(self._read_gpus(driver))
         return {f"{self._prefix}{name}": round(value, 3) for name, value in values.items()}
