@@ -1,7 +1,8 @@
-"""Decides where SQLite starts a search: at the runs, at an ordered index, or at one clause.
+"""Decides where a search starts: at the runs, at an ordered index, or at one clause.
 
-SQLite keeps no statistics here, so a few hundred runs are looked at first and the cheapest start
-is reckoned from them. PostgreSQL plans by itself. Owns the reckoning; builds no final query.
+SQLite keeps no statistics here, and those of PostgreSQL do not tell one name's values from
+another's. So a few hundred runs are looked at first and the cheapest start is reckoned from them.
+Owns the reckoning; builds no final query.
 """
 
 from __future__ import annotations
@@ -23,10 +24,15 @@ SAMPLE = 200
 SPREAD = 64
 #: What reading the next entry of an index costs, in look-ups by key.
 STEP = 0.15
-SORT = 0.5
+#: What a look-up costs when the last one was not nearby, and what sorting a row costs.
+FAR = 1.7
+SORT = 1.0
 
 #: A clause by its place among the leaves, or one of the two fixed starts.
 Start = int | Literal["runs", "order"]
+#: The index that has the rows as they are wanted: an experiment's runs by their start, the team's
+#: runs by their start, or a metric's values.
+IndexOrder = Literal["runs", "team", "value"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,11 @@ class Figures:
     leaves: tuple[float, ...]
     others: float
 
+    @property
+    def scope(self) -> float:
+        """Return the share of all runs that is in scope."""
+        return max(self.runs / self.total, 1e-6)
+
 
 def is_small(reader: Reader, scope: Scope) -> bool:
     """Tell whether so few runs are in scope that they may as well all be read."""
@@ -97,34 +108,32 @@ def choose(
     leaves: Sequence[Leaf],
     *,
     wanted: int,
-    folded: Sequence[int],
-    order: Literal["runs", "value"] | None,
+    folded: Sequence[int] = (),
+    order: IndexOrder | None = None,
 ) -> Start:
-    """Return the cheapest start.
-
-    `order` tells which index has the rows as they are wanted: that of the runs by their start,
-    that of a metric's values, or none. `folded` leaves are ranges of that same index.
-    """
-    scope = max(figures.runs / figures.total, 1e-6) * figures.others
-    matching = scope * math.prod(figures.leaves)
-    sorting = figures.total * matching * SORT
-    costs: dict[Start, float] = {"runs": figures.runs * (1 + _chain(figures.leaves)) + sorting}
+    """Return the cheapest start; `folded` leaves are ranges of the index that has the order."""
+    scope = figures.scope * figures.others
+    matching = max(scope * math.prod(figures.leaves), 1e-9)
+    found = figures.total * matching * SORT
+    steps = 1 + _chain(figures.leaves)
+    costs: dict[Start, float] = {"runs": figures.runs * steps + found}
     if order == "runs":
-        visited = min(figures.runs, wanted / max(matching, 1e-9) * figures.runs / figures.total)
-        costs["order"] = visited * (1 + _chain(figures.leaves))
+        costs["order"] = min(figures.runs, wanted * figures.scope / matching) * steps
+    elif order == "team":
+        costs["order"] = min(figures.total, wanted / matching) * steps
     elif order == "value":
         free = [share for at, share in enumerate(figures.leaves) if at not in folded]
         entries = figures.total * math.prod(figures.leaves[at] for at in folded)
         visited = min(entries, wanted / max(scope * math.prod(free), 1e-9))
-        costs["order"] = visited * (STEP + _chain([*free, scope]))
+        costs["order"] = visited * (STEP + FAR * _chain([*free, scope]))
     for place, leaf in enumerate(leaves):
         rest = [share for at, share in enumerate(figures.leaves) if at != place]
         reached = figures.total * figures.leaves[place]
-        work = reached * _chain([*rest, scope]) + sorting
+        work = reached * _chain([*rest, scope])
         if is_range(leaf):
-            costs[place] = reached * STEP + work
+            costs[place] = reached * STEP + FAR * (work + found)
         elif is_indexed(leaf.clause):
-            costs[place] = figures.total * STEP + work
+            costs[place] = figures.total * STEP + work + found
     return min(costs, key=lambda start: costs[start])
 
 
@@ -163,7 +172,7 @@ def _share_in_scope(reader: Reader, scope: Scope, total: int) -> float:
     ids = sorted({1 + total * step // SPREAD for step in range(SPREAD)})
     marks = ", ".join("?" * len(ids))
     where = scope.experiments(reader.dialect.name)
-    # The plus sign keeps SQLite from the experiments' index, which it would read to the end.
+    # The plus sign keeps databases from the experiments' index, which would be read to the end.
     row = reader.one(
         f"SELECT COUNT(*) FROM runs r WHERE r.id IN ({marks}) AND +{where.sql}",
         (*ids, *where.params),

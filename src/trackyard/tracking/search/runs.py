@@ -36,6 +36,8 @@ from trackyard.tracking.search.values import attribute_terms, complete, find_loo
 MAX_RESULTS = 50_000
 #: Clauses joined as tables; further ones become conditions, for SQLite joins 64 tables at most.
 JOINED = 16
+#: Rows up to this number are looked up one by one.
+FEW = 5_000
 
 LIFECYCLES: dict[str, Fragment] = {
     "ACTIVE_ONLY": Fragment("r.lifecycle = ?", ("active",)),
@@ -141,11 +143,12 @@ def _sorted(reader: Reader, names: Names, orders: Sequence[Order]) -> Iterator[S
 def _rows(query: RunQuery, since: list[Any] | None, wanted: int) -> list[Any]:
     """Return up to `wanted` rows after a place, by the cheapest way."""
     first = query.orders[0]
-    is_plain = first.is_start_time and not query.is_filtered
-    if not is_plain and plan.is_small(query.reader, query.scope):
-        return query.sort("runs", since, wanted)
-    start: Start = "order" if first.is_start_time or first.is_latest_metric else "runs"
-    if query.is_filtered and query.reader.dialect.name == "sqlite":
+    is_plain = query.order_index == "runs" and not query.is_filtered
+    if is_plain:
+        start: Start = "order"
+    elif plan.is_small(query.reader, query.scope):
+        return replace(query, is_fixed=True).sort("runs", since, wanted)
+    else:
         query, start = _planned(query, wanted)
     if start != "order":
         return query.sort(start, since, wanted)
@@ -160,13 +163,17 @@ def _rows(query: RunQuery, since: list[Any] | None, wanted: int) -> list[Any]:
 
 
 def _planned(query: RunQuery, wanted: int) -> tuple[RunQuery, Start]:
+    """Look at some runs and decide where to start."""
     figures = plan.look(query.reader, query.scope, query.leaves, query.others)
-    first = query.orders[0]
     start = plan.choose(
         figures,
         query.leaves,
         wanted=wanted,
         folded=query.folded,
-        order="runs" if first.is_start_time else "value" if first.is_latest_metric else None,
+        order=query.order_index,
     )
-    return replace(query, shares=figures.leaves), start
+    # Few rows are best looked up one by one; of many, PostgreSQL makes better tables itself.
+    is_fixed = start == "order"
+    if isinstance(start, int):
+        is_fixed = figures.leaves[start] * figures.total < FEW
+    return replace(query, shares=figures.leaves, is_fixed=is_fixed), start

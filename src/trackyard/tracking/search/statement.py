@@ -14,7 +14,7 @@ from typing import Any
 from trackyard.store.database import Reader
 from trackyard.tracking.search.grammar import Order
 from trackyard.tracking.search.paging import Term, after, order_by
-from trackyard.tracking.search.plan import Leaf, Scope, Start
+from trackyard.tracking.search.plan import IndexOrder, Leaf, Scope, Start
 from trackyard.tracking.search.sql import ALWAYS, Fragment, join
 from trackyard.tracking.search.values import Lookup, is_indexed, short
 
@@ -72,6 +72,18 @@ class RunQuery:
     is_filtered: bool
     #: estimated share of runs that meets each leaf, where something is known
     shares: tuple[float, ...] = ()
+    #: whether PostgreSQL, too, must go the way that was chosen
+    is_fixed: bool = False
+
+    @property
+    def order_index(self) -> IndexOrder | None:
+        """Return which index has the runs in the order that is wanted."""
+        first = self.orders[0]
+        if first.is_latest_metric:
+            return "value"
+        if first.is_start_time:
+            return "runs" if len(self.scope.experiment_ids) == 1 else "team"
+        return None
 
     @property
     def terms(self) -> list[Term]:
@@ -154,8 +166,8 @@ class RunQuery:
         leaf, alias = self.leaves[at], f"f{at}"
         holds = leaf.lookup.holds(self.reader.dialect, alias, leaf.clause)
         conditions = [leaf.lookup.row(alias), *([holds] if holds is not ALWAYS else [])]
-        # SQLite reads the index of short values at the start only: by run, the table is nearer.
-        if is_indexed(leaf.clause) and (is_start or self.reader.dialect.name != "sqlite"):
+        # The index of short values is for the start: for one run, the table itself is nearer.
+        if is_start and is_indexed(leaf.clause):
             conditions.append(short(alias))
         share = self.shares[at] if self.shares else 0.4
         return _Part(leaf.lookup.table, alias, join("AND", conditions), share)
@@ -192,25 +204,33 @@ class RunQuery:
         since: Fragment,
         wanted: int,
     ) -> list[Any]:
-        dialect = self.reader.dialect
-        # SQLite keeps CROSS JOINs in the order given; PostgreSQL finds its own.
-        word = "CROSS JOIN" if dialect.name == "sqlite" else "JOIN"
         head, tail = parts[0], parts[1:]
         sql = f"SELECT r.id, {', '.join(names)} FROM {head.table} {head.alias}"
         params: list[Any] = []
         for part in tail:
-            sql += f" {word} {part.table} {part.alias} ON {part.run} = {head.run}"
-            sql += f" AND {part.where.sql}"
+            link = f"{part.run} = {head.run} AND {part.where.sql}"
+            sql += self._joined(part.table, part.alias, link)
             params += part.where.params
         for one in orders:
             if one.lookup is not None:
                 row = one.lookup.row(one.alias)
-                sql += f" LEFT JOIN {one.lookup.table} {one.alias}"
-                sql += f" ON {one.alias}.run_id = r.id AND {row.sql}"
+                link = f"{one.alias}.run_id = r.id AND {row.sql}"
+                sql += self._joined(one.lookup.table, one.alias, link, is_outer=True)
                 params += row.params
         where = join("AND", [head.where, *([since] if since is not ALWAYS else [])])
-        sql += f" WHERE {where.sql} ORDER BY {order_by(dialect, terms)} LIMIT ?"
+        sql += f" WHERE {where.sql} ORDER BY {order_by(self.reader.dialect, terms)} LIMIT ?"
         return self.reader.all(sql, (*params, *where.params, wanted))
+
+    def _joined(self, table: str, alias: str, link: str, *, is_outer: bool = False) -> str:
+        """Return a join that is made in the place it stands, where that matters."""
+        if self.reader.dialect.name == "sqlite":
+            # SQLite keeps CROSS JOINs in the order given.
+            return f" {'LEFT' if is_outer else 'CROSS'} JOIN {table} {alias} ON {link}"
+        if not self.is_fixed:
+            return f" {'LEFT JOIN' if is_outer else 'JOIN'} {table} {alias} ON {link}"
+        # PostgreSQL does not look into a subquery with an OFFSET: it runs it for each row before.
+        inner = f"(SELECT {alias}.* FROM {table} {alias} WHERE {link} OFFSET 0) {alias}"
+        return f" {'LEFT' if is_outer else 'INNER'} JOIN LATERAL {inner} ON TRUE"
 
 
 def _value(first: Sorted) -> str:
