@@ -4,6 +4,8 @@ import { defineConfig } from "vite";
 const server = process.env.YARD_URL ?? "http://127.0.0.1:8000";
 
 export default defineConfig({
+  // Relative, so that a proxy may mount the pages under a path; the server fills in the root.
+  base: "./",
   plugins: [react()],
   build: {
     target: "es2022",

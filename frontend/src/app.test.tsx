@@ -1,11 +1,16 @@
 import { cleanup, render, screen } from "@testing-library/react";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 
 import { App } from "./app";
 
+beforeEach(() => {
+  vi.stubGlobal("matchMedia", () => ({ matches: false, addEventListener: () => undefined, removeEventListener: () => undefined }));
+  vi.stubGlobal("scrollTo", () => undefined);
+});
 afterEach(cleanup);
 
-test("the first page names the product", () => {
+test("without a session the first page asks for one", async () => {
+  vi.stubGlobal("fetch", () => Promise.resolve(new Response('{"error_code":"UNAUTHENTICATED","message":"no"}', { status: 401 })));
   render(<App />);
-  expect(screen.getByRole("heading", { name: "Trackyard" })).toBeTruthy();
+  expect(await screen.findByRole("heading", { name: "Sign in" })).toBeTruthy();
 });

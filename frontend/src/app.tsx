@@ -1,11 +1,30 @@
-/** The frame around every page. */
-export function App() {
+/** Puts the pages together: cache, live stream, router. */
+import { MutationCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { useEffect, type ReactElement } from "react";
+
+import { Fault } from "./api/client";
+import { follow } from "./api/live";
+import { router } from "./router";
+import { Toasts } from "./ui/toast";
+
+const client = new QueryClient({
+  mutationCache: new MutationCache(),
+  defaultOptions: {
+    queries: {
+      staleTime: 2000,
+      refetchOnWindowFocus: true,
+      retry: (count, error) => (error instanceof Fault ? error.passing && count < 3 : count < 1),
+    },
+  },
+});
+
+export function App(): ReactElement {
+  useEffect(() => follow(client), []);
   return (
-    <main>
-      <h1>Trackyard</h1>
-      <p>
-        The server is up. <code>yard env</code> prints the lines that point your training at it.
-      </p>
-    </main>
+    <QueryClientProvider client={client}>
+      <RouterProvider router={router} />
+      <Toasts />
+    </QueryClientProvider>
   );
 }

@@ -2,7 +2,14 @@
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
+import "uplot/dist/uPlot.min.css";
+import "./ui/tokens.css";
+import "./ui/base.css";
+import "./ui/layout.css";
 import { App } from "./app";
+import { startTheme } from "./ui/theme";
+
+startTheme();
 
 const root = document.getElementById("root");
 if (root === null) {

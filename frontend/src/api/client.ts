@@ -1,0 +1,165 @@
+/** Calls the server: session cookie, CSRF, team, and faults that say what to do. Knows no page. */
+
+/** Where the server is mounted: empty, or a prefix such as /trackyard. */
+export const BASE = baseOf(import.meta.url);
+
+function baseOf(address: string): string {
+  const path = new URL(address).pathname;
+  const at = path.lastIndexOf("/assets/");
+  return at > 0 ? path.slice(0, at) : "";
+}
+
+/** A fault the server, or the way to it, answered with. */
+export class Fault extends Error {
+  readonly status: number;
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.name = "Fault";
+    this.status = status;
+    this.code = code;
+  }
+
+  /** Whether trying again by itself may help. */
+  get passing(): boolean {
+    return this.status === 0 || this.status >= 500 || this.status === 429;
+  }
+}
+
+let csrf: string | null = null;
+let team: string | null = null;
+let signedOut: () => void = () => undefined;
+
+/** Hold what the session gave, for the calls that follow. */
+export function holdSession(next: { csrf: string | null; team: string | null }): void {
+  csrf = next.csrf;
+  team = next.team;
+}
+
+/** The team that calls are made for. */
+export function currentTeam(): string | null {
+  return team;
+}
+
+/** Say what to do when the session has ended. */
+export function onSignedOut(handler: () => void): void {
+  signedOut = handler;
+}
+
+export interface Call {
+  method?: string;
+  query?: Record<string, string | number | boolean | readonly string[] | undefined> | undefined;
+  body?: unknown;
+  signal?: AbortSignal | undefined;
+}
+
+/** The address of a path with its query. */
+export function address(path: string, query: Call["query"] = {}): string {
+  const words = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (Array.isArray(value)) {
+      value.forEach((item: string) => words.append(key, item));
+    } else if (value !== undefined) {
+      words.append(key, String(value));
+    }
+  }
+  const text = words.toString();
+  return BASE + path + (text === "" ? "" : `?${text}`);
+}
+
+/** An address a tag or a link can carry, with the team in it as headers cannot be. */
+export function link(path: string, query: Call["query"] = {}): string {
+  return address(path, team === null ? query : { ...query, team });
+}
+
+async function send(path: string, call: Call): Promise<Response> {
+  const headers: Record<string, string> = { accept: "application/json" };
+  if (call.body !== undefined) {
+    headers["content-type"] = "application/json";
+  }
+  if (team !== null) {
+    headers["x-yard-team"] = team;
+  }
+  if (csrf !== null && call.method !== undefined && call.method !== "GET") {
+    headers["x-csrf-token"] = csrf;
+  }
+  const init: RequestInit = { method: call.method ?? "GET", headers, credentials: "same-origin" };
+  if (call.body !== undefined) {
+    init.body = JSON.stringify(call.body);
+  }
+  if (call.signal !== undefined) {
+    init.signal = call.signal;
+  }
+  try {
+    return await fetch(address(path, call.query), init);
+  } catch (cause) {
+    if (cause instanceof DOMException && cause.name === "AbortError") {
+      throw cause;
+    }
+    throw new Fault(0, "UNREACHABLE", "The server does not answer. Is it running, and is the network up?");
+  }
+}
+
+async function faultOf(response: Response): Promise<Fault> {
+  const text = await response.text();
+  try {
+    const body = JSON.parse(text) as { error_code?: string; message?: string };
+    return new Fault(response.status, body.error_code ?? "", body.message ?? text);
+  } catch {
+    return new Fault(response.status, "", text.slice(0, 300) || `The server answered ${response.status}.`);
+  }
+}
+
+async function checked(path: string, call: Call): Promise<Response> {
+  const response = await send(path, call);
+  if (response.ok) {
+    return response;
+  }
+  const fault = await faultOf(response);
+  if (fault.status === 401 && !path.endsWith("/session")) {
+    signedOut();
+  }
+  throw fault;
+}
+
+/** Call the server and read its JSON. */
+export async function json<T>(path: string, call: Call = {}): Promise<T> {
+  const response = await checked(path, call);
+  const text = await response.text();
+  return (text === "" ? {} : JSON.parse(text)) as T;
+}
+
+/** Call one of MLflow's routes. */
+export function mlflow<T>(path: string, call: Call = {}): Promise<T> {
+  return json<T>(`/ajax-api/2.0/mlflow/${path}`, call);
+}
+
+/** Read a file as text, no further than `most` bytes. */
+export async function text(path: string, query: Call["query"], most: number): Promise<{ text: string; cut: boolean }> {
+  const response = await checked(path, { query });
+  const reader = response.body?.getReader();
+  if (reader === undefined) {
+    return { text: await response.text(), cut: false };
+  }
+  const decoder = new TextDecoder();
+  let found = "";
+  let size = 0;
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) {
+      return { text: found + decoder.decode(), cut: false };
+    }
+    size += value.byteLength;
+    found += decoder.decode(value, { stream: true });
+    if (size > most) {
+      await reader.cancel();
+      return { text: found, cut: true };
+    }
+  }
+}
+
+/** Read a file's bytes. */
+export async function binary(path: string, query?: Call["query"]): Promise<ArrayBuffer> {
+  return (await checked(path, { query })).arrayBuffer();
+}

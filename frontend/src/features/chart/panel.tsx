@@ -1,0 +1,142 @@
+/** A panel: one metric over the runs that are shown. React mounts and feeds the plot, nothing more. */
+import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
+
+import type { Series, Want } from "../../api/series";
+import { colourOf } from "../../lib/colour";
+import { curveOf, stepsIn, type Curve } from "../../lib/curves";
+import type { Range } from "../../lib/range";
+import type { XAxis } from "../../lib/view";
+import { Dialog } from "../../ui/menu";
+import { IconButton } from "../../ui/parts";
+import { useColours } from "../../ui/theme";
+import { useSeries } from "../table/sparkline";
+import { saveCsv, savePng } from "./export";
+import { LinePlot } from "./line-plot";
+
+export interface ChartRun {
+  id: string;
+  name: string;
+  start: number | null;
+}
+
+export interface ChartSettings {
+  axis: XAxis;
+  logX: boolean;
+  logY: boolean;
+  smoothing: number;
+  band: boolean;
+  orphans: boolean;
+  zoom: Range | null;
+  onZoom: (zoom: Range | null) => void;
+  lit: string | null;
+}
+
+interface Props {
+  metric: string;
+  title: string;
+  runs: readonly ChartRun[];
+  settings: ChartSettings;
+  sync: string;
+  pinned?: boolean;
+  onPin?: () => void;
+  large?: boolean;
+}
+
+/** How finely to ask: fewer points a run where there are many. */
+export function pointsFor(runs: number, large: boolean): number {
+  const fine = large ? 1000 : 400;
+  return runs > 50 ? fine / 4 : runs > 15 ? fine / 2 : fine;
+}
+
+function useCurves({ metric, runs, settings, large }: Props): { curves: Curve[]; series: Series[]; loading: boolean; fault: string | null } {
+  const ids = useMemo(() => runs.map((run) => run.id), [runs]);
+  const points = pointsFor(ids.length, large === true);
+  const base = useMemo<Want>(() => ({ runs: ids, key: metric, points, span: null, orphans: false }), [ids, metric, points]);
+  const whole = useSeries(base);
+  const starts = useMemo(() => new Map(runs.map((run) => [run.id, run.start])), [runs]);
+  const { zoom, axis } = settings;
+  const span = useMemo(() => (zoom === null ? null : stepsIn(whole.series, axis, starts, zoom)), [zoom, whole.series, axis, starts]);
+  const spanKey = span === null ? "" : span.join("~");
+  const closer = useMemo<Want | null>(
+    () => (spanKey === "" ? null : { ...base, span: spanKey.split("~").map(Number) as unknown as Range }),
+    [base, spanKey],
+  );
+  const zoomed = useSeries(closer);
+  const lost = useSeries(useMemo<Want | null>(() => (settings.orphans ? { ...base, orphans: true } : null), [base, settings.orphans]));
+  const series = closer !== null && !zoomed.loading && zoomed.fault === null ? zoomed.series : whole.series;
+  const curves = useMemo(() => {
+    const looks = new Map(runs.map((run) => [run.id, { name: run.name, colour: colourOf(run.id), start: run.start }]));
+    const none = { name: "", colour: "#888888", start: null };
+    return [
+      ...lost.series.map((one) => curveOf(one, { ...(looks.get(one.run_id) ?? none), dashed: true }, axis, 0)),
+      ...series.map((one) => curveOf(one, looks.get(one.run_id) ?? none, axis, settings.smoothing)),
+    ];
+  }, [runs, series, lost.series, axis, settings.smoothing]);
+  return { curves, series, loading: whole.loading, fault: whole.fault ?? zoomed.fault };
+}
+
+export function Panel(props: Props): ReactElement {
+  const { metric, title, runs, settings, sync } = props;
+  const host = useRef<HTMLDivElement>(null);
+  const plot = useRef<LinePlot | null>(null);
+  const colours = useColours();
+  const [logY, setLogY] = useState<boolean | null>(null);
+  const [open, setOpen] = useState(false);
+  const { curves, series, loading, fault } = useCurves(props);
+  const zoomRef = useRef(settings.onZoom);
+  useEffect(() => {
+    zoomRef.current = settings.onZoom;
+  });
+  useEffect(() => {
+    if (host.current === null) {
+      return undefined;
+    }
+    const made = new LinePlot(host.current, (range) => zoomRef.current(range));
+    plot.current = made;
+    return () => made.destroy();
+  }, []);
+  const isLogY = logY ?? settings.logY;
+  const { axis, logX, band, zoom, lit } = settings;
+  useEffect(() => {
+    plot.current?.update({ curves, axis, logX, logY: isLogY, band, zoom, sync, lit }, colours);
+  }, [curves, axis, logX, isLogY, band, zoom, sync, lit, colours]);
+  const nameOf = (id: string): string => runs.find((run) => run.id === id)?.name ?? id;
+  const png = (): void => {
+    const canvas = plot.current?.canvas();
+    if (canvas !== null && canvas !== undefined) {
+      savePng(metric, canvas, curves);
+    }
+  };
+  return (
+    <figure className={`panel${props.large === true ? " large" : ""}`} aria-label={`Chart of ${metric}`}>
+      <header>
+        <span className="clip grow" title={metric}>
+          {title}
+        </span>
+        <span className="tools">
+          {props.onPin !== undefined && (
+            <IconButton icon="pin" label={props.pinned === true ? "Unpin" : "Pin to the top"} pressed={props.pinned ?? false} onClick={props.onPin} />
+          )}
+          <button type="button" className="btn quiet small" aria-pressed={isLogY} title="Logarithmic values" onClick={() => setLogY(!isLogY)}>
+            log
+          </button>
+          <button type="button" className="btn quiet small" title="Save as PNG" onClick={png}>
+            PNG
+          </button>
+          <button type="button" className="btn quiet small" title="Save as CSV" onClick={() => saveCsv(metric, series, nameOf)}>
+            CSV
+          </button>
+          {props.large !== true && <IconButton icon="expand" label="Enlarge" onClick={() => setOpen(true)} />}
+        </span>
+      </header>
+      <div ref={host} className="panel-plot" data-points={series.reduce((sum, one) => sum + one.step.length, 0)}>
+        {curves.length === 0 && <div className="panel-word">{fault ?? (loading ? "" : "none of the shown runs has it")}</div>}
+      </div>
+      {open && (
+        <Dialog title={metric} wide onClose={() => setOpen(false)}>
+          <Panel {...props} large sync={`${sync}-large`} />
+        </Dialog>
+      )}
+    </figure>
+  );
+}

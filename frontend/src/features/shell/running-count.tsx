@@ -1,0 +1,29 @@
+/** How many runs are going, in the bar of every page. */
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import type { ReactElement } from "react";
+
+import { experimentsQuery } from "../../api/runs";
+import { Icon } from "../../ui/icon";
+
+export function RunningCount(): ReactElement | null {
+  const { data } = useQuery(experimentsQuery());
+  if (data === undefined) {
+    return null;
+  }
+  const running = data.reduce((sum, one) => sum + one.running, 0);
+  const exp = data.filter((one) => one.running > 0).map((one) => one.experiment_id);
+  if (running === 0) {
+    return <span className="faint running-count">nothing running</span>;
+  }
+  return (
+    <Link
+      className="running-count state tone-blue"
+      to="/app/runs"
+      search={{ exp: exp.join(","), filter: "attributes.status = 'RUNNING'" }}
+    >
+      <Icon name="ring" />
+      {running} running
+    </Link>
+  );
+}

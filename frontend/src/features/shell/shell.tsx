@@ -1,0 +1,236 @@
+/** The frame around every page: rail, bar, live stream, keys. */
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { Suspense, useEffect, useState, useSyncExternalStore, type ReactElement } from "react";
+
+import { Fault, onSignedOut } from "../../api/client";
+import { loadSession, signOut, switchTeam, type Session } from "../../api/session";
+import { stream } from "../../api/stream";
+import { Icon, type IconName } from "../../ui/icon";
+import { MenuButton, MenuItem } from "../../ui/menu";
+import { ErrorCard, Skeleton } from "../../ui/parts";
+import { setTheme, useTheme, type Theme } from "../../ui/theme";
+import { Palette } from "./palette";
+import { useKeys } from "./keys";
+import { KeysHelp } from "./keys-help";
+import { RunningCount } from "./running-count";
+
+/** The places of the rail. What the platform gains, it gains here. */
+export const PLACES: readonly { to: string; word: string; icon: IconName; key: string }[] = [
+  { to: "/app/home", word: "Home", icon: "home", key: "h" },
+  { to: "/app/experiments", word: "Experiments", icon: "experiments", key: "e" },
+  { to: "/app/runs", word: "Runs", icon: "runs", key: "r" },
+  { to: "/app/models", word: "Models", icon: "models", key: "m" },
+  { to: "/app/log", word: "Log", icon: "log", key: "l" },
+];
+
+const sessionQuery = {
+  queryKey: ["session"],
+  queryFn: loadSession,
+  staleTime: 60_000,
+  retry: (count: number, error: unknown) => error instanceof Fault && error.passing && count < 5,
+};
+
+/** The frame; it asks for a sign-in where there is none. */
+export function Shell(): ReactElement {
+  const session = useQuery(sessionQuery);
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const signedOut = session.error instanceof Fault && session.error.status === 401;
+  useEffect(() => {
+    const leave = (): void => {
+      stream.close();
+      client.removeQueries();
+      const next = window.location.pathname + window.location.search;
+      void navigate({ href: `/signin?next=${encodeURIComponent(next)}`, replace: true });
+    };
+    onSignedOut(leave);
+    if (signedOut) {
+      leave();
+    }
+  }, [signedOut, navigate, client]);
+  if (session.data === undefined) {
+    return session.error !== null && !signedOut ? (
+      <div className="empty">
+        <ErrorCard title="The server cannot be reached" error={session.error} retry={() => void session.refetch()} />
+      </div>
+    ) : (
+      <Skeleton />
+    );
+  }
+  return <Frame session={session.data} />;
+}
+
+function Frame({ session }: { session: Session }): ReactElement {
+  const [palette, setPalette] = useState(false);
+  const [help, setHelp] = useState(false);
+  const [narrow, setNarrow] = useState(() => localStorage.getItem("yard.rail") === "narrow");
+  useEffect(() => {
+    stream.open();
+    return () => stream.close();
+  }, [session.team]);
+  useKeys({ onPalette: () => setPalette(true), onHelp: () => setHelp(true) });
+  const fold = (): void => {
+    localStorage.setItem("yard.rail", narrow ? "wide" : "narrow");
+    setNarrow(!narrow);
+  };
+  return (
+    <div className={`frame${narrow ? " narrow" : ""}`}>
+      <a className="skip" href="#page">
+        Skip to the page
+      </a>
+      <Rail narrow={narrow} onFold={fold} />
+      <header className="bar">
+        <TeamMenu session={session} />
+        <button type="button" className="jump" onClick={() => setPalette(true)}>
+          <Icon name="search" />
+          <span className="grow">Search or jump</span>
+          <kbd>Ctrl K</kbd>
+        </button>
+        <div className="grow" />
+        <RunningCount />
+        <ThemeMenu />
+        <UserMenu session={session} onHelp={() => setHelp(true)} />
+      </header>
+      <LinkBar />
+      <main id="page" className="page" tabIndex={-1}>
+        <Suspense fallback={<Skeleton />}>
+          <Outlet />
+        </Suspense>
+      </main>
+      {palette && <Palette onClose={() => setPalette(false)} />}
+      {help && <KeysHelp onClose={() => setHelp(false)} />}
+    </div>
+  );
+}
+
+function Rail({ narrow, onFold }: { narrow: boolean; onFold: () => void }): ReactElement {
+  const { pathname } = useLocation();
+  return (
+    <nav className="rail" aria-label="Places">
+      <Link to="/app/home" className="brand" title="Trackyard">
+        <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">
+          <path d="M2 17 10 3v14z" fill="var(--accent)" />
+          <path d="M11 3h7l-7 12z" fill="var(--ink-3)" />
+        </svg>
+        <span className="rail-word">Trackyard</span>
+      </Link>
+      {PLACES.map(({ to, word, icon }) => (
+        <Link
+          key={to}
+          to={to}
+          className="rail-item"
+          title={word}
+          aria-current={pathname.includes(to) ? "page" : undefined}
+        >
+          <Icon name={icon} />
+          <span className="rail-word">{word}</span>
+        </Link>
+      ))}
+      <div className="grow" />
+      <button type="button" className="rail-item fold" onClick={onFold} title={narrow ? "Show words" : "Icons only"}>
+        <Icon name={narrow ? "right" : "columns"} />
+        <span className="rail-word">Fold</span>
+      </button>
+    </nav>
+  );
+}
+
+function LinkBar(): ReactElement | null {
+  const state = useSyncExternalStore(
+    (listener) => stream.onLink(listener),
+    () => stream.state,
+  );
+  return state === "lost" ? (
+    <div className="link-bar" role="status">
+      <Icon name="refresh" />
+      The link to the server is lost. What you see stays; it catches up by itself.
+    </div>
+  ) : null;
+}
+
+function TeamMenu({ session }: { session: Session }): ReactElement {
+  return (
+    <MenuButton name={`Team ${session.team}`} label={<b>{session.team}</b>} quiet>
+      {() => (
+        <>
+          <div className="menu-head">Team</div>
+          {session.teams.map(({ name, role }) => (
+            <MenuItem
+              key={name}
+              checked={name === session.team}
+              onClick={() => {
+                switchTeam(name);
+                // Ids of one team mean nothing in another, so the page starts afresh at its home.
+                window.location.assign(window.location.pathname.replace(/\/app\/.*/, "/app/home"));
+              }}
+            >
+              <span className="grow">{name}</span>
+              <span className="faint">{role}</span>
+            </MenuItem>
+          ))}
+        </>
+      )}
+    </MenuButton>
+  );
+}
+
+const THEMES: readonly [Theme, string][] = [
+  ["system", "As the system"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
+
+function ThemeMenu(): ReactElement {
+  const theme = useTheme();
+  return (
+    <MenuButton name="Light or dark" label="" icon={theme === "dark" ? "moon" : "sun"} quiet caret={false}>
+      {(close) =>
+        THEMES.map(([value, word]) => (
+          <MenuItem
+            key={value}
+            checked={value === theme}
+            onClick={() => {
+              setTheme(value);
+              close();
+            }}
+          >
+            {word}
+          </MenuItem>
+        ))
+      }
+    </MenuButton>
+  );
+}
+
+function UserMenu({ session, onHelp }: { session: Session; onHelp: () => void }): ReactElement {
+  const leave = async (): Promise<void> => {
+    await signOut().catch(() => undefined);
+    window.location.assign(window.location.pathname.replace(/\/app\/.*/, "/signin"));
+  };
+  return (
+    <MenuButton name="You" label="" icon="user" quiet caret={false}>
+      {(close) => (
+        <>
+          <div className="menu-head">
+            {session.user} · {session.role}
+          </div>
+          <MenuItem
+            icon="help"
+            onClick={() => {
+              close();
+              onHelp();
+            }}
+          >
+            Keys
+          </MenuItem>
+          <MenuItem icon="out" onClick={() => void leave()}>
+            Sign out
+          </MenuItem>
+          <hr />
+          <div className="menu-head">Trackyard {session.version}</div>
+        </>
+      )}
+    </MenuButton>
+  );
+}

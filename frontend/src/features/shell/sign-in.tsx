@@ -1,0 +1,86 @@
+/** Sign-in: by the one-time address that `yard up` prints, or by a token. */
+import { useNavigate } from "@tanstack/react-router";
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useRef, useState, type FormEvent, type ReactElement } from "react";
+
+import { signIn } from "../../api/session";
+import { parseQuery } from "../../lib/address";
+import { Icon } from "../../ui/icon";
+import { ErrorCard, YardLine } from "../../ui/parts";
+
+/** Take the one-time code out of the address, so that it stays in no history. */
+export function takeCode(where: Location, history: History): string | null {
+  const code = parseQuery(where.hash.slice(1)).code ?? null;
+  if (code !== null) {
+    history.replaceState(history.state, "", where.pathname + where.search);
+  }
+  return code;
+}
+
+/** Where to go after signing in: a page of ours, or home. */
+export function afterSignIn(search: string): string {
+  const next = parseQuery(search).next ?? "";
+  return /^\/app\//.test(next) ? next : "/app/home";
+}
+
+export function SignIn(): ReactElement {
+  const navigate = useNavigate();
+  const client = useQueryClient();
+  const [token, setToken] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [fault, setFault] = useState<unknown>(null);
+  const tried = useRef(false);
+
+  const enter = async (wish: { code: string } | { token: string }): Promise<void> => {
+    setBusy(true);
+    setFault(null);
+    try {
+      client.setQueryData(["session"], await signIn(wish));
+      await navigate({ href: afterSignIn(window.location.search), replace: true });
+    } catch (cause) {
+      setFault(cause);
+    } finally {
+      setBusy(false);
+    }
+  };
+  useEffect(() => {
+    const code = tried.current ? null : takeCode(window.location, window.history);
+    tried.current = true;
+    if (code !== null) {
+      void enter({ code });
+    }
+    // oxlint-disable-next-line react/exhaustive-deps -- the code is good for one try
+  }, []);
+  const submit = (event: FormEvent): void => {
+    event.preventDefault();
+    void enter({ token: token.trim() });
+  };
+  return (
+    <main className="sign-in">
+      <form className="card sign-in-card" onSubmit={submit}>
+        <div className="row brand">
+          <Icon name="runs" />
+          Trackyard
+        </div>
+        <h1>Sign in</h1>
+        {fault !== null && <ErrorCard title="That did not work" error={fault} />}
+        <label className="label">
+          Token
+          <input
+            className="field"
+            type="password"
+            autoComplete="current-password"
+            value={token}
+            onChange={(event) => setToken(event.target.value)}
+            placeholder="yard_…"
+          />
+        </label>
+        <button className="btn primary" type="submit" disabled={busy || token.trim() === ""}>
+          {busy ? "Signing in…" : "Sign in"}
+        </button>
+        <p className="muted">Or open the one-time address that the server prints; this makes a new one:</p>
+        <YardLine line="yard login --browser" />
+      </form>
+    </main>
+  );
+}

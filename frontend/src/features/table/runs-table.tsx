@@ -1,0 +1,172 @@
+/** The runs table: rows and columns are drawn only where one looks. */
+import { getCoreRowModel, useReactTable, type ColumnDef } from "@tanstack/react-table";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from "react";
+
+import type { RunsTable as Table } from "../../api/runs";
+import { columnWidth, parseColumn } from "../../lib/columns";
+import type { Line } from "../../lib/grouping";
+import { TableHead } from "./table-head";
+import { GroupRow, RunRow, type RowActions } from "./table-rows";
+
+export const ROW = 30;
+export const HEAD = 32;
+export const FIXED = 268;
+
+const NOTHING = new Set<string>();
+
+interface Props {
+  table: Table;
+  version: number;
+  lines: readonly Line[];
+  columns: readonly string[];
+  widths: Readonly<Record<string, number>>;
+  sort: string;
+  ticked: ReadonlySet<string>;
+  hidden: ReadonlySet<string>;
+  charted: ReadonlySet<string>;
+  folded?: ReadonlySet<string>;
+  cursor: number;
+  experiments: ReadonlyMap<string, string>;
+  actions: RowActions;
+  onSort: (column: string) => void;
+  onWidths: (widths: Record<string, number>) => void;
+  onOrder: (columns: string[]) => void;
+  /** told which columns are on screen, so that only those are read */
+  onSeen: (columns: string[]) => void;
+  onTickAll: () => void;
+}
+
+export function RunsTable(props: Props): ReactElement {
+  const box = useRef<HTMLDivElement>(null);
+  const [sizing, setSizing] = useState<Record<string, number>>({ ...props.widths });
+  const columnDefs = useMemo<ColumnDef<Line>[]>(
+    () =>
+      props.columns.flatMap((id) => {
+        const column = parseColumn(id);
+        return column === null ? [] : [{ id, size: columnWidth(column), minSize: 48, maxSize: 900 }];
+      }),
+    [props.columns],
+  );
+  const { onWidths } = props;
+  const grid = useReactTable<Line>({
+    data: props.lines as Line[],
+    columns: columnDefs,
+    getCoreRowModel: getCoreRowModel(),
+    columnResizeMode: "onChange",
+    state: { columnSizing: sizing },
+    onColumnSizingChange: (change) => {
+      setSizing((before) => {
+        const after = typeof change === "function" ? change(before) : change;
+        queueMicrotask(() => onWidths(after));
+        return after;
+      });
+    },
+  });
+  const leaves = grid.getVisibleLeafColumns();
+  const rows = useVirtualizer({
+    count: props.lines.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW,
+    overscan: 8,
+    scrollPaddingStart: HEAD,
+  });
+  const across = useVirtualizer({
+    horizontal: true,
+    count: leaves.length,
+    getScrollElement: () => box.current,
+    estimateSize: (at) => leaves[at]?.getSize() ?? 100,
+    overscan: 3,
+    scrollPaddingStart: FIXED,
+  });
+  const sizes = leaves.map((leaf) => leaf.getSize()).join();
+  useEffect(() => across.measure(), [across, sizes]);
+  useEffect(() => {
+    if (props.cursor >= 0) {
+      rows.scrollToIndex(props.cursor, { align: "auto" });
+    }
+  }, [props.cursor, rows]);
+
+  const seen = across.getVirtualItems();
+  const first = seen[0]?.index ?? 0;
+  const last = seen[seen.length - 1]?.index ?? -1;
+  const { onSeen, columns } = props;
+  useEffect(() => {
+    onSeen(columns.slice(first, last + 1));
+  }, [onSeen, columns, first, last]);
+
+  const toggleFold = useCallback((id: string) => props.actions.fold(id), [props.actions]);
+  const width = FIXED + across.getTotalSize();
+  return (
+    // A table is too much for a table element here: rows and columns come and go while one scrolls.
+    <div
+      ref={box}
+      className="grid"
+      role="grid"
+      aria-label="Runs"
+      aria-rowcount={props.lines.length + 1}
+      aria-colcount={leaves.length + 1}
+      // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a grid takes the focus, to be scrolled with keys
+      tabIndex={0}
+    >
+      <TableHead
+        seen={seen}
+        leaves={leaves}
+        headers={grid.getLeafHeaders()}
+        width={width}
+        sort={props.sort}
+        allTicked={props.ticked.size > 0}
+        columns={props.columns}
+        onSort={props.onSort}
+        onOrder={props.onOrder}
+        onTickAll={props.onTickAll}
+      />
+      <div className="grid-body" style={{ height: rows.getTotalSize(), width }}>
+        {rows.getVirtualItems().map((item) => {
+          const line = props.lines[item.index];
+          if (line === undefined) {
+            return null;
+          }
+          if (line.row === null) {
+            return (
+              <GroupRow
+                key={`g${line.group.id}`}
+                top={item.start}
+                width={width}
+                group={line.group}
+                folded={(props.folded ?? NOTHING).has(line.group.id)}
+                table={props.table}
+                version={props.version}
+                seen={seen}
+                leaves={leaves}
+                onFold={toggleFold}
+              />
+            );
+          }
+          const id = props.table.run_id[line.row] ?? "";
+          return (
+            <RunRow
+              key={id}
+              id={id}
+              row={line.row}
+              index={item.index}
+              top={item.start}
+              width={width}
+              table={props.table}
+              version={props.version}
+              seen={seen}
+              leaves={leaves}
+              isCursor={item.index === props.cursor}
+              isTicked={props.ticked.has(id)}
+              isHidden={props.hidden.has(id)}
+              isCharted={props.charted.has(id)}
+              isIndented={line.group !== null}
+              experiments={props.experiments}
+              actions={props.actions}
+            />
+          );
+        })}
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,98 @@
+/** The head of the runs table: sort by click, widen by dragging an edge, move by dragging a name. */
+import type { Column, Header } from "@tanstack/react-table";
+import type { VirtualItem } from "@tanstack/react-virtual";
+import { useState, type ReactElement } from "react";
+
+import { columnTitle, parseColumn } from "../../lib/columns";
+import type { Line } from "../../lib/grouping";
+import { leafOf } from "../../lib/metric-names";
+import { Icon } from "../../ui/icon";
+
+interface Props {
+  seen: readonly VirtualItem[];
+  leaves: readonly Column<Line>[];
+  headers: readonly Header<Line, unknown>[];
+  width: number;
+  sort: string;
+  allTicked: boolean;
+  columns: readonly string[];
+  onSort: (column: string) => void;
+  onOrder: (columns: string[]) => void;
+  onTickAll: () => void;
+}
+
+/** Move one column to the place of another. */
+export function moved(columns: readonly string[], from: string, to: string): string[] {
+  const rest = columns.filter((id) => id !== from);
+  const at = columns.indexOf(to);
+  rest.splice(at < 0 ? rest.length : at, 0, from);
+  return rest;
+}
+
+export function TableHead(props: Props): ReactElement {
+  const [dragged, setDragged] = useState<string | null>(null);
+  return (
+    <div className="grid-head" role="row" aria-rowindex={1} style={{ width: props.width }}>
+      <div className="grid-fixed" role="columnheader">
+        <input
+          type="checkbox"
+          className="tick"
+          aria-label="Tick all runs, or none"
+          checked={props.allTicked}
+          onChange={props.onTickAll}
+        />
+        <span className="muted">Run</span>
+      </div>
+      {props.seen.map((item) => {
+        const leaf = props.leaves[item.index];
+        const header = props.headers[item.index];
+        const column = leaf === undefined ? null : parseColumn(leaf.id);
+        if (leaf === undefined || header === undefined || column === null) {
+          return null;
+        }
+        const title = columnTitle(column);
+        const way = props.sort === leaf.id ? "ascending" : props.sort === `-${leaf.id}` ? "descending" : "none";
+        return (
+          <div
+            key={leaf.id}
+            role="columnheader"
+            aria-sort={way}
+            aria-colindex={item.index + 2}
+            className={`grid-th${dragged !== null && dragged !== leaf.id ? " drop" : ""}`}
+            style={{ left: item.start, width: item.size }}
+            onDragOver={(event) => event.preventDefault()}
+            onDrop={() => {
+              if (dragged !== null && dragged !== leaf.id) {
+                props.onOrder(moved(props.columns, dragged, leaf.id));
+              }
+              setDragged(null);
+            }}
+          >
+            <button
+              type="button"
+              draggable
+              className={`grid-th-button${column.kind === "metric" ? " num" : ""}`}
+              title={`${column.kind} ${title}: sort`}
+              onClick={() => props.onSort(leaf.id)}
+              onDragStart={() => setDragged(leaf.id)}
+              onDragEnd={() => setDragged(null)}
+            >
+              <span className="clip">{column.kind === "metric" || column.kind === "spark" ? shortTitle(title) : title}</span>
+              {way !== "none" && <Icon name={way === "ascending" ? "up" : "down"} />}
+            </button>
+            <span
+              className="resize"
+              aria-hidden="true"
+              onMouseDown={header.getResizeHandler()}
+              onTouchStart={header.getResizeHandler()}
+            />
+          </div>
+        );
+      })}
+    </div>
+  );
+}
+
+function shortTitle(title: string): string {
+  return title.length > 22 && title.includes("/") ? `…/${leafOf(title)}` : title;
+}

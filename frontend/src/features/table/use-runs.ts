@@ -1,0 +1,45 @@
+/** Rows for a page: asks for what is shown, follows the stream. */
+import { useEffect, useMemo, useSyncExternalStore } from "react";
+
+import { TAGS, type Cells, type TableWish } from "../../api/runs";
+import { isPoints, stream } from "../../api/stream";
+import { TableStore, type TableState } from "../../api/table-store";
+import { needs } from "./cells";
+
+const GONE = new Set(["run.created", "run.deleted", "run.restored"]);
+
+/** The runs of a view with the columns that are on screen. */
+export function useRuns(wish: Omit<TableWish, keyof Cells>, columns: readonly string[]): { state: TableState; store: TableStore } {
+  const store = useMemo(() => new TableStore(), []);
+  const state = useSyncExternalStore(store.subscribe, store.get);
+  const columnsKey = columns.join("\n");
+  useEffect(() => {
+    const wanted = needs(columnsKey.split("\n"));
+    store.want({ ...wanted, tags: [...new Set([TAGS.star, ...wanted.tags])] });
+  }, [store, columnsKey]);
+  const wishKey = JSON.stringify(wish);
+  useEffect(() => {
+    void store.load(JSON.parse(wishKey) as typeof wish);
+  }, [store, wishKey]);
+  useEffect(() => {
+    const stops = [
+      stream.listen((messages) => {
+        for (const message of messages) {
+          if (isPoints(message)) {
+            store.touched(message.runs);
+          } else if (GONE.has(message.kind)) {
+            store.reload();
+          } else if (message.subject === "run") {
+            store.touched([message.subject_id]);
+          }
+        }
+      }),
+      stream.onReload(() => store.reload()),
+    ];
+    return () => {
+      stops.forEach((stop) => stop());
+      store.close();
+    };
+  }, [store]);
+  return { state, store };
+}

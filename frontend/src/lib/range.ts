@@ -1,0 +1,69 @@
+/** The range of an axis: round ends, room for the curve, and no jumps while points stream in. Pure. */
+
+export type Range = readonly [number, number];
+
+/** The least and greatest finite value; only positive ones count on a log axis. */
+export function extent(values: Iterable<number>, log = false): Range | null {
+  let low = Number.POSITIVE_INFINITY;
+  let high = Number.NEGATIVE_INFINITY;
+  for (const value of values) {
+    if (!Number.isFinite(value) || (log && value <= 0)) {
+      continue;
+    }
+    low = Math.min(low, value);
+    high = Math.max(high, value);
+  }
+  return low <= high ? [low, high] : null;
+}
+
+/** Join two ranges, either of which may be missing. */
+export function union(a: Range | null, b: Range | null): Range | null {
+  if (a === null || b === null) {
+    return a ?? b;
+  }
+  return [Math.min(a[0], b[0]), Math.max(a[1], b[1])];
+}
+
+/** Widen a range a little, to round numbers. */
+export function padded(range: Range | null, log = false): Range {
+  if (range === null) {
+    return log ? [0.1, 1] : [0, 1];
+  }
+  const [low, high] = range;
+  if (log) {
+    return low === high ? [low / 2, high * 2] : [low / 1.15, high * 1.15];
+  }
+  if (low === high) {
+    const room = Math.abs(low) * 0.1 || 1;
+    return [low - room, high + room];
+  }
+  const room = (high - low) * 0.05;
+  const step = niceStep((high - low) / 8);
+  const rounded: Range = [Math.floor((low - room) / step) * step, Math.ceil((high + room) / step) * step];
+  // A curve that never goes below zero gets an axis that does not either.
+  return [low >= 0 && rounded[0] < 0 ? 0 : rounded[0], high <= 0 && rounded[1] > 0 ? 0 : rounded[1]];
+}
+
+/** The next of 1, 2, 5 times a power of ten. */
+export function niceStep(rough: number): number {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const share = rough / power;
+  if (share <= 1) {
+    return power;
+  }
+  return share <= 2 ? 2 * power : share <= 5 ? 5 * power : 10 * power;
+}
+
+/**
+ * The range to draw now, given the one drawn before. While data grow it stays unless the curve
+ * leaves it, or would fill less than half of it.
+ */
+export function steady(before: Range | null, data: Range | null, log = false): Range {
+  const wanted = padded(data, log);
+  if (before === null || data === null) {
+    return wanted;
+  }
+  const inside = data[0] >= before[0] && data[1] <= before[1];
+  const measure = (range: Range): number => (log ? Math.log(range[1] / range[0]) : range[1] - range[0]);
+  return inside && measure(wanted) > measure(before) / 2 ? before : wanted;
+}

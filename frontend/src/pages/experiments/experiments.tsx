@@ -1,0 +1,1 @@
+export function ExperimentsPage() { return <p>ExperimentsPage</p>; }

@@ -1,0 +1,1 @@
+export function LogPage() { return <p>LogPage</p>; }

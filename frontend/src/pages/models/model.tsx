@@ -1,0 +1,1 @@
+export function ModelPage() { return <p>ModelPage</p>; }

@@ -1,0 +1,1 @@
+export function ModelsPage() { return <p>ModelsPage</p>; }

@@ -1,0 +1,91 @@
+/** The charts side of the runs page. */
+import { lazy, Suspense, useMemo, type ReactElement } from "react";
+
+import type { KeyNames, RunsTable } from "../../api/runs";
+import type { TableStore } from "../../api/table-store";
+import { ChartsBar } from "../../features/chart/charts-bar";
+import { Panels } from "../../features/chart/panels";
+import type { ChartRun, ChartSettings } from "../../features/chart/panel";
+import { count } from "../../lib/format";
+import type { View } from "../../lib/view";
+import { Skeleton } from "../../ui/parts";
+import { FIRST, MOST } from "./use-rows";
+import type { Change } from "./use-view";
+
+const Explore = lazy(() => import("../../features/explore/explore"));
+
+interface Props {
+  view: View;
+  change: Change;
+  table: RunsTable | null;
+  version: number;
+  names: KeyNames;
+  columns: readonly string[];
+  charted: readonly string[];
+  shown: readonly string[];
+  store: TableStore;
+}
+
+const flip = (list: readonly string[], one: string): string[] => (list.includes(one) ? list.filter((name) => name !== one) : [...list, one]);
+
+/** Which runs are drawn, in words. */
+function caption(view: View, charted: number): string {
+  if (view.ticked.length > MOST) {
+    return `the first ${MOST} of ${view.ticked.length} ticked runs`;
+  }
+  return view.ticked.length > 0 ? count(charted, "ticked run") : `the first ${Math.min(FIRST, charted)} runs; tick some to choose`;
+}
+
+export function ChartsPane(props: Props): ReactElement {
+  const { view, change, table, names, charted } = props;
+  const key = charted.join();
+  const runs = useMemo<ChartRun[]>(() => {
+    if (table === null || key === "") {
+      return [];
+    }
+    const place = new Map(table.run_id.map((id, at) => [id, at]));
+    return key.split(",").map((id) => {
+      const at = place.get(id) ?? -1;
+      return { id, name: table.name[at] ?? id, start: table.start_ms[at] ?? null };
+    });
+  }, [table, key]);
+  const settings = useMemo<ChartSettings>(
+    () => ({
+      axis: view.x,
+      logX: view.logX,
+      logY: view.logY,
+      smoothing: view.smoothing,
+      band: view.band,
+      orphans: view.orphans,
+      zoom: view.zoom,
+      onZoom: (zoom) => change({ zoom }),
+      lit: null,
+    }),
+    [view.x, view.logX, view.logY, view.smoothing, view.band, view.orphans, view.zoom, change],
+  );
+  return (
+    <>
+      <ChartsBar view={view} plots onChange={change}>
+        {view.plot === "lines" && <span className="faint">{caption(view, runs.length)}</span>}
+      </ChartsBar>
+      <div className="charts">
+        {view.plot === "lines" ? (
+          <Panels
+            metrics={names.metrics}
+            runs={runs}
+            settings={settings}
+            search={view.search}
+            pinned={view.pinned}
+            folded={view.folded}
+            onPin={(metric) => change(({ pinned }) => ({ pinned: flip(pinned, metric) }))}
+            onFold={(section) => change(({ folded }) => ({ folded: flip(folded, section) }))}
+          />
+        ) : (
+          <Suspense fallback={<Skeleton />}>
+            <Explore plot={view.plot} axes={view.axes} onAxes={(axes) => change({ axes })} table={table} version={props.version} names={names} shown={props.shown} />
+          </Suspense>
+        )}
+      </div>
+    </>
+  );
+}

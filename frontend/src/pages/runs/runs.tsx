@@ -1,0 +1,107 @@
+/** Runs: the table, the charts, and the filter over both. */
+import { useQuery } from "@tanstack/react-query";
+import { useMemo, useState, type ReactElement } from "react";
+
+import "../../features/chart/chart.css";
+import "../../features/table/table.css";
+import { experimentsQuery, namesQuery, type KeyNames } from "../../api/runs";
+import { Fault } from "../../api/client";
+import { FilterBox } from "../../features/filter/filter-box";
+import { ColumnPicker } from "../../features/table/column-picker";
+import { useRuns } from "../../features/table/use-runs";
+import { GroupMenu, SavedMenu } from "../../features/table/view-menus";
+import { defaultColumns } from "../../lib/columns";
+import { inOrder } from "../../lib/metric-names";
+import type { Pane } from "../../lib/view";
+import { Splitter } from "../../ui/splitter";
+import { ErrorCard, Segments, Skeleton } from "../../ui/parts";
+import { ExperimentMenu } from "./experiment-menu";
+import { NoRuns } from "./no-runs";
+import { ChartsPane } from "./charts-pane";
+import { TablePane } from "./table-pane";
+import { useNarrow } from "../../ui/use-narrow";
+import { useRows } from "./use-rows";
+import { useView } from "./use-view";
+import { wishOf } from "./wish";
+
+const NO_NAMES: KeyNames = { metrics: [], params: [], tags: [] };
+const PANES: readonly (readonly [Pane, string])[] = [
+  ["table", "Table"],
+  ["both", "Both"],
+  ["charts", "Charts"],
+];
+
+export function RunsPage(): ReactElement {
+  const [view, change] = useView();
+  const narrow = useNarrow();
+  const experiments = useQuery(experimentsQuery());
+  const all = useMemo(() => experiments.data ?? [], [experiments.data]);
+  const ids = useMemo(
+    () => (view.experiments.length > 0 ? view.experiments : all.map((one) => one.experiment_id).toSorted()),
+    [view.experiments, all],
+  );
+  const namesFound = useQuery(namesQuery(ids));
+  const names = namesFound.data ?? NO_NAMES;
+  const columns = useMemo(() => {
+    const start = (): string[] => {
+      const found = defaultColumns(inOrder(names.metrics), inOrder(names.params));
+      return ids.length > 1 ? ["attribute:experiment", ...found] : found;
+    };
+    return view.columns ?? start();
+  }, [view.columns, names, ids.length]);
+  const [seen, setSeen] = useState<string[]>([]);
+  const needed = useMemo(
+    () => [...new Set([...(seen.length > 0 ? seen : columns.slice(0, 16)), ...view.group, ...view.axes])],
+    [seen, columns, view.group, view.axes],
+  );
+  const { state, store } = useRuns(useMemo(() => wishOf(view, ids), [view, ids]), needed);
+  const rows = useRows(view, state);
+  const filterFault = state.fault instanceof Fault && state.fault.status === 400 ? state.fault.message : null;
+  const known = useMemo(() => {
+    const table = state.table;
+    return (field: string): string[] => {
+      const [, kind, key] = /^(params|tags)\.[`"]?(.*?)[`"]?$/.exec(field) ?? [];
+      const cells = kind === "params" ? table?.params[key ?? ""] : table?.tags[key ?? ""];
+      return inOrder([...new Set(cells ?? [])].filter((value): value is string => value !== null)).slice(0, 40);
+    };
+  }, [state.table]);
+  const nameOf = useMemo(() => new Map(all.map((one) => [one.experiment_id, one.name])), [all]);
+  if (experiments.error !== null) {
+    return (
+      <div className="page-body">
+        <ErrorCard title="The experiments could not be read" error={experiments.error} retry={() => void experiments.refetch()} />
+      </div>
+    );
+  }
+  const isEmpty = state.table !== null && state.table.run_id.length === 0 && view.filter === "" && !view.deleted && !state.loading;
+  const pane = narrow && view.pane === "both" ? "table" : view.pane;
+  const table = (
+    <TablePane view={view} change={change} state={state} store={store} rows={rows} columns={columns} experiments={nameOf} onSeen={setSeen} narrow={narrow} fault={filterFault === null ? state.fault : null} />
+  );
+  const charts = <ChartsPane view={view} change={change} table={state.table} version={state.version} names={names} charted={rows.charted} shown={rows.shown} columns={columns} store={store} />;
+  return (
+    <>
+      <div className="runs-bar">
+        <ExperimentMenu experiments={all} chosen={view.experiments} onChange={(chosen) => change({ experiments: chosen, columns: null, ticked: [], hidden: [], zoom: null })} />
+        <FilterBox value={view.filter} names={names} known={known} error={filterFault} onChange={(filter) => change({ filter })} />
+        <div className="row wrap">
+          <ColumnPicker names={names} columns={columns} onChange={(next) => change({ columns: next })} />
+          <GroupMenu names={names} group={view.group} onChange={(group) => change({ group })} />
+          <SavedMenu view={view} experiment={view.experiments.length === 1 ? view.experiments[0] : undefined} onApply={change} />
+          <Segments label="What to show" value={pane} options={narrow ? PANES.filter(([one]) => one !== "both") : PANES} onChange={(next) => change({ pane: next })} />
+        </div>
+      </div>
+      {state.table === null && state.loading && ids.length > 0 ? (
+        <Skeleton rows={14} />
+      ) : isEmpty || (experiments.data !== undefined && ids.length === 0) ? (
+        <NoRuns />
+      ) : pane === "both" ? (
+        <Splitter share={view.split} left={table} right={charts} onChange={(split) => change({ split })} />
+      ) : (
+        <div className="split-side" style={{ flex: 1 }}>
+          {pane === "table" ? table : charts}
+        </div>
+      )}
+    </>
+  );
+}

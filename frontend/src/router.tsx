@@ -1,0 +1,93 @@
+/** The addresses of the pages. Each page is loaded when it is first opened. */
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect, Outlet } from "@tanstack/react-router";
+
+import { BASE } from "./api/client";
+import { formatQuery, parseQuery } from "./lib/address";
+import { Shell } from "./features/shell/shell";
+import { NotFound, PageFault } from "./features/shell/faults";
+import { SignIn } from "./features/shell/sign-in";
+
+type Words = Record<string, string>;
+const words = (search: Record<string, unknown>): Words =>
+  Object.fromEntries(Object.entries(search).map(([key, value]) => [key, String(value)]));
+
+const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound });
+const signIn = createRoute({ getParentRoute: () => root, path: "/signin", component: SignIn });
+const start = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  beforeLoad: () => {
+    throw redirect({ to: "/app/home", replace: true });
+  },
+});
+const app = createRoute({ getParentRoute: () => root, path: "/app", component: Shell, notFoundComponent: NotFound });
+
+const home = createRoute({
+  getParentRoute: () => app,
+  path: "home",
+  component: lazyRouteComponent(() => import("./pages/home/home"), "HomePage"),
+});
+const experiments = createRoute({
+  getParentRoute: () => app,
+  path: "experiments",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/experiments/experiments"), "ExperimentsPage"),
+});
+const runs = createRoute({
+  getParentRoute: () => app,
+  path: "runs",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/runs/runs"), "RunsPage"),
+});
+const run = createRoute({
+  getParentRoute: () => app,
+  path: "runs/$runId",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/run/run"), "RunPage"),
+});
+const compare = createRoute({
+  getParentRoute: () => app,
+  path: "compare",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/compare/compare"), "ComparePage"),
+});
+const models = createRoute({
+  getParentRoute: () => app,
+  path: "models",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/models/models"), "ModelsPage"),
+});
+const model = createRoute({
+  getParentRoute: () => app,
+  path: "models/$name",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/models/model"), "ModelPage"),
+});
+const events = createRoute({
+  getParentRoute: () => app,
+  path: "log",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/log/log"), "LogPage"),
+});
+
+export const router = createRouter({
+  routeTree: root.addChildren([
+    signIn,
+    start,
+    app.addChildren([home, experiments, runs, run, compare, models, model, events]),
+  ]),
+  basepath: BASE === "" ? "/" : BASE,
+  parseSearch: parseQuery,
+  stringifySearch: formatQuery,
+  defaultPreload: "intent",
+  defaultErrorComponent: PageFault,
+  defaultNotFoundComponent: NotFound,
+  defaultPendingMs: 300,
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}
