@@ -47,6 +47,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", default=",".join(NAMES), help="measures, comma separated")
     parser.add_argument("--peers", default=",".join(PEERS), help="servers, comma separated")
     parser.add_argument("--seconds", type=float, default=5.0, help="time for each measure")
+    parser.add_argument("--warm", type=float, default=4.0, help="of each of four warm-ups")
     parser.add_argument("--rounds", type=int, default=3, help="of each write measure; the middle")
     parser.add_argument("--artifact-gb", type=float, default=2.0, help="size of the artifact")
     parser.add_argument("--disk-points", type=int, default=0, help="points for the disk measure")
@@ -73,7 +74,8 @@ def measure_all(options: argparse.Namespace, folder: Path) -> report.Results:
             if "startup" in wanted:
                 figures["startup"] = _take(peer, "startup", partial(footprint.startup, server, 2))
             # Servers load code and open pools on first requests; that is not what is measured.
-            _take(peer, "warm-up", partial(writes.single, server, min(options.seconds, 5.0)))
+            for warmer in (writes.single, writes.ingest, writes.runs, writes.single):
+                _take(peer, "warm-up", partial(warmer, server, options.warm))
             server.freeze()
         for name in (n for n in wanted if n in MEASURES or n == "artifact"):
             _measure(name, servers, results, options)

@@ -50,7 +50,7 @@ def test_the_registry_behaves_as_in_mlflow(seen: SEEN) -> None:
 
 
 def test_artifacts_of_every_kind_come_back_equal(seen: SEEN) -> None:
-    _judge(seen, "artifacts", 24)
+    _judge(seen, "artifacts", 26)
 
 
 def test_logged_models_behave_as_in_mlflow(seen: SEEN) -> None:

@@ -107,4 +107,27 @@ def overwriting_and_deleting(c: Checks, client: MlflowClient, prefix: str) -> No
                 c.same(f"absent {path}", "downloaded", "an error")
 
 
-PARTS = (logging, overwriting_and_deleting)
+def in_parts(c: Checks, client: MlflowClient, prefix: str) -> None:
+    """A large file goes up in parts where the client may, and comes back whole either way."""
+    os.environ["MLFLOW_ENABLE_PROXY_MULTIPART_UPLOAD"] = "true"
+    os.environ["MLFLOW_ENABLE_PROXY_MULTIPART_DOWNLOAD"] = "true"
+    os.environ["MLFLOW_MULTIPART_UPLOAD_MINIMUM_FILE_SIZE"] = str(6 << 20)
+    os.environ["MLFLOW_MULTIPART_DOWNLOAD_MINIMUM_FILE_SIZE"] = str(6 << 20)
+    os.environ["MLFLOW_MULTIPART_UPLOAD_CHUNK_SIZE"] = str(5 << 20)
+    os.environ["MLFLOW_MULTIPART_DOWNLOAD_CHUNK_SIZE"] = str(5 << 20)
+    mlflow.set_experiment(f"{prefix}-artifacts")
+    whole = os.urandom(12_000_001)
+    with mlflow.start_run() as run, tempfile.TemporaryDirectory() as folder:
+        Path(folder, "weights.bin").write_bytes(whole)
+        mlflow.log_artifact(f"{folder}/weights.bin", "checkpoints")
+        got = client.download_artifacts(run.info.run_id, "checkpoints/weights.bin", folder)
+        c.true("whole after parts", Path(got).read_bytes() == whole)
+    listed = client.list_artifacts(run.info.run_id, "checkpoints")
+    c.same(
+        "one file",
+        [(f.path, f.file_size) for f in listed],
+        [("checkpoints/weights.bin", 12_000_001)],
+    )
+
+
+PARTS = (logging, overwriting_and_deleting, in_parts)
