@@ -268,17 +268,17 @@ class LocalEngine:
         if held:
             return (AttemptPhase.RUNNING if started else AttemptPhase.STARTING), None
         if started:
-            self._sweep(attempt_id, number)
+            self._sweep(member, attempt_id, number)
             return AttemptPhase.LOST, None
         child = self._children.get((attempt_id, number))
         return (AttemptPhase.STARTING if child is not None else None), None
 
-    def _sweep(self, attempt_id: str, number: int) -> None:
+    def _sweep(self, member: MemberFolder, attempt_id: str, number: int) -> None:
         with self._lock:
             if (attempt_id, number) in self._swept:
                 return
         answer = subprocess.run(
-            wrapper.command("--sweep", attempt_id, str(number)),
+            wrapper.command("--sweep", str(member.path / "spec.json")),
             capture_output=True,
             timeout=SWEEP_SECONDS,
             check=False,

@@ -18,12 +18,12 @@ from typing import Any, List, Optional
 
 from trackyard.runner import processes, records
 from trackyard.runner.machine.inventory import inventory
-from trackyard.runner.spec import BadSpecError, Spec, load
+from trackyard.runner.spec import BadSpecError, Spec, load, mark
 from trackyard.runner.supervise import Supervisor
 
 BAD_SPEC_CODE = 64
 ALREADY_RAN_CODE = 73
-USAGE = "usage: python -m trackyard.runner SPEC.json | --inventory | --sweep ATTEMPT [MEMBER]\n"
+USAGE = "usage: python -m trackyard.runner SPEC.json | --inventory | --sweep SPEC.json\n"
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -32,8 +32,9 @@ def main(argv: Optional[List[str]] = None) -> int:
     if words == ["--inventory"]:
         sys.stdout.write(json.dumps(inventory(), sort_keys=True) + "\n")
         return 0
-    if words[:1] == ["--sweep"] and len(words) in (2, 3):
-        return sweep(words[1], int(words[2]) if len(words) == 3 else None)
+    sweeping = words[:1] == ["--sweep"]
+    if sweeping:
+        words = words[1:]
     if len(words) != 1 or words[0].startswith("-"):
         sys.stderr.write(USAGE)
         return BAD_SPEC_CODE
@@ -42,7 +43,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     except BadSpecError as fault:
         sys.stderr.write(f"the runner cannot use {words[0]}: {fault}\n")
         return BAD_SPEC_CODE
-    return guard(spec)
+    return sweep(spec) if sweeping else guard(spec)
 
 
 def guard(spec: Spec) -> int:
@@ -61,8 +62,7 @@ def guard(spec: Spec) -> int:
         signal.signal(number, lambda signum, _frame: _pass_on(child, signum))
     status = _wait(child)
     if not (spec.state_dir / "exit.json").exists():
-        member = spec.gang.member
-        processes.end_tree(lambda: processes.belonging(spec.attempt_id, member), polite_seconds=0)
+        processes.end_tree(lambda: processes.belonging(mark(spec)), polite_seconds=0)
         records.write_json(
             spec.state_dir / "lost.json",
             {"status": status, "swept_ms": time.time_ns() // 1_000_000},
@@ -70,12 +70,12 @@ def guard(spec: Spec) -> int:
     return status >> 8 & 0xFF if not status & 0x7F else 128 + (status & 0x7F)
 
 
-def sweep(attempt_id: str, member: Optional[int]) -> int:
-    """End whatever still carries an attempt's marker, after its runner is gone."""
+def sweep(spec: Spec) -> int:
+    """End whatever still carries an attempt's mark, after its runner is gone."""
 
     def find() -> set[int]:
         seen = processes.table()
-        found = processes.marked(attempt_id, seen, member)
+        found = processes.marked(mark(spec), seen)
         return processes.live(found - processes.ancestors(os.getpid(), seen), seen)
 
     ended = processes.end_tree(find, polite_seconds=0, give_up_seconds=10)

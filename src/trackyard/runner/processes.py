@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
-MARKER = "YARD_ATTEMPT_ID"
+MARKER = "YARD_MARK"
 PROC = Path("/proc")
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish"})
 
@@ -114,23 +114,18 @@ def descendants(root: int, processes: Dict[int, Process]) -> Set[int]:
     return found
 
 
-def marked(
-    attempt_id: str, processes: Dict[int, Process], member: Optional[int] = None
-) -> Set[int]:
-    """Return the processes whose environment carries the attempt's marker (and member's)."""
-    wanted = [f"{MARKER}={attempt_id}".encode()]
-    if member is not None:
-        wanted.append(f"YARD_MEMBER={member}".encode())
+def marked(mark: str, processes: Dict[int, Process]) -> Set[int]:
+    """Return the processes whose environment carries the mark."""
+    wanted = f"{MARKER}={mark}".encode()
     return {pid for pid in processes if _environment_holds(pid, wanted)}
 
 
-def _environment_holds(pid: int, wanted: List[bytes]) -> bool:
+def _environment_holds(pid: int, wanted: bytes) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123
-            names = file.read().split(b"\0")
+            return wanted in file.read().split(b"\0")
     except OSError:
         return False
-    return all(line in names for line in wanted)
 
 
 def live(pids: Set[int], processes: Dict[int, Process]) -> Set[int]:
@@ -236,11 +231,11 @@ def ancestors(pid: int, processes: Dict[int, Process]) -> Set[int]:
     return found
 
 
-def belonging(attempt_id: str, member: int) -> Set[int]:
-    """Return the live processes of a member: ours by birth or by marker, without ourselves."""
+def belonging(mark: str) -> Set[int]:
+    """Return the live processes of a member: ours by birth or by mark, without ourselves."""
     processes = table()
     me = os.getpid()
-    found = descendants(me, processes) | marked(attempt_id, processes, member)
+    found = descendants(me, processes) | marked(mark, processes)
     return live(found - ancestors(me, processes), processes)
 
 

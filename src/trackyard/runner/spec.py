@@ -5,6 +5,7 @@ Owns the shape and the defaults; README.md beside this file documents every key.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -99,6 +100,15 @@ class Spec:
     stop_scope: str = "main"
     #: also write the command's output to the runner's own, for engines that keep it
     echo: bool = False
+
+
+def mark(spec: Spec) -> str:
+    """Return what marks this member's processes, unlike any other's on the machine.
+
+    Ids alone would not do: two servers on one machine may give the same.
+    """
+    facts = f"{spec.state_dir.absolute()}\n{spec.attempt_id}\n{spec.gang.member}"
+    return hashlib.sha256(facts.encode()).hexdigest()[:24]
 
 
 def load(path: Path) -> Spec:

@@ -21,7 +21,7 @@ from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.gpus import drivers
 from trackyard.runner.machine.samples import Sampler, oom_kills
 from trackyard.runner.report import Answer, Reporter
-from trackyard.runner.spec import Spec
+from trackyard.runner.spec import Spec, mark
 from trackyard.runner.watch import (
     AT_ONCE,
     MEMORY_SECONDS,
@@ -47,6 +47,8 @@ class Supervisor:
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
+        self._mark = mark(spec)
+        self._unit = f"yard-{self._mark}"
         self._state = "setup"
         self._started_ms = time.time_ns() // 1_000_000
         self._began = time.monotonic()
@@ -150,7 +152,8 @@ class Supervisor:
     def _own_variables(self) -> Dict[str, str]:
         spec = self._spec
         values = {
-            processes.MARKER: spec.attempt_id,
+            processes.MARKER: self._mark,
+            "YARD_ATTEMPT_ID": spec.attempt_id,
             "YARD_JOB_ID": spec.job_id,
             "YARD_EPOCH": str(spec.epoch),
             "YARD_GRACE_SECONDS": f"{spec.grace_seconds:g}",
@@ -174,9 +177,10 @@ class Supervisor:
         self._set_limits()
         prefix: Optional[List[str]] = None
         wants_limits = bool(spec.memory_bytes or spec.cpus)
-        name = f"yard-{spec.attempt_id}-m{spec.gang.member}"
         if wants_limits and self._cgroup is None:
-            prefix = limits.systemd_prefix(name, memory_bytes=spec.memory_bytes, cpus=spec.cpus)
+            prefix = limits.systemd_prefix(
+                self._unit, memory_bytes=spec.memory_bytes, cpus=spec.cpus
+            )
             if prefix is None:
                 self._notes.append(limits.describe()["note"])
         self._main = self._spawn([*(prefix or []), *line], folder, env)
@@ -190,7 +194,7 @@ class Supervisor:
         spec = self._spec
         if not (spec.memory_bytes or spec.cpus):
             return
-        self._cgroup = limits.Cgroup.make(f"yard-{spec.attempt_id}-m{spec.gang.member}")
+        self._cgroup = limits.Cgroup.make(self._unit)
         if self._cgroup is not None:
             self._notes += self._cgroup.limit(memory_bytes=spec.memory_bytes, cpus=spec.cpus)
 
@@ -297,7 +301,7 @@ class Supervisor:
             self._notes.append(f"processes {sorted(left)} hang in the kernel and remain")
 
     def _belonging(self) -> Set[int]:
-        found = processes.belonging(self._spec.attempt_id, self._spec.gang.member)
+        found = processes.belonging(self._mark)
         if self._cgroup is not None:
             found |= self._cgroup.members() - {os.getpid()}
         return found

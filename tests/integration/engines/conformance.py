@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,7 @@ class Harness:
 
     def spec(self, behaviour: str, **changes: Any) -> LaunchSpec:
         """Return a launch of a command with that behaviour on one node."""
-        number = next(_numbers)
+        number = f"{os.getpid()}-{next(_numbers)}"
         values: dict[str, Any] = {
             "attempt_id": f"trk-j{number}-a1",
             "epoch": 1,

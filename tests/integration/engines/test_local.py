@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.integration.engines.conformance import Harness, ProcessConformance
-from trackyard.core.ports import AttemptPhase, ExitCause, NodeShare
+from trackyard.core.ports import AttemptPhase, EngineError, ExitCause, NodeShare
 from trackyard.engines.local import LocalEngine
 from trackyard.engines.machine import Declared
 
@@ -131,7 +131,7 @@ class TestLocalEngine(ProcessConformance):
         spec = harness.spec("sleep", placement=tuple(NodeShare(node_id=n) for n in ("n0", "n1")))
         harness.engine.launch(spec)
         harness.wait_until(
-            lambda: (harness.home / "attempts" / spec.attempt_id / "m1/started.json").exists(),
+            (harness.home / "attempts" / spec.attempt_id / "m1/started.json").exists,
             "member 1 never started",
         )
         harness.wait_for(spec.attempt_id, AttemptPhase.RUNNING)
@@ -150,6 +150,50 @@ class TestLocalEngine(ProcessConformance):
         log = harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=100_000)
         assert b"PATH" in log
         assert b"canary-value" not in log
+
+    def test_loader_and_interpreter_hooks_reach_the_command_alone(
+        self, harness: LocalHarness
+    ) -> None:
+        """A job's variables cannot take over the runner around it."""
+        trap = harness.folder / "trap"
+        trap.mkdir()
+        for name in ("json", "os", "sitecustomize"):
+            (trap / f"{name}.py").write_text("raise SystemExit('trapped')")
+        env = {
+            "PYTHONPATH": str(trap),
+            "PYTHONHOME": str(trap),
+            "PYTHONSTARTUP": str(trap / "json.py"),
+            "LD_LIBRARY_PATH": str(trap),
+            "BASH_ENV": "/nonexistent",
+        }
+        spec = harness.spec("", argv=("/bin/sh", "-c", "echo $PYTHONPATH"), env=env)
+        report = harness.run(spec)
+        assert report.exit is not None
+        assert report.exit.cause is ExitCause.SUCCEEDED
+        log = harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=1000)
+        assert log.strip() == str(trap).encode()
+
+    def test_a_spec_with_the_token_is_readable_by_its_owner_alone(
+        self, harness: LocalHarness
+    ) -> None:
+        spec = harness.spec("succeed", platform_env={"MLFLOW_TRACKING_TOKEN": "s3cret"})
+        harness.run(spec)
+        folder = harness.home / "attempts" / spec.attempt_id
+        holders = [p for p in folder.rglob("*") if p.is_file() and b"s3cret" in p.read_bytes()]
+        assert [p.name for p in holders] == ["spec.json"]
+        assert holders[0].stat().st_mode & 0o077 == 0
+        assert folder.stat().st_mode & 0o077 == 0
+
+    @pytest.mark.parametrize("attempt_id", ["..", "../../x", "a/b", "", "a\nb"])
+    def test_an_id_that_is_a_path_is_refused(self, harness: LocalHarness, attempt_id: str) -> None:
+        for call in (
+            harness.engine.lookup,
+            harness.engine.forget,
+            lambda bad: harness.engine.read_log(bad, 0, offset=0, limit=1),
+            lambda bad: harness.engine.stop(bad, grace_seconds=0, reason=ExitCause.STOPPED),
+        ):
+            with pytest.raises(EngineError):
+                call(attempt_id)
 
 
 def hiding(*, scrubbed: bool) -> tuple[tuple[str, ...], str]:

@@ -10,7 +10,7 @@ import pytest
 
 from trackyard.core.ports import GpuShare, Launcher, LaunchSpec, NodeShare, PackageRef, ReportTo
 from trackyard.engines import wrapper
-from trackyard.runner.spec import BadSpecError, load, parse
+from trackyard.runner.spec import BadSpecError, load, mark, parse
 
 GOOD: dict[str, Any] = {
     "version": 1,
@@ -64,6 +64,20 @@ def test_what_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(BadSpecError):
         load(path)
+
+
+def test_every_member_of_every_attempt_has_its_own_mark() -> None:
+    gang = {"members": 2, "addresses": ["a", "b"]}
+    marks = {
+        mark(parse({**GOOD, **change}))
+        for change in (
+            {},
+            {"attempt_id": "other"},
+            {"state_dir": "/elsewhere"},
+            {"gang": {**gang, "member": 1}},
+        )
+    }
+    assert len(marks) == 4
 
 
 def test_the_token_is_not_shown() -> None:
