@@ -30,6 +30,8 @@ class Dialect:
         self.json_list = "json_group_array" if lite else "json_agg"
         self.json_object = "json_object" if lite else "json_build_object"
         self.as_text = "" if lite else "::text"
+        #: joins texts of several rows by a comma
+        self.text_list = "group_concat({})" if lite else "string_agg({}, ',')"
         #: appended to a SELECT whose rows the transaction is about to change
         self.for_update = "" if lite else " FOR UPDATE"
 

@@ -9,49 +9,23 @@ A metric point lands in `metric_log` (one row per request) and is moved by compa
 from __future__ import annotations
 
 from sqlalchemy import (
-    BigInteger,
     Column,
     Float,
     ForeignKey,
     Index,
-    Integer,
     LargeBinary,
-    MetaData,
     PrimaryKeyConstraint,
     Table,
     Text,
     UniqueConstraint,
     text,
 )
-from sqlalchemy.types import TypeEngine
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-#: 64 bits everywhere; SQLite needs INTEGER to make it the row id.
-BIG: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
-
-
-def _id() -> Column[int]:
-    return Column("id", BIG, primary_key=True, autoincrement=True)
-
-
-def _ref(name: str, target: str, *, nullable: bool = False) -> Column[int]:
-    return Column(name, BIG, ForeignKey(target, ondelete="CASCADE"), nullable=nullable)
-
-
-def _text(name: str, *, nullable: bool = False) -> Column[str]:
-    return Column(name, Text, nullable=nullable)
-
-
-def _int(name: str, *, nullable: bool = False) -> Column[int]:
-    return Column(name, BigInteger, nullable=nullable)
+from trackyard.store.columns import BIG, metadata
+from trackyard.store.columns import big_id as _id
+from trackyard.store.columns import integer as _int
+from trackyard.store.columns import ref as _ref
+from trackyard.store.columns import words as _text
 
 
 def _short_values(table: str) -> Index:
@@ -241,6 +215,8 @@ Table(
     Column("value", Float(53), nullable=True),
     Column("least", Float(53), nullable=True),
     Column("most", Float(53), nullable=True),
+    #: the latest point as the JSON that clients get, so that a page of runs needs no formatting
+    _text("wire", nullable=True),
     PrimaryKeyConstraint("run_id", "name_id"),
     Index(None, "name_id", "value", "run_id"),
     sqlite_with_rowid=False,
@@ -464,3 +440,8 @@ Table(
     _text("dataset_digest", nullable=True),
     UniqueConstraint("model_id", "key", "time_ms", "step", "run_uuid"),
 )
+
+# Jobs live in a module of their own; importing it completes the metadata.
+from trackyard.store import schema_jobs  # noqa: E402
+
+__all__ = ["metadata", "schema_jobs"]

@@ -24,8 +24,9 @@ from trackyard.tracking.points import (
     unpack_log,
 )
 
-#: Log rows of one run that make it worth settling, and rows taken at once.
+#: Log rows or points of one run that make it worth settling, and rows taken at once.
 ENOUGH_ROWS = 128
+ENOUGH_POINTS = BLOCK_POINTS
 MOST_ROWS = 1024
 #: A block merges with newer points while it is at most this many times larger than they are.
 GROWTH = 4
@@ -43,14 +44,13 @@ class _Work:
     blocks: list[tuple[Any, ...]] = field(default_factory=list)
 
 
-def waiting(reader: Reader, least: int = 1) -> list[tuple[int, int]]:
-    """Return runs that have rows in the log, the fullest first: (run, rows)."""
+def waiting(reader: Reader) -> list[tuple[int, int, int]]:
+    """Return runs that have rows in the log, the fullest first: (run, rows, points)."""
     rows = reader.all(
-        "SELECT run_id, count(*) FROM metric_log GROUP BY run_id HAVING count(*) >= ?"
-        " ORDER BY 2 DESC LIMIT 200",
-        (least,),
+        "SELECT run_id, count(*), sum(points) FROM metric_log GROUP BY run_id"
+        " ORDER BY 2 DESC LIMIT 200"
     )
-    return [(row[0], row[1]) for row in rows]
+    return [(row[0], row[1], int(row[2])) for row in rows]
 
 
 async def settle(database: Database, run: int, *, final: bool = False) -> int:

@@ -20,7 +20,7 @@ from trackyard.core.errors import BadRequest, InvalidInput
 from trackyard.store.database import Tx
 from trackyard.store.names import Names
 from trackyard.tracking.points import pack_log
-from trackyard.tracking.runs import RUN_NAME_TAG, find_active_run, write_tags
+from trackyard.tracking.runs import RUN_NAME_TAG, Metric, find_active_run, write_tags
 from trackyard.tracking.validation import (
     MAX_ENTITIES_PER_BATCH,
     MAX_METRICS_PER_BATCH,
@@ -38,11 +38,12 @@ from trackyard.tracking.validation import (
 Series = dict[str, tuple[Sequence[int], Sequence[int], Sequence[float]]]
 
 _UPSERT_LATEST = (
-    "INSERT INTO metric_latest AS m (run_id, name_id, step, time_ms, value, least, most)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, name_id) DO UPDATE SET"
+    "INSERT INTO metric_latest AS m (run_id, name_id, step, time_ms, value, least, most,"
+    " wire) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, name_id) DO UPDATE SET"
     " step = CASE WHEN {newer} THEN excluded.step ELSE m.step END,"
     " time_ms = CASE WHEN {newer} THEN excluded.time_ms ELSE m.time_ms END,"
     " value = CASE WHEN {newer} THEN excluded.value ELSE m.value END,"
+    " wire = CASE WHEN {newer} THEN excluded.wire ELSE m.wire END,"
     " least = CASE WHEN m.least IS NULL OR excluded.least < m.least THEN excluded.least"
     " ELSE m.least END,"
     " most = CASE WHEN m.most IS NULL OR excluded.most > m.most THEN excluded.most"
@@ -90,6 +91,7 @@ class SingleMetric(MetricIn, gc=False):
     run_uuid: str = ""
 
 
+_encode = msgspec.json.Encoder().encode
 _batch_decoder = msgspec.json.Decoder(Batch)
 _single_decoder = msgspec.json.Decoder(SingleMetric)
 
@@ -227,11 +229,18 @@ def _write_points(tx: Tx, names: Names, principal: Principal, inner: int, series
         name_id = names.id(tx, name)
         packed.append((name_id, steps, times, values))
         count += len(steps)
-        latest.append((inner, name_id, *_summary(steps, times, values)))
+        summary = _summary(steps, times, values)
+        latest.append((inner, name_id, *summary, wire_form(name, *summary[:3])))
     if len(latest) > 1:
         latest.sort()
     tx.insert(_INSERT_LOG, (inner, attempt, rank, count, pack_log(packed)))
     tx.many(_UPSERT_LATEST, latest)
+
+
+def wire_form(name: str, step: int, time_ms: int, value: float | None) -> str:
+    """Return a metric's latest point as the JSON that clients get."""
+    shown = "NaN" if value is None else value
+    return _encode(Metric(name, shown, time_ms, step)).decode()
 
 
 def _summary(

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds between looks at the log, and looks a quiet run is given before its rest is settled.
 SETTLE_EVERY = 1.0
-QUIET_LOOKS = 5
+QUIET_LOOKS = 3
 
 
 class Tracking:
@@ -62,7 +62,7 @@ class Tracking:
             if not runs:
                 break
             before = moved
-            for run, _ in runs:
+            for run, _, _ in runs:
                 moved += await compaction.settle(self.database, run)
             if moved == before:
                 break
@@ -90,10 +90,11 @@ class Tracking:
         """Settle runs with many rows at once, and the rest of runs that went quiet."""
         runs = await self.database.read(compaction.waiting)
         seen: dict[int, tuple[int, int]] = {}
-        for run, rows in runs:
+        for run, rows, points in runs:
             before, looks = self._quiet.get(run, (-1, 0))
             looks = looks + 1 if rows == before else 0
-            if rows >= compaction.ENOUGH_ROWS or looks >= QUIET_LOOKS:
+            full = rows >= compaction.ENOUGH_ROWS or points >= compaction.ENOUGH_POINTS
+            if full or looks >= QUIET_LOOKS:
                 await compaction.settle(self.database, run)
             else:
                 seen[run] = (rows, looks)

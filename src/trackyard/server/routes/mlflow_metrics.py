@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import base64
 import binascii
+from itertools import repeat
 from math import isnan
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound
@@ -40,7 +42,7 @@ _OK = b"{}"
 _MODEL_HISTORY = "mlflow.log-model.history"
 
 
-class RunMetric(msgspec.Struct):
+class RunMetric(msgspec.Struct, gc=False):
     """A point of one of several runs on the wire."""
 
     key: str
@@ -320,10 +322,11 @@ def _model_points(metrics: list[Any] | list[MetricIn]) -> list[ModelPoint]:
 
 
 def _metrics(key: str, points: Points) -> list[Metric]:
-    columns = zip(
-        points.values.tolist(), points.times.tolist(), points.steps.tolist(), strict=True
-    )
-    return [Metric(key, "NaN" if isnan(v) else v, t, s) for v, t, s in columns]
+    values: list[Any] = points.values.tolist()
+    if np.isnan(points.values).any():
+        values = ["NaN" if isnan(value) else value for value in values]
+    keys = repeat(key, len(points))
+    return list(map(Metric, keys, values, points.times.tolist(), points.steps.tolist()))
 
 
 def _run_metrics(run_id: str, key: str, points: Points) -> list[RunMetric]:

@@ -25,7 +25,7 @@ SPREAD = 64
 #: What reading the next entry of an index costs, in look-ups by key.
 STEP = 0.15
 #: What a look-up costs when the last one was not nearby, and what sorting a row costs.
-FAR = 1.7
+FAR = 2.0
 SORT = 1.0
 
 #: A clause by its place among the leaves, or one of the two fixed starts.
@@ -110,11 +110,16 @@ def choose(
     wanted: int,
     folded: Sequence[int] = (),
     order: IndexOrder | None = None,
+    keys: int = 0,
 ) -> Start:
-    """Return the cheapest start; `folded` leaves are ranges of the index that has the order."""
+    """Return the cheapest start.
+
+    `folded` leaves are ranges of the index that has the order; `keys` is how many values each
+    match is looked up for to be sorted.
+    """
     scope = figures.scope * figures.others
     matching = max(scope * math.prod(figures.leaves), 1e-9)
-    found = figures.total * matching * SORT
+    found = figures.total * matching * (SORT + keys)
     steps = 1 + _chain(figures.leaves)
     costs: dict[Start, float] = {"runs": figures.runs * steps + found}
     if order == "runs":

@@ -171,6 +171,7 @@ def _planned(query: RunQuery, wanted: int) -> tuple[RunQuery, Start]:
         wanted=wanted,
         folded=query.folded,
         order=query.order_index,
+        keys=sum(one.lookup is not None for one in query.orders),
     )
     # Few rows are best looked up one by one; of many, PostgreSQL makes better tables itself.
     is_fixed = start == "order"

@@ -314,6 +314,7 @@ def upgrade() -> None:
     sa.Column('value', sa.Float(precision=53), nullable=True),
     sa.Column('least', sa.Float(precision=53), nullable=True),
     sa.Column('most', sa.Float(precision=53), nullable=True),
+    sa.Column('wire', sa.Text(), nullable=True),
     sa.ForeignKeyConstraint(['run_id'], ['runs.id'], name=op.f('fk_metric_latest_run_id'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('run_id', 'name_id', name=op.f('pk_metric_latest')),
     sqlite_with_rowid=False
