@@ -48,8 +48,10 @@ class Kept:
 class Reservations:
     """The reservations of a pass, with a view of the capacity behind each."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, names: bool = False) -> None:
         self._state = state
+        #: whether openings name who is in the way
+        self._names = names
         self.kept: list[Kept] = []
         self._sorted: tuple[Floats, int] | None = None
         self._free_at: Floats = state.free_at
@@ -117,6 +119,11 @@ class Reservations:
                 view.open[row] &= capacity.open[row]
                 view.recount(row)
 
+    def freed(self, shape: Shape, parts: list[Part]) -> None:
+        """Bring the views up to date after a job without reserved GPUs was stopped."""
+        for kept in self.kept:
+            kept.view.give(shape, parts)
+
     def earliest(
         self, job: Job, shape: Shape, seconds: float, allowed: Mask | None
     ) -> Opening | None:
@@ -178,6 +185,8 @@ class Reservations:
     ) -> tuple[float, Part, tuple[str, ...]] | None:
         """Let a row's jobs end one by one until the shape fits."""
         state = self._state
+        if shape.is_plain and state.capacity.open[row]:
+            return self._open_plain_row(job, shape, seconds, row)
         sketch = RowSketch(state.capacity, row)
         leaving = [
             (held.ends_by(state.now), name, held.shape, gpus)
@@ -207,6 +216,33 @@ class Reservations:
         when = state.windows.start_from(job, row, when, seconds)
         return when, (row, sketch.pick(shape, prefer)), tuple(one[1] for one in needed)
 
+    def _open_plain_row(
+        self, job: Job, shape: Shape, seconds: float, row: int
+    ) -> tuple[float, Part, tuple[str, ...]]:
+        """The same for whole GPUs alone: those that are free first."""
+        state = self._state
+        free_at = self._free_at[row]
+        gpus = np.argsort(free_at, kind="stable")[: shape.gpus].tolist()
+        when = float(free_at[gpus[-1]])
+        if when > 0.0:
+            when = max(when, state.now + _SOONEST_SECONDS)
+        when = state.windows.start_from(job, row, max(when, state.now), seconds)
+        holders = self._holders(row, set(gpus)) if self._names else []
+        return when, (row, tuple(sorted(gpus))), tuple(holders)
+
+    def _holders(self, row: int, taken: set[int]) -> list[str]:
+        """Who is on these GPUs now, or has them reserved."""
+        holders = [
+            name
+            for name, held in self._state.on_row[row].items()
+            if any(at == row and not taken.isdisjoint(theirs) for at, theirs in held.parts)
+        ]
+        for kept in self.kept:
+            for at, theirs in kept.parts:
+                if at == row and not taken.isdisjoint(theirs):
+                    holders.append(kept.pending.waiting.job.id)
+        return holders
+
     def _join(
         self,
         job: Job,
@@ -232,6 +268,11 @@ class Reservations:
     ) -> None:
         """Leave in a view only what the reservation leaves on a row at its start."""
         state = self._state
+        if shape.is_plain:
+            view.gpu[row, list(gpus)] = 0
+            view.tenants[row] += 1
+            view.recount(row)
+            return
         sketch = RowSketch(state.capacity, row)
         for held in state.on_row[row].values():
             if held.ends_by(state.now) <= at:

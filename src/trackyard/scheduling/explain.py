@@ -38,7 +38,7 @@ class Explainer:
         self._first: Capacity | None = None
         #: by shape: how many had started when the answer was found, and the answer
         self._rooms: dict[int, tuple[int, tuple[Reason, ...]]] = {}
-        self._openings = Reservations(state)
+        self._openings = Reservations(state, names=True)
         self._openings_at = 0
 
     def freeze(self) -> None:
@@ -143,7 +143,7 @@ class Explainer:
 
     def _opening(self, bucket: Bucket, pending: Pending) -> Opening | None:
         if self._openings_at != len(self._result.started):
-            self._openings = Reservations(self._state)
+            self._openings = Reservations(self._state, names=True)
             self._openings_at = len(self._result.started)
         return self._openings.earliest(bucket.job, pending.shape, pending.bound, bucket.allowed)
 

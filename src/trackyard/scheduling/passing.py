@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+from math import inf
 
 from trackyard.core.reasons import Code, Reason
+from trackyard.core.resources import WHOLE
 from trackyard.scheduling.backfill import Reservations
 from trackyard.scheduling.decisions import Cause
 from trackyard.scheduling.explain import Explainer
@@ -21,9 +23,9 @@ from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.choose import place
 from trackyard.scheduling.place.table import Mask, Shape
-from trackyard.scheduling.policy import Backfill
+from trackyard.scheduling.policy import Backfill, Order
 from trackyard.scheduling.preempt import Plan, Preemption
-from trackyard.scheduling.state import Held, State
+from trackyard.scheduling.state import Held, State, protection
 
 _NO_REASONS: tuple[Reason, ...] = ()
 
@@ -51,6 +53,7 @@ class Pass:
         settings = state.policy.preemption
         self._can_preempt = settings.lower_classes or settings.reclaim or settings.yield_to_shorter
         depth = {Backfill.EASY: 1, Backfill.CONSERVATIVE: state.policy.reservations}
+        self._is_strict = state.policy.backfill is Backfill.STRICT
         self._depth = depth.get(state.policy.backfill, 0)
         self.reservations = reservations
         self.result = Result()
@@ -64,9 +67,10 @@ class Pass:
         """Walk until no bucket can start anything more."""
         ledger = self._state.ledger
         heap = self._heap
+        room = self._least_useful()
         for bucket in buckets:
             entry = bucket.line.first()
-            if entry is not None and bucket.gate is None:
+            if entry is not None and bucket.gate is None and bucket.shape.least_milli <= room:
                 heap.append((bucket.key(entry, ledger), bucket.number, bucket, entry))
         heapify(heap)
         while heap:
@@ -79,6 +83,12 @@ class Pass:
             if following is not None:
                 heappush(heap, (bucket.key(following, ledger), number, bucket, following))
         return self.result
+
+    def _least_useful(self) -> float:
+        """GPU thousandths beyond which no bucket is worth a visit, if room alone counts."""
+        if self._explainer or self._can_preempt or self._depth or self._is_strict:
+            return inf
+        return self._capacity.whole_total * WHOLE
 
     def claim(self, pending: Pending, victims: list[Held], until: float) -> bool:
         """Keep what these stopping jobs hold for the job they stop for."""
@@ -160,7 +170,12 @@ class Pass:
             started_at=state.now,
             ends_at=ends_at,
             attained=pending.waiting.attained_seconds,
-            is_protected=bucket.phase == OVERDUE,
+            protected_until=protection(
+                pending.waiting.job,
+                state.now,
+                pending.waiting.attained_seconds,
+                self._policy.starvation_seconds,
+            ),
         )
         state.hold(held)
         self.reservations.admitted(pending.shape, parts, ends_at)
@@ -174,6 +189,8 @@ class Pass:
         pending = entry[4]
         hopeless = self._is_hopeless(pending.shape)
         if not hopeless and view is not None and self._would_fit(pending, allowed):
+            if self._can_preempt and self._preempt(bucket, entry, allowed, view):
+                return True
             self._shorten(bucket, pending, self._reservation_reason(pending))
             return True
         if not hopeless and self._state.windows and self._would_fit(pending, bucket.allowed):
@@ -182,7 +199,7 @@ class Pass:
             self._shut_if_strict(bucket, entry)
             self._shorten(bucket, pending, self._lease_reason(bucket, pending))
             return True
-        if self._can_preempt and self._preempt(bucket, entry, allowed):
+        if self._can_preempt and self._preempt(bucket, entry, allowed, view):
             return True
         self._passed = True
         self._reserve(bucket, entry)
@@ -228,19 +245,25 @@ class Pass:
         pending = entry[4]
         if len(self.reservations) >= self._depth:
             return
-        waited = self._state.now - pending.waiting.job.submitted_at
-        if bucket.phase == OVERDUE or waited >= self._policy.reserve_after_seconds:
+        waiting = pending.waiting
+        waited = self._state.now - waiting.job.submitted_at - waiting.attained_seconds
+        early = bucket.order is not Order.DEFAULT and waited >= self._policy.reserve_after_seconds
+        if bucket.phase == OVERDUE or early:
             self.reservations.add(pending, bucket.allowed)
 
     def _shut_if_strict(self, bucket: Bucket, entry: Entry) -> None:
-        if self._policy.backfill is Backfill.STRICT:
+        if self._is_strict:
             self._shut[bucket.job.queue] = entry[4].waiting.job.id
 
-    def _preempt(self, bucket: Bucket, entry: Entry, allowed: Mask | None) -> bool:
+    def _preempt(
+        self, bucket: Bucket, entry: Entry, allowed: Mask | None, view: Capacity | None
+    ) -> bool:
         """Make room by stopping others; True when that works."""
         state, pending = self._state, entry[4]
+        if not self._preemption.may(pending, bucket.order):
+            return False
         kept = self.reservations.kept_gpus(state.now + pending.bound)
-        plan = self._preemption.find(pending, bucket.order, allowed, kept)
+        plan = self._preemption.find(pending, bucket.order, allowed, kept, view)
         if plan is None:
             return False
         claimant = pending.waiting.job.id
@@ -249,15 +272,13 @@ class Pass:
             return self._claim(bucket, entry, plan)
         for held, _ in plan.victims:
             state.release(held.job.id)
+            self.reservations.freed(held.shape, held.parts)
         self._hopeless.clear()
         mask = pending.shape.any_mask().copy()
         mask[:] = False
         mask[list(plan.rows)] = True
-        parts = self._place(self._capacity, pending.shape, mask)
-        if parts is None:
-            for held, _ in plan.victims:
-                state.hold(held)
-            return False
+        parts = self._place(view or self._capacity, pending.shape, mask)
+        assert parts is not None, "the plan made room"
         self.result.stopped.extend((held, claimant, cause) for held, cause in plan.victims)
         self._start(bucket, entry, parts)
         return True
@@ -284,20 +305,21 @@ class Pass:
 
     def _is_hopeless(self, shape: Shape) -> bool:
         """Say whether a job that asks for no more of anything was refused already."""
-        asked = (shape.node_count, shape.gpus, shape.milli, shape.cpu, shape.memory)
-        for failed in self._hopeless.get(_kind(shape), ()):
-            if all(mine >= theirs for mine, theirs in zip(asked, failed, strict=True)):
-                return True
-        return False
+        known = self._hopeless.get(shape.kind)
+        if known is None:
+            return False
+        nodes, gpus, milli, cpu, memory = shape.asked
+        return any(
+            nodes >= failed[0]
+            and gpus >= failed[1]
+            and milli >= failed[2]
+            and cpu >= failed[3]
+            and memory >= failed[4]
+            for failed in known
+        )
 
     def _give_up_on(self, bucket: Bucket, shape: Shape) -> None:
         if bucket.allowed is None and not self._state.windows:
-            asked = (shape.node_count, shape.gpus, shape.milli, shape.cpu, shape.memory)
-            known = self._hopeless.setdefault(_kind(shape), [])
+            known = self._hopeless.setdefault(shape.kind, [])
             if len(known) < 16:
-                known.append(asked)
-
-
-def _kind(shape: Shape) -> object:
-    request = shape.request
-    return (request.gpu_types, request.labels, request.same, request.exclusive)
+                known.append(shape.asked)

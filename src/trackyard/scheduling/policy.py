@@ -52,7 +52,7 @@ class Preemption:
     #: a team within its quota may take back what others borrowed
     reclaim: bool = True
     #: a job may yield to a much shorter one of its own class
-    yield_to_shorter: bool = False
+    yield_to_shorter: bool = True
     #: how many times longer the victim's predicted rest must be
     yield_ratio: float = 2.0
     #: nobody is stopped before having run this long
@@ -75,7 +75,7 @@ class Policy:
     order: Order = Order.DEFAULT
     #: what may pass the head
     backfill: Backfill = Backfill.EASY
-    #: the head earns its reservation after waiting this long
+    #: the head earns its reservation after waiting this long; under the default order when overdue
     reserve_after_seconds: float = 0.0
     #: most reservations held at once under conservative backfill
     reservations: int = 32
@@ -83,7 +83,7 @@ class Policy:
     style: Style = Style.LEAST_FRAGMENTATION
     #: who may be stopped
     preemption: Preemption = field(default_factory=Preemption)
-    #: default order: a job that waited this long goes before all of its class
+    #: default order: a job that waited this long, and longer than it ran, goes before its class
     starvation_seconds: float = 1 * DAY
     #: use counts half after this long
     half_life_seconds: float = 7 * DAY
@@ -91,7 +91,7 @@ class Policy:
     share_stretch: float = 2.0
 
 
-NO_PREEMPTION = Preemption(lower_classes=False, reclaim=False)
+NO_PREEMPTION = Preemption(lower_classes=False, reclaim=False, yield_to_shorter=False)
 
 PRESETS: dict[str, Policy] = {
     "fifo": Policy(
@@ -101,7 +101,10 @@ PRESETS: dict[str, Policy] = {
         name="fifo-skip", order=Order.FIFO, backfill=Backfill.SKIP, preemption=NO_PREEMPTION
     ),
     "easy": Policy(
-        name="easy", order=Order.FIFO, backfill=Backfill.EASY, preemption=NO_PREEMPTION
+        name="easy",
+        order=Order.FIFO,
+        backfill=Backfill.EASY,
+        preemption=NO_PREEMPTION,
     ),
     "conservative": Policy(
         name="conservative",

@@ -14,6 +14,7 @@ import numpy as np
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.decisions import Cause
 from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.place.capacity import Capacity
 from trackyard.scheduling.place.sketch import RowSketch
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
 from trackyard.scheduling.policy import Order
@@ -39,6 +40,11 @@ class Preemption:
         self._settings = state.policy.preemption
         self._lengths: tuple[float, bool, Floats] | None = None
         self.attempts = 0
+        self._ripe: Mask | None = None
+        self._capacity = state.capacity
+        self._lowest = _NOBODY
+        self._longest = 0.0
+        self._some_over = False
 
     def find(
         self,
@@ -46,10 +52,13 @@ class Preemption:
         order: Order,
         allowed: Mask | None,
         kept: frozenset[tuple[int, int]] = frozenset(),
+        view: Capacity | None = None,
     ) -> Plan | None:
-        """Return whom to stop for a job that does not fit, or None; `kept` GPUs are reserved."""
-        if self.attempts >= self._settings.attempts_per_pass:
-            return None
+        """Return whom to stop for a job that does not fit, or None.
+
+        `kept` GPUs are reserved for others; `view` is what these reservations leave free.
+        """
+        self._capacity = view or self._state.capacity
         causes, lengths = self._causes(pending, order)
         if kept:
             self._spare_kept(causes, kept)
@@ -58,15 +67,44 @@ class Preemption:
             return None
         self.attempts += 1
         ranked = self._rank(slots, causes, lengths)
+        if self._state.table.count == 1:
+            ranked = ranked[: self._settings.max_victims]
         return self._cheapest(pending.shape, ranked, causes, allowed)
+
+    def may(self, pending: Pending, order: Order) -> bool:
+        """A cheap check whether anyone at all may be stopped for this job."""
+        state, settings = self._state, self._settings
+        if self.attempts >= settings.attempts_per_pass:
+            return False
+        if self._ripe is None:
+            victims = state.victims
+            ripe = victims.can_stop & (victims.started <= state.now - settings.min_run_seconds)
+            self._ripe = ripe
+            self._lowest = int(victims.level[ripe].min()) if ripe.any() else _NOBODY
+            self._some_over = any(use.is_over for use in state.ledger.teams.values())
+            self._longest = 0.0
+            if settings.yield_to_shorter:
+                loose = ripe & (victims.protected <= state.now)
+                if loose.any():
+                    self._longest = float(self.lengths(order)[loose].max())
+        level = int(pending.waiting.job.priority)
+        return (
+            (settings.lower_classes and self._lowest < level)
+            or (settings.reclaim and self._some_over)
+            or settings.yield_ratio * pending.length < self._longest
+        )
 
     def _spare_kept(self, causes: Ints, kept: frozenset[tuple[int, int]]) -> None:
         """Let those run on whose GPUs are reserved for someone ahead."""
-        for slot in np.flatnonzero(causes < _NOBODY):
-            held = self._state.victims.held[slot]
-            assert held is not None
-            if any((row, gpu) in kept for row, gpus in held.parts for gpu in gpus):
+        state = self._state
+        for row, gpu in kept:
+            slot = int(state.slot_on[row, gpu])
+            if slot >= 0:
                 causes[slot] = _NOBODY
+                continue
+            for held in state.on_row[row].values():
+                if any(at == row and gpu in gpus for at, gpus in held.parts):
+                    causes[held.slot] = _NOBODY
 
     def _causes(self, pending: Pending, order: Order) -> tuple[Ints, Floats | None]:
         """For each running job why it may be stopped for this one, or nobody."""
@@ -79,7 +117,8 @@ class Preemption:
         if settings.yield_to_shorter:
             lengths = self.lengths(order)
             longer = lengths > settings.yield_ratio * pending.length
-            causes[ripe & longer & ~victims.protected & (victims.level == level)] = 2
+            loose = victims.protected <= state.now
+            causes[ripe & longer & loose & (victims.level == level)] = 2
         if settings.reclaim and not state.ledger.borrows(job.team, pending.shape):
             over = [
                 number
@@ -109,7 +148,7 @@ class Preemption:
         need = shape.total_milli
         if need == 0:
             return True
-        free = self._state.capacity.whole_total * WHOLE
+        free = self._capacity.whole_total * WHOLE
         if shape.is_fraction:
             return True
         return bool(free + self._state.victims.milli[slots].sum() >= need)
@@ -138,10 +177,10 @@ class Preemption:
             for row, _ in held.parts:
                 if able[row]:
                     on_row.setdefault(row, []).append((cost, slot))
-        fitting = np.flatnonzero(state.capacity.fits(shape, able)).tolist()
+        fitting = np.flatnonzero(self._capacity.fits(shape, able)).tolist()
         options: list[tuple[int, int, int, list[int]]] = [(0, 0, row, []) for row in fitting]
         for row, candidates in on_row.items():
-            if not state.capacity.fits_row(shape, row):
+            if not self._capacity.fits_row(shape, row):
                 chosen = self._clear_row(shape, row, candidates)
                 if chosen:
                     worst = max(cost for cost, _ in chosen)
@@ -166,8 +205,7 @@ class Preemption:
         self, shape: Shape, row: int, candidates: list[tuple[int, int]]
     ) -> list[tuple[int, int]]:
         """Take candidates in order until the row fits, then put back whoever is not needed."""
-        state = self._state
-        sketch = RowSketch(state.capacity, row)
+        sketch = RowSketch(self._capacity, row)
         chosen: list[tuple[int, int]] = []
         for cost, slot in candidates:
             if len(chosen) >= self._settings.max_victims:

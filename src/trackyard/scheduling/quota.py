@@ -67,6 +67,9 @@ class Ledger:
         quotas = [use.quota for use in self.teams.values() if use.quota < inf]
         self.cohort_quota = sum(quotas) if quotas else inf
         self.cohort_milli = 0
+        self._is_unlimited = not any(map(_limits_team, self.teams.values())) and not any(
+            map(_limits_queue, self.queues.values())
+        )
         self._totals = (
             max(int(table.gpus.sum()) * WHOLE, 1),
             max(int(table.cpu.sum()), 1),
@@ -132,6 +135,8 @@ class Ledger:
 
     def block(self, job: Job, shape: Shape) -> Reason | None:
         """Return why a limit forbids this job now, or None."""
+        if self._is_unlimited and not job.array_cap:
+            return None
         return (
             self._block_team(job, shape) or self._block_queue(job, shape) or self._block_array(job)
         )
@@ -208,6 +213,22 @@ class Ledger:
                 code=Code.ARRAY_CAP, what=job.array, limit=job.array_cap, free=0, needed=1
             )
         return None
+
+
+def _limits_team(use: TeamUse) -> bool:
+    return use.quota < inf or use.limit < inf or use.team.max_running is not None
+
+
+def _limits_queue(queue: Queue) -> bool:
+    return any(
+        limit is not None
+        for limit in (
+            queue.quota_gpus,
+            queue.max_running,
+            queue.max_gpus_per_user,
+            queue.max_running_per_user,
+        )
+    )
 
 
 def _gpus(code: Code, what: str, need: int, used: int, limit: float) -> Reason:

@@ -21,9 +21,9 @@ from trackyard.scheduling.order.pending import Pending, measure
 from trackyard.scheduling.passing import Pass, Result
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Mask, Shape
-from trackyard.scheduling.policy import Order
+from trackyard.scheduling.policy import Backfill, Order
 from trackyard.scheduling.snapshot import Queue, Snapshot, Waiting
-from trackyard.scheduling.state import Held, State
+from trackyard.scheduling.state import Held, State, deadline
 
 #: Shares of use move slowly; stretching lengths by them more often only costs time.
 _STRETCH_EVERY_SECONDS = 300.0
@@ -41,8 +41,12 @@ class Scheduler:
         self._buckets: dict[Hashable, Bucket] = {}
         self._where: dict[str, tuple[Bucket, Entry]] = {}
         self._gated: dict[str, tuple[Pending, Reason]] = {}
+        #: buckets that may hold someone
+        self._active: list[Bucket] = []
         self._fresh: dict[int, Bucket] = {}
         self._everything_changed = True
+        #: in strict order a newcomer must be compared with everyone
+        self._is_strict = snapshot.policy.backfill is Backfill.STRICT
         self._reservations = Reservations(self.state)
         self._overdue: list[tuple[float, int, str]] = []
         self._sequence = 0
@@ -78,14 +82,14 @@ class Scheduler:
     def step(self, now: float, *, explain: bool = False) -> Result:
         """Decide at this moment; what starts is held, what stops is released."""
         self._advance(now)
-        if self._everything_changed or explain:
-            buckets: Iterable[Bucket] = [b for b in self._buckets.values() if len(b.line)]
-            for bucket in buckets:
-                bucket.reopen()
+        if self._everything_changed or explain or self._is_strict:
+            self._active = [bucket for bucket in self._active if len(bucket.line)]
+            buckets = self._active
             self._reservations = Reservations(self.state)
         else:
             buckets = list(self._fresh.values())
-            for bucket in buckets:
+        for bucket in buckets:
+            if bucket.closed is not None or bucket.skips:
                 bucket.reopen()
         for bucket in self._fresh.values():
             bucket.is_fresh = False
@@ -160,6 +164,7 @@ class Scheduler:
             self._watch(bucket, pending)
         for bucket, members in entries.values():
             bucket.line = Line(members)
+            self._active.append(bucket)
 
     def _must_check(self, job: Job) -> bool:
         queue = self.state.ledger.queues.get(job.queue)
@@ -188,6 +193,8 @@ class Scheduler:
         bucket.line.add(entry)
         self._where[pending.waiting.job.id] = (bucket, entry)
         self._watch(bucket, pending)
+        if len(bucket.line) == 1 and bucket not in self._active:
+            self._active.append(bucket)
         if not bucket.is_fresh:
             bucket.is_fresh = True
             self._fresh[bucket.number] = bucket
@@ -199,8 +206,8 @@ class Scheduler:
             heappush(self._overdue, (when, pending.sequence, pending.waiting.job.id))
 
     def _deadline(self, waiting: Waiting) -> float:
-        waited_from = waiting.job.submitted_at + waiting.attained_seconds
-        return waited_from + self.state.policy.starvation_seconds
+        bound = self.state.policy.starvation_seconds
+        return deadline(waiting.job, waiting.attained_seconds, bound)
 
     def _bucket(self, pending: Pending) -> Bucket:
         waiting = pending.waiting

@@ -15,7 +15,7 @@ from trackyard.core.resources import NodeShare, Placement
 from trackyard.scheduling.durations import DurationModel
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.fragmentation import Fragmentation
-from trackyard.scheduling.place.table import Floats, NodeTable, Shape
+from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
 from trackyard.scheduling.quota import Ledger
 from trackyard.scheduling.snapshot import Running, Snapshot
 from trackyard.scheduling.victims import Victims
@@ -32,9 +32,9 @@ class Held:
         "attained",
         "checkpoint_at",
         "ends_at",
-        "is_protected",
         "job",
         "parts",
+        "protected_until",
         "shape",
         "slot",
         "started_at",
@@ -52,7 +52,7 @@ class Held:
         ends_at: float,
         attained: float = 0.0,
         checkpoint_at: float | None = None,
-        is_protected: bool = False,
+        protected_until: float = 0.0,
     ) -> None:
         self.job = job
         self.shape = shape
@@ -61,8 +61,8 @@ class Held:
         self.ends_at = ends_at
         self.attained = attained
         self.checkpoint_at = checkpoint_at
-        #: it waited too long once and yields no more to shorter jobs
-        self.is_protected = is_protected
+        #: it had waited too long and yields to no shorter job before this moment
+        self.protected_until = protected_until
         self.slot = -1
         self.stops_at: float | None = None
         self.stops_for = ""
@@ -98,6 +98,8 @@ class State:
         self.free_at: Floats = np.zeros((self.table.count, self.table.width))
         for row, gpus in enumerate(self.table.gpus):
             self.free_at[row, gpus:] = inf
+        #: row among the victims of the job that has a GPU to itself; -1: nobody, or several
+        self.slot_on: Ints = np.full(self.free_at.shape, -1, dtype=np.int64)
         self.fragmentation: Fragmentation | None = None
         for running in snapshot.running:
             self.hold(self._held(running))
@@ -113,6 +115,8 @@ class State:
             line = self.free_at[row]
             for gpu in gpus:
                 line[gpu] = max(line[gpu], held.ends_at)
+            if not held.shape.is_fraction:
+                self.slot_on[row, list(gpus)] = held.slot
 
     def release(self, job: str) -> Held:
         """Take a job's parts back."""
@@ -128,6 +132,8 @@ class State:
                 line[gpu] = 0.0
             if held.shape.is_fraction:
                 self._refill(row, gpus[0])
+            else:
+                self.slot_on[row, list(gpus)] = -1
         return held
 
     def placement(self, shape: Shape, parts: list[Part]) -> Placement:
@@ -167,9 +173,26 @@ class State:
             ends_at=_foreseen_end(running, self.now, self.durations),
             attained=running.attained_seconds,
             checkpoint_at=running.checkpoint_at,
+            protected_until=protection(
+                job, running.started_at, running.attained_seconds, self.policy.starvation_seconds
+            ),
         )
         held.stops_at, held.stops_for = running.stops_at, running.stops_for
         return held
+
+
+def deadline(job: Job, attained_seconds: float, starvation_seconds: float) -> float:
+    """Return when a waiting job will have waited too long: a bound, and as long as it has run."""
+    return job.submitted_at + 2 * attained_seconds + starvation_seconds
+
+
+def protection(
+    job: Job, started_at: float, attained_seconds: float, starvation_seconds: float
+) -> float:
+    """Until when a job that started late may run undisturbed: as long as it had waited."""
+    if started_at < deadline(job, attained_seconds, starvation_seconds):
+        return 0.0
+    return started_at + (started_at - job.submitted_at - attained_seconds)
 
 
 def _foreseen_end(running: Running, now: float, durations: DurationModel) -> float:

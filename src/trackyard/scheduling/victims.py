@@ -45,7 +45,7 @@ class Victims:
 
     # Columns, set by _resize.
     can_stop: Mask
-    protected: Mask
+    protected: Floats
     started: Floats
     attained: Floats
     saved: Floats
@@ -65,7 +65,7 @@ class Victims:
         self.held[slot] = held
         job = held.job
         self.can_stop[slot] = job.preemptible and held.stops_at is None
-        self.protected[slot] = held.is_protected
+        self.protected[slot] = held.protected_until
         self.started[slot] = held.started_at
         self.attained[slot] = held.attained
         self.saved[slot] = max(held.started_at, held.checkpoint_at or 0.0)
@@ -101,7 +101,7 @@ class Victims:
 
 _COLUMNS: tuple[tuple[str, type], ...] = (
     ("can_stop", np.bool_),
-    ("protected", np.bool_),
+    ("protected", np.float64),
     ("started", np.float64),
     ("attained", np.float64),
     ("saved", np.float64),

@@ -26,8 +26,9 @@ class Bucket:
     """A line of alike jobs, with what the pass found out about them."""
 
     __slots__ = (
+        "_is_live",
         "_key",
-        "_key_for",
+        "_key_stretch",
         "allowed",
         "bound",
         "closed",
@@ -73,7 +74,9 @@ class Bucket:
         self.line = Line()
         self.is_fresh = False
         self._key: Key | None = None
-        self._key_for: tuple[int, float, bool] | None = None
+        self._key_stretch = 0.0
+        #: the measure changes with every admission
+        self._is_live = order in (Order.FAIR, Order.DOMINANT)
         self.reopen()
 
     def reopen(self) -> None:
@@ -95,13 +98,19 @@ class Bucket:
     def key(self, entry: Entry, ledger: Ledger) -> Key:
         """Return how a job of this line compares with those of other lines."""
         borrowing = self.team.milli + self.shape.total_milli > self.team.quota
-        stamp = (entry[2], self.team.stretch, borrowing)
-        if self._key is not None and self._key_for == stamp and not self._is_live:
-            return self._key
+        stretch = self.team.stretch
+        known = self._key
+        if (
+            known is not None
+            and known[6] == entry[2]
+            and known[1] is borrowing
+            and self._key_stretch == stretch
+        ):
+            return known
         measure = entry[0]
         if self.phase == IN_TIME:
             if self.order is Order.DEFAULT:
-                measure *= self.team.stretch
+                measure *= stretch
             elif self.order is Order.FAIR:
                 # What a team holds counts as used for the hour to come, so that one pass is fair.
                 used = self.team.usage + self.team.milli * 3.6
@@ -109,10 +118,6 @@ class Bucket:
             elif self.order is Order.DOMINANT:
                 measure = ledger.dominant_share(self.team)
         key = (self.level, borrowing, self.rank, self.phase, measure, entry[1], entry[2])
-        self._key, self._key_for = key, stamp
+        if not self._is_live:
+            self._key, self._key_stretch = key, stretch
         return key
-
-    @property
-    def _is_live(self) -> bool:
-        """Whether the measure changes with every admission."""
-        return self.order in (Order.FAIR, Order.DOMINANT)

@@ -22,11 +22,15 @@ class Shape:
     """A request seen by the table: its numbers, and which nodes could take it when idle."""
 
     __slots__ = (
+        "asked",
         "cpu",
         "exclusive",
         "gpus",
         "index",
         "is_fraction",
+        "is_plain",
+        "kind",
+        "least_milli",
         "masks",
         "memory",
         "milli",
@@ -50,6 +54,16 @@ class Shape:
         self.style: Style | None = request.style
         self.is_fraction = request.gpu_milli < WHOLE
         self.total_milli = request.gpu_milli_total
+        #: whole GPUs, in thousandths, without which it can never start
+        self.least_milli = 0 if self.is_fraction else self.total_milli
+        #: what it asks for, for comparison with others of its kind
+        self.asked = (self.node_count, self.gpus, self.milli, self.cpu, self.memory)
+        self.kind = (request.gpu_types, request.labels, request.same, request.exclusive)
+        #: whole GPUs and nothing else
+        self.is_plain = bool(
+            self.gpus
+            and not (self.is_fraction or self.cpu or self.memory or self.exclusive or self.same)
+        )
         #: rows of the right type and labels that fit when idle, one mask per preferred type
         self.masks = masks
 

@@ -1,0 +1,1 @@
+"""Replay traces of real clusters through the scheduler. Imports scheduling and core alone."""
