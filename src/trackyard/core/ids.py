@@ -11,9 +11,15 @@ import uuid
 RUN_ID = re.compile(r"[a-f0-9]{32}\Z")
 MODEL_ID = re.compile(r"m-[a-f0-9]{32}\Z")
 EXPERIMENT_ID = re.compile(r"[0-9]{1,18}\Z")
+JOB_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?\Z")
+ATTEMPT_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?-a[0-9]{1,6}\Z")
+QUEUE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
+JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 TEAM_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 USER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,126}\Z")
 
+#: without look-alikes, for ids that people read to each other
+_ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _ADJECTIVES = (
     "able amber brave bright calm clever crisp dapper eager fair fleet gentle glad grand hardy "
     "honest keen kind lively loyal lucid mellow merry mild neat noble polite proud quick quiet "
@@ -41,6 +47,11 @@ def new_model_id() -> str:
 def new_experiment_id() -> int:
     """Return an experiment id nobody can guess: MLflow wants digits, so a random 59-bit number."""
     return 10**16 + secrets.randbelow(9 * 10**17)
+
+
+def new_job_id() -> str:
+    """Return a fresh job id; a member of an array adds its index, an attempt its number."""
+    return "j" + "".join(secrets.choice(_ALPHABET) for _ in range(10))
 
 
 def new_name() -> str:

@@ -8,7 +8,7 @@ from trackyard.core.errors import SetupError
 from trackyard.store.connection import Connection, PostgresConnection, SqliteConnection
 
 #: The migration this release ends at; a test compares it with the migrations folder.
-HEAD = "0001"
+HEAD = "0002"
 MIGRATIONS = Path(__file__).parent / "migrations"
 #: Serialises several servers that start at once on one PostgreSQL.
 _MIGRATION_LOCK = 0x7961_7265
