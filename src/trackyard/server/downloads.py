@@ -15,12 +15,12 @@ from trackyard.artifacts.paths import file_name
 from trackyard.artifacts.service import Artifact, Artifacts
 from trackyard.core.errors import InvalidInput, RangeNotSatisfiable
 from trackyard.server.http import FileResponse, Request, Response, error_response
-from trackyard.server.pipe import PIPE_BYTES, PipeResponse
+from trackyard.server.pipe import PipeResponse
 
 Headers = list[tuple[str, str]]
 
 #: Answers up to this size are read, checked and sent as one; more flows at the caller's pace.
-WHOLE_BYTES = 2 * PIPE_BYTES
+WHOLE_BYTES = 2 * 1024 * 1024
 
 #: MLflow's clients and UI expect these as plain text.
 _TEXT = frozenset(

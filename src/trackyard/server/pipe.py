@@ -1,17 +1,19 @@
 """An answer that flows at its reader's pace. Owns the pipe between a stream and the HTTP layer.
 
 The HTTP layer takes streamed pieces into memory as fast as they come, but reads a file only as
-fast
-as the caller does. So a large stream goes through a pipe, which the HTTP layer reads as a file.
+fast as its caller reads. So a large stream goes through a named pipe, which it opens like a file.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
+import tempfile
 from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 from trackyard.core.errors import YardError
@@ -19,14 +21,12 @@ from trackyard.server.http import Response
 
 log = logging.getLogger(__name__)
 
-#: More than any pipe holds by default: past it, the HTTP layer must have opened its end.
-PIPE_BYTES = 1024 * 1024
-#: Seconds without any progress after which the caller is given up.
-OPEN_SECONDS, STALL_SECONDS = 30.0, 300.0
+#: Seconds for the HTTP layer to open its end, and seconds a caller may read nothing at all.
+OPEN_SECONDS, STALL_SECONDS = 15.0, 300.0
 
 
 class PipeResponse(Response):
-    """A stream of known length, above `PIPE_BYTES`; it is cut short when its source fails."""
+    """A stream whose length the headers declare; it is cut short when its source fails."""
 
     __slots__ = ("pieces",)
 
@@ -42,40 +42,48 @@ class PipeResponse(Response):
 
     async def send(self, proto: Any) -> None:
         """Feed the pipe until the stream ends, or close it early so that the caller sees a cut."""
-        reader, writer = os.pipe()
-        flow = _Flow()
         transport: asyncio.WriteTransport | None = None
         try:
+            flow = _Flow()
+            with tempfile.TemporaryDirectory(prefix="yard-pipe-") as folder:
+                path = Path(folder) / "pipe"
+                os.mkfifo(path, 0o600)
+                proto.response_file(self.status, self.headers, str(path))
+                file = os.fdopen(await _open_for_reader(path), "wb", 0)
             loop = asyncio.get_running_loop()
-            transport, _ = await loop.connect_write_pipe(lambda: flow, os.fdopen(writer, "wb", 0))
-            proto.response_file(self.status, self.headers, f"/dev/fd/{reader}")
-            reader = await self._feed(transport, flow, reader)
+            transport, _ = await loop.connect_write_pipe(lambda: flow, file)
+            async for piece in self.pieces:
+                transport.write(piece)
+                await flow.ready()
             transport.close()
+        except BrokenPipeError as fault:
+            log.info("a download ended early: %s", fault)
         except (YardError, OSError) as fault:
             log.warning("a download was cut short: %s", fault)
         finally:
-            if reader >= 0:
-                os.close(reader)
-            if transport is not None:
-                # After close() this changes nothing; after a fault it drops what is not sent yet.
-                if not transport.is_closing():
-                    transport.abort()
-            else:
-                os.close(writer)
+            if transport is not None and not transport.is_closing():
+                transport.abort()
             with contextlib.suppress(YardError):
                 await self.pieces.aclose()
 
-    async def _feed(self, transport: asyncio.WriteTransport, flow: _Flow, reader: int) -> int:
-        sent = 0
-        async for piece in self.pieces:
-            transport.write(piece)
-            sent += len(piece)
-            await flow.ready(OPEN_SECONDS if reader >= 0 else STALL_SECONDS)
-            if reader >= 0 and sent - transport.get_write_buffer_size() > PIPE_BYTES:
-                # Ours would hold the pipe open after the caller has gone.
-                os.close(reader)
-                reader = -1
-        return reader
+
+async def _open_for_reader(path: Path) -> int:
+    """Open the writing end once the HTTP layer waits at the other; raise when it never comes."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + OPEN_SECONDS
+    pause = 0.001
+    while True:
+        try:
+            return os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as fault:
+            if fault.errno != errno.ENXIO:
+                raise
+        if loop.time() > deadline:
+            # Lets go of a reader that came at this very moment and would wait for ever.
+            os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
+            raise BrokenPipeError("the caller left before the first byte")
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 class _Flow(asyncio.BaseProtocol):
@@ -99,10 +107,10 @@ class _Flow(asyncio.BaseProtocol):
         self._is_lost = True
         self._writable.set()
 
-    async def ready(self, seconds: float) -> None:
+    async def ready(self) -> None:
         """Wait until the pipe takes more, or raise."""
         try:
-            await asyncio.wait_for(self._writable.wait(), seconds)
+            await asyncio.wait_for(self._writable.wait(), STALL_SECONDS)
         except TimeoutError:
             raise BrokenPipeError("the caller stopped reading") from None
         if self._is_lost:

@@ -6,6 +6,7 @@ by `artifacts.owners`; nothing here touches a file.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from trackyard.artifacts.owners import Owner
@@ -34,6 +35,7 @@ ARTIFACT_PREFIXES = ("/api/2.0/mlflow-artifacts/", "/ajax-api/2.0/mlflow-artifac
 PART_TOKEN = "x-yard-upload-token"  # noqa: S105 - a header's name
 #: What the web UI may upload in one call, as MLflow limits it.
 UI_UPLOAD_BYTES = 10 * 1024 * 1024
+_PART_NUMBER = re.compile(r"[1-9][0-9]{0,4}\Z")
 _EMPTY: dict[str, Any] = {}
 
 
@@ -207,7 +209,7 @@ class PartRoutes:
         number = request.params["number"]
         stored = await self._uploads.put_part(
             request.params["upload"],
-            int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 0,
+            int(number) if _PART_NUMBER.match(number) else 0,
             request.header(PART_TOKEN) or "",
             whole_body(request),
             length=request.content_length(),
