@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from trackyard.core.clock import SYSTEM_CLOCK, Clock
 from trackyard.core.ports import (
@@ -47,6 +48,12 @@ POLL_SECONDS = 0.05
 #: how long after its grace a runner that does not end is killed itself
 OVERDUE_SECONDS = 10.0
 SWEEP_SECONDS = 30
+#: a session of its own, and nothing of the server's environment
+_DETACHED: Final[dict[str, Any]] = {
+    "cwd": "/",
+    "env": {"PATH": os.environ.get("PATH", os.defpath)},
+    "start_new_session": True,
+}
 
 
 class LocalEngine:
@@ -68,6 +75,7 @@ class LocalEngine:
         self._machine = machine.describe(machine.detect(), declared)
         self._lock = threading.RLock()
         self._children: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
+        self._runners = _Runners()
         self._listeners: list[Listener] = []
         self._phases: dict[str, AttemptPhase] = {}
         self._ended: dict[str, AttemptReport] = {}
@@ -198,6 +206,7 @@ class LocalEngine:
         self._closing.set()
         self._work.set()
         self._monitor.join(timeout=5)
+        self._runners.close()
 
     # Starting
 
@@ -225,7 +234,7 @@ class LocalEngine:
                 python=sys.executable,
             )
             write_json(member.path / "spec.json", wrapper.runner_spec(spec, place))
-            self._children[spec.attempt_id, number] = _spawn(member)
+            self._children[spec.attempt_id, number] = self._runners.start(member)
 
     def _is_booting(self, spec: LaunchSpec, number: int) -> bool:
         child = self._children.get((spec.attempt_id, number))
@@ -391,17 +400,58 @@ def _combine(phases: Sequence[AttemptPhase | None]) -> AttemptPhase:
     return AttemptPhase.EXITED
 
 
-def _spawn(member: MemberFolder) -> subprocess.Popen[bytes]:
+class _Runners:
+    """Starts runners, with one kept warm: starting an interpreter takes longer than the rest."""
+
+    def __init__(self) -> None:
+        self._warm: subprocess.Popen[bytes] | None = None
+
+    def start(self, member: MemberFolder) -> subprocess.Popen[bytes]:
+        """Start a runner on the member's spec; it outlives this process."""
+        spec = member.path / "spec.json"
+        runner = self._take(spec) or _spawn(spec, member.path / "runner.log")
+        self._warm = _spawn_standby()
+        return runner
+
+    def close(self) -> None:
+        """Let the warm one end."""
+        warm, self._warm = self._warm, None
+        if warm is not None and warm.stdin is not None:
+            warm.stdin.close()
+            warm.wait(timeout=10)
+
+    def _take(self, spec: Path) -> subprocess.Popen[bytes] | None:
+        warm, self._warm = self._warm, None
+        if warm is None or warm.stdin is None:
+            return None
+        try:
+            with warm.stdin as door:
+                door.write(f"{spec}\n".encode())
+        except OSError:
+            warm.wait(timeout=10)
+            return None
+        return warm
+
+
+def _spawn_standby() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        wrapper.command("--standby"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **_DETACHED,
+    )
+
+
+def _spawn(spec: Path, log_file: Path) -> subprocess.Popen[bytes]:
     # What the runner itself says, apart from the command's log.
-    with (member.path / "runner.log").open("ab") as output:
+    with log_file.open("ab") as output:
         return subprocess.Popen(
-            wrapper.command(str(member.path / "spec.json")),
+            wrapper.command(str(spec)),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            cwd="/",
-            env={"PATH": os.environ.get("PATH", os.defpath)},
-            start_new_session=True,
+            **_DETACHED,
         )
 
 

@@ -23,7 +23,9 @@ from trackyard.runner.supervise import Supervisor
 
 BAD_SPEC_CODE = 64
 ALREADY_RAN_CODE = 73
-USAGE = "usage: python -m trackyard.runner SPEC.json | --inventory | --sweep SPEC.json\n"
+USAGE = (
+    "usage: python -m trackyard.runner SPEC.json | --inventory | --sweep SPEC.json | --standby\n"
+)
 
 
 def main(argv: Optional[List[str]] = None) -> int:
@@ -32,6 +34,8 @@ def main(argv: Optional[List[str]] = None) -> int:
     if words == ["--inventory"]:
         sys.stdout.write(json.dumps(inventory(), sort_keys=True) + "\n")
         return 0
+    if words == ["--standby"]:
+        return stand_by()
     sweeping = words[:1] == ["--sweep"]
     if sweeping:
         words = words[1:]
@@ -44,6 +48,25 @@ def main(argv: Optional[List[str]] = None) -> int:
         sys.stderr.write(f"the runner cannot use {words[0]}: {fault}\n")
         return BAD_SPEC_CODE
     return sweep(spec) if sweeping else guard(spec)
+
+
+def stand_by() -> int:
+    """Wait, started and warm, for the path of a spec on standard input; end if none comes."""
+    line = sys.stdin.readline().rstrip("\n")
+    if not line:
+        return 0
+    try:
+        spec = load(Path(line))
+    except BadSpecError as fault:
+        sys.stderr.write(f"the runner cannot use {line}: {fault}\n")
+        return BAD_SPEC_CODE
+    output = os.open(
+        spec.state_dir / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+    )
+    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    for number, source in enumerate((nothing, output, output)):
+        os.dup2(source, number)
+    return guard(spec)
 
 
 def guard(spec: Spec) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -151,6 +152,64 @@ class TestLocalEngine(ProcessConformance):
         assert b"PATH" in log
         assert b"canary-value" not in log
 
+    def test_a_warm_runner_serves_the_next_launch_and_leaves_with_the_engine(
+        self, harness: LocalHarness
+    ) -> None:
+        warm: list[int] = []
+        for _ in range(3):
+            spec = harness.spec("say hello")
+            report = harness.run(spec)
+            assert report.exit is not None
+            assert report.exit.cause is ExitCause.SUCCEEDED
+            warm.append(member_processes(harness, spec.attempt_id)[1])
+            assert harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=9) == b"hello\n"
+        assert len([pid for pid in standbys() if pid not in warm]) == 1
+        harness.engine.close()
+        harness.wait_until(lambda: standbys() == [], "a warm runner stayed")
+
+    def test_a_warm_runner_that_died_is_replaced(self, harness: LocalHarness) -> None:
+        harness.run(harness.spec("succeed"))
+        for pid in standbys():
+            os.kill(pid, signal.SIGKILL)
+        report = harness.run(harness.spec("succeed"))
+        assert report.exit is not None
+        assert report.exit.cause is ExitCause.SUCCEEDED
+
+    def test_a_killed_server_leaves_no_warm_runner_behind(self, harness: LocalHarness) -> None:
+        code = (
+            "import sys, time, pathlib\n"
+            "from trackyard.engines.local import LocalEngine\n"
+            "from trackyard.core.ports import LaunchSpec, NodeShare\n"
+            "engine = LocalEngine(pathlib.Path(sys.argv[1]))\n"
+            "node = engine.nodes()[0].node_id\n"
+            "engine.launch(LaunchSpec(attempt_id='a1', epoch=1, job_id='j1',\n"
+            "    argv=('sleep', '600'), placement=(NodeShare(node_id=node),)))\n"
+            "while engine.lookup('a1').phase != 'running': time.sleep(0.05)\n"
+            "print('up', flush=True)\n"
+            "time.sleep(600)\n"
+        )
+        home = harness.folder / "other"
+        server = subprocess.Popen(
+            [sys.executable, "-c", code, str(home)], stdout=subprocess.PIPE, text=True
+        )
+        assert server.stdout is not None
+        assert server.stdout.readline() == "up\n"
+        child = standbys(server.pid)
+        assert len(child) == 1
+        server.kill()
+        server.wait()
+        server.stdout.close()
+        harness.wait_until(lambda: not psutil.pid_exists(child[0]), "the warm runner stayed")
+        again = LocalEngine(home)
+        report = again.lookup("a1")
+        assert report is not None
+        assert report.phase is AttemptPhase.RUNNING
+        again.stop("a1", grace_seconds=0, reason=ExitCause.STOPPED)
+        harness.wait_until(
+            lambda: again.attempts()[0].phase is AttemptPhase.EXITED, "it was not stopped"
+        )
+        again.close()
+
     def test_loader_and_interpreter_hooks_reach_the_command_alone(
         self, harness: LocalHarness
     ) -> None:
@@ -218,6 +277,12 @@ def member_processes(
     folder = MemberFolder(harness.home / "attempts" / attempt_id / f"m{member}")
     runner, guard = folder.processes()
     return runner, guard
+
+
+def standbys(parent: int | None = None) -> list[int]:
+    """The warm runners of this process, or of another."""
+    children = psutil.Process(parent).children()
+    return [child.pid for child in children if "--standby" in child.cmdline()]
 
 
 def processes_of(attempt_id: str, word: str = "") -> list[int]:
