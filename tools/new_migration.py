@@ -25,6 +25,7 @@ def main(number: str, message: str) -> None:
         config.set_main_option("sqlalchemy.url", f"sqlite:///{folder}/empty.db")
         command.upgrade(config, "head")
         command.revision(config, message, autogenerate=True, rev_id=number)
+    print("run `python tools/fresh_schema.py`")
     print(f"set HEAD in src/trackyard/store/migrate.py to {number!r}")
 
 

@@ -10,6 +10,8 @@ from trackyard.store.connection import Connection, PostgresConnection, SqliteCon
 #: The migration this release ends at; a test compares it with the migrations folder.
 HEAD = "0002"
 MIGRATIONS = Path(__file__).parent / "migrations"
+#: The present schema as SQL, so that a first start need not load SQLAlchemy.
+FRESH_SQLITE = Path(__file__).parent / "fresh_sqlite.sql"
 #: Serialises several servers that start at once on one PostgreSQL.
 _MIGRATION_LOCK = 0x7961_7265
 
@@ -27,7 +29,10 @@ def prepare(url: str) -> None:
         version = current(conn)
         if version == HEAD:
             return
-        _upgrade(url, version)
+        if version is None and isinstance(conn, SqliteConnection):
+            _create_sqlite(conn)
+        else:
+            _upgrade(url, version)
     finally:
         conn.close()
 
@@ -50,6 +55,16 @@ def sqlalchemy_url(url: str) -> str:
         if url.startswith(scheme):
             return "postgresql+psycopg://" + url[len(scheme) :]
     return url
+
+
+def _create_sqlite(conn: SqliteConnection) -> None:
+    """Make the present schema in an empty file, whole or not at all."""
+    conn.raw().executescript(
+        "BEGIN IMMEDIATE;\n"
+        + FRESH_SQLITE.read_text()
+        + "CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY);\n"
+        f"INSERT INTO alembic_version VALUES ('{HEAD}');\nCOMMIT;"
+    )
 
 
 def _upgrade(url: str, version: str | None) -> None:

@@ -8,9 +8,10 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, inspect
 
+from tools.fresh_schema import render
 from trackyard.core.errors import SetupError
 from trackyard.store.connection import PostgresConnection, SqliteConnection
-from trackyard.store.migrate import HEAD, MIGRATIONS, prepare, sqlalchemy_url
+from trackyard.store.migrate import FRESH_SQLITE, HEAD, MIGRATIONS, prepare, sqlalchemy_url
 from trackyard.store.schema import metadata
 
 
@@ -72,6 +73,11 @@ def test_migrations_end_at_the_schema(database_url: str) -> None:
     conn.close()
     command.upgrade(_config(database_url), "head")
     assert _shape(database_url) == fresh
+
+
+def test_the_fresh_schema_is_the_schema() -> None:
+    """The SQL of a first start is what the tool writes from the schema."""
+    assert FRESH_SQLITE.read_text() == render(), "run `python tools/fresh_schema.py`"
 
 
 def test_preparing_twice_changes_nothing(database_url: str) -> None:

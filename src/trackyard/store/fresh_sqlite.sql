@@ -1,0 +1,536 @@
+-- Written by tools/fresh_schema.py; do not edit.
+CREATE TABLE artifacts (
+	id INTEGER NOT NULL,
+	team_id BIGINT NOT NULL,
+	experiment_id BIGINT NOT NULL,
+	owner TEXT NOT NULL,
+	path TEXT NOT NULL,
+	blob TEXT NOT NULL,
+	size BIGINT NOT NULL,
+	sha256 TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_artifacts PRIMARY KEY (id),
+	CONSTRAINT uq_artifacts_owner_path UNIQUE (owner, path)
+);
+CREATE TABLE child_runs (
+	run_uuid TEXT NOT NULL,
+	root_uuid TEXT NOT NULL,
+	CONSTRAINT pk_child_runs PRIMARY KEY (run_uuid)
+);
+CREATE INDEX ix_child_runs_root_uuid ON child_runs (root_uuid);
+CREATE TABLE events (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	time_ms BIGINT NOT NULL,
+	team_id BIGINT,
+	actor TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	subject_id TEXT NOT NULL,
+	data TEXT NOT NULL
+);
+CREATE INDEX ix_events_subject_subject_id_id ON events (subject, subject_id, id);
+CREATE INDEX ix_events_team_id_id ON events (team_id, id);
+CREATE TABLE job_specs (
+	id INTEGER NOT NULL,
+	spec TEXT NOT NULL,
+	CONSTRAINT pk_job_specs PRIMARY KEY (id)
+);
+CREATE TABLE leaders (
+	role TEXT NOT NULL,
+	holder TEXT NOT NULL,
+	epoch BIGINT NOT NULL,
+	since_ms BIGINT NOT NULL,
+	expires_ms BIGINT NOT NULL,
+	CONSTRAINT pk_leaders PRIMARY KEY (role)
+);
+CREATE TABLE metric_blocks (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	run_id BIGINT NOT NULL,
+	name_id BIGINT NOT NULL,
+	attempt BIGINT NOT NULL,
+	rank BIGINT NOT NULL,
+	points BIGINT NOT NULL,
+	first_step BIGINT NOT NULL,
+	last_step BIGINT NOT NULL,
+	first_ms BIGINT NOT NULL,
+	last_ms BIGINT NOT NULL,
+	data BLOB NOT NULL,
+	summary BLOB NOT NULL
+);
+CREATE INDEX ix_metric_blocks_run_id_name_id ON metric_blocks (run_id, name_id);
+CREATE TABLE metric_log (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	run_id BIGINT NOT NULL,
+	attempt BIGINT NOT NULL,
+	rank BIGINT NOT NULL,
+	points BIGINT NOT NULL,
+	data BLOB NOT NULL
+);
+CREATE INDEX ix_metric_log_run_id ON metric_log (run_id);
+CREATE TABLE names (
+	id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	CONSTRAINT pk_names PRIMARY KEY (id),
+	CONSTRAINT uq_names_name UNIQUE (name)
+);
+CREATE TABLE nodes (
+	id TEXT NOT NULL,
+	engine TEXT NOT NULL,
+	engine_state TEXT NOT NULL,
+	state TEXT NOT NULL,
+	note TEXT NOT NULL,
+	actor TEXT NOT NULL,
+	report TEXT NOT NULL,
+	joined_ms BIGINT NOT NULL,
+	changed_ms BIGINT NOT NULL,
+	CONSTRAINT pk_nodes PRIMARY KEY (id)
+);
+CREATE TABLE queues (
+	name TEXT NOT NULL,
+	settings TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	CONSTRAINT pk_queues PRIMARY KEY (name)
+);
+CREATE TABLE replies (
+	digest TEXT NOT NULL,
+	result TEXT NOT NULL,
+	peer TEXT NOT NULL,
+	boot TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_replies PRIMARY KEY (digest)
+);
+CREATE INDEX ix_replies_created_ms ON replies (created_ms);
+CREATE TABLE settings (
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_settings PRIMARY KEY ("key")
+);
+CREATE TABLE teams (
+	id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	default_experiment_id BIGINT,
+	settings TEXT NOT NULL,
+	CONSTRAINT pk_teams PRIMARY KEY (id),
+	CONSTRAINT uq_teams_name UNIQUE (name)
+);
+CREATE TABLE uploads (
+	id TEXT NOT NULL,
+	team_id BIGINT NOT NULL,
+	experiment_id BIGINT NOT NULL,
+	owner TEXT NOT NULL,
+	path TEXT NOT NULL,
+	state TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_uploads PRIMARY KEY (id)
+);
+CREATE TABLE users (
+	id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	is_admin BIGINT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	disabled_ms BIGINT,
+	CONSTRAINT pk_users PRIMARY KEY (id),
+	CONSTRAINT uq_users_name UNIQUE (name)
+);
+CREATE TABLE experiments (
+	id INTEGER NOT NULL,
+	team_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	artifact_location TEXT NOT NULL,
+	lifecycle TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	CONSTRAINT pk_experiments PRIMARY KEY (id),
+	CONSTRAINT uq_experiments_team_id_name UNIQUE (team_id, name),
+	CONSTRAINT fk_experiments_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE TABLE jobs (
+	id INTEGER NOT NULL,
+	job_id TEXT NOT NULL,
+	team_id INTEGER NOT NULL,
+	user_id BIGINT,
+	user_name TEXT NOT NULL,
+	spec_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	state TEXT NOT NULL,
+	queue TEXT NOT NULL,
+	priority BIGINT NOT NULL,
+	held BIGINT NOT NULL,
+	not_before_ms BIGINT NOT NULL,
+	submitted_ms BIGINT NOT NULL,
+	started_ms BIGINT,
+	ended_ms BIGINT,
+	run_uuid TEXT NOT NULL,
+	array_id TEXT NOT NULL,
+	array_index BIGINT,
+	array_cap BIGINT NOT NULL,
+	attempt BIGINT NOT NULL,
+	epoch BIGINT NOT NULL,
+	failures BIGINT NOT NULL,
+	interruptions BIGINT NOT NULL,
+	attained_ms BIGINT NOT NULL,
+	avoid TEXT NOT NULL,
+	engine_note TEXT NOT NULL,
+	cause TEXT,
+	sentence TEXT,
+	version BIGINT NOT NULL,
+	CONSTRAINT pk_jobs PRIMARY KEY (id),
+	CONSTRAINT uq_jobs_job_id UNIQUE (job_id),
+	CONSTRAINT fk_jobs_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE,
+	CONSTRAINT fk_jobs_spec_id FOREIGN KEY(spec_id) REFERENCES job_specs (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_jobs_array_id ON jobs (array_id);
+CREATE INDEX ix_jobs_run_uuid ON jobs (run_uuid);
+CREATE INDEX ix_jobs_state_id ON jobs (state, id);
+CREATE INDEX ix_jobs_team_id_id ON jobs (team_id, id);
+CREATE INDEX ix_jobs_team_id_name_id ON jobs (team_id, name, id);
+CREATE TABLE members (
+	team_id INTEGER NOT NULL,
+	user_id INTEGER NOT NULL,
+	role TEXT NOT NULL,
+	CONSTRAINT pk_members PRIMARY KEY (team_id, user_id),
+	CONSTRAINT fk_members_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE,
+	CONSTRAINT fk_members_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_members_user_id ON members (user_id);
+CREATE TABLE models (
+	id INTEGER NOT NULL,
+	team_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	description TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	last_version BIGINT NOT NULL,
+	CONSTRAINT pk_models PRIMARY KEY (id),
+	CONSTRAINT uq_models_team_id_name UNIQUE (team_id, name),
+	CONSTRAINT fk_models_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE TABLE packages (
+	team_id INTEGER NOT NULL,
+	digest TEXT NOT NULL,
+	blob TEXT NOT NULL,
+	size BIGINT NOT NULL,
+	format TEXT NOT NULL,
+	user_name TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_packages PRIMARY KEY (team_id, digest),
+	CONSTRAINT fk_packages_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_packages_blob ON packages (blob);
+CREATE TABLE sessions (
+	digest TEXT NOT NULL,
+	user_id INTEGER NOT NULL,
+	csrf TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	seen_ms BIGINT NOT NULL,
+	expires_ms BIGINT NOT NULL,
+	CONSTRAINT pk_sessions PRIMARY KEY (digest),
+	CONSTRAINT fk_sessions_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE
+);
+CREATE TABLE signins (
+	digest TEXT NOT NULL,
+	user_id INTEGER NOT NULL,
+	expires_ms BIGINT NOT NULL,
+	used_ms BIGINT,
+	CONSTRAINT pk_signins PRIMARY KEY (digest),
+	CONSTRAINT fk_signins_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE
+);
+CREATE TABLE submissions (
+	team_id INTEGER NOT NULL,
+	"key" TEXT NOT NULL,
+	job_id TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_submissions PRIMARY KEY (team_id, "key"),
+	CONSTRAINT fk_submissions_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE TABLE team_shares (
+	team_id INTEGER NOT NULL,
+	weight FLOAT NOT NULL,
+	quota_gpus FLOAT,
+	limit_gpus FLOAT,
+	max_running BIGINT,
+	usage FLOAT NOT NULL,
+	usage_ms BIGINT NOT NULL,
+	CONSTRAINT pk_team_shares PRIMARY KEY (team_id),
+	CONSTRAINT fk_team_shares_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE TABLE tokens (
+	id TEXT NOT NULL,
+	digest TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	user_id INTEGER,
+	team_id INTEGER NOT NULL,
+	role TEXT NOT NULL,
+	label TEXT NOT NULL,
+	scope TEXT,
+	created_ms BIGINT NOT NULL,
+	expires_ms BIGINT,
+	used_ms BIGINT,
+	revoked_ms BIGINT,
+	CONSTRAINT pk_tokens PRIMARY KEY (id),
+	CONSTRAINT uq_tokens_digest UNIQUE (digest),
+	CONSTRAINT fk_tokens_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE,
+	CONSTRAINT fk_tokens_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE TABLE attempts (
+	id INTEGER NOT NULL,
+	attempt_id TEXT NOT NULL,
+	job INTEGER NOT NULL,
+	number BIGINT NOT NULL,
+	epoch BIGINT NOT NULL,
+	state TEXT NOT NULL,
+	placement TEXT NOT NULL,
+	members BIGINT NOT NULL,
+	admitted_ms BIGINT NOT NULL,
+	launched_ms BIGINT,
+	started_ms BIGINT,
+	ended_ms BIGINT,
+	seen_ms BIGINT,
+	cause TEXT,
+	exit_code BIGINT,
+	signal BIGINT,
+	sentence TEXT,
+	error_line TEXT,
+	saved BIGINT NOT NULL,
+	peak_memory_bytes BIGINT,
+	stop_reason TEXT,
+	stop_ms BIGINT,
+	grace_ms BIGINT,
+	stops_for TEXT,
+	resume_step BIGINT,
+	step BIGINT,
+	environment TEXT NOT NULL,
+	token_id TEXT NOT NULL,
+	notes TEXT NOT NULL,
+	stalled BIGINT NOT NULL,
+	nan_seen BIGINT NOT NULL,
+	settled BIGINT NOT NULL,
+	CONSTRAINT pk_attempts PRIMARY KEY (id),
+	CONSTRAINT uq_attempts_attempt_id UNIQUE (attempt_id),
+	CONSTRAINT uq_attempts_job_number UNIQUE (job, number),
+	CONSTRAINT fk_attempts_job FOREIGN KEY(job) REFERENCES jobs (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_attempts_settled_state ON attempts (settled, state);
+CREATE INDEX ix_attempts_state ON attempts (state);
+CREATE TABLE checkpoints (
+	id INTEGER NOT NULL,
+	job INTEGER NOT NULL,
+	attempt BIGINT NOT NULL,
+	name TEXT NOT NULL,
+	step BIGINT NOT NULL,
+	sequence BIGINT NOT NULL,
+	size_bytes BIGINT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_checkpoints PRIMARY KEY (id),
+	CONSTRAINT uq_checkpoints_job_name UNIQUE (job, name),
+	CONSTRAINT fk_checkpoints_job FOREIGN KEY(job) REFERENCES jobs (id) ON DELETE CASCADE
+);
+CREATE TABLE datasets (
+	id INTEGER NOT NULL,
+	experiment_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	digest TEXT NOT NULL,
+	source_type TEXT NOT NULL,
+	source TEXT NOT NULL,
+	schema TEXT,
+	profile TEXT,
+	CONSTRAINT pk_datasets PRIMARY KEY (id),
+	CONSTRAINT uq_datasets_experiment_id_name_digest UNIQUE (experiment_id, name, digest),
+	CONSTRAINT fk_datasets_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
+);
+CREATE TABLE experiment_tags (
+	experiment_id INTEGER NOT NULL,
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_experiment_tags PRIMARY KEY (experiment_id, "key"),
+	CONSTRAINT fk_experiment_tags_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
+);
+CREATE TABLE logged_models (
+	id TEXT NOT NULL,
+	team_id BIGINT NOT NULL,
+	experiment_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	artifact_uri TEXT NOT NULL,
+	status TEXT NOT NULL,
+	status_message TEXT NOT NULL,
+	model_type TEXT NOT NULL,
+	source_run TEXT NOT NULL,
+	lifecycle TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	CONSTRAINT pk_logged_models PRIMARY KEY (id),
+	CONSTRAINT fk_logged_models_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_logged_models_experiment_id_created_ms ON logged_models (experiment_id, created_ms);
+CREATE INDEX ix_logged_models_source_run ON logged_models (source_run);
+CREATE TABLE model_aliases (
+	model_id INTEGER NOT NULL,
+	alias TEXT NOT NULL,
+	version BIGINT NOT NULL,
+	CONSTRAINT pk_model_aliases PRIMARY KEY (model_id, alias),
+	CONSTRAINT fk_model_aliases_model_id FOREIGN KEY(model_id) REFERENCES models (id) ON DELETE CASCADE
+);
+CREATE TABLE model_tags (
+	model_id INTEGER NOT NULL,
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_model_tags PRIMARY KEY (model_id, "key"),
+	CONSTRAINT fk_model_tags_model_id FOREIGN KEY(model_id) REFERENCES models (id) ON DELETE CASCADE
+);
+CREATE TABLE model_versions (
+	id INTEGER NOT NULL,
+	model_id INTEGER NOT NULL,
+	version BIGINT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	description TEXT NOT NULL,
+	user_name TEXT NOT NULL,
+	stage TEXT NOT NULL,
+	source TEXT NOT NULL,
+	run_uuid TEXT NOT NULL,
+	run_link TEXT NOT NULL,
+	logged_model_id TEXT NOT NULL,
+	status TEXT NOT NULL,
+	status_message TEXT NOT NULL,
+	storage_location TEXT NOT NULL,
+	CONSTRAINT pk_model_versions PRIMARY KEY (id),
+	CONSTRAINT uq_model_versions_model_id_version UNIQUE (model_id, version),
+	CONSTRAINT fk_model_versions_model_id FOREIGN KEY(model_id) REFERENCES models (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_model_versions_logged_model_id ON model_versions (logged_model_id);
+CREATE INDEX ix_model_versions_run_uuid ON model_versions (run_uuid);
+CREATE TABLE runs (
+	id INTEGER NOT NULL,
+	uuid TEXT NOT NULL,
+	experiment_id INTEGER NOT NULL,
+	team_id BIGINT NOT NULL,
+	name TEXT NOT NULL,
+	user_name TEXT NOT NULL,
+	status TEXT NOT NULL,
+	start_ms BIGINT,
+	end_ms BIGINT,
+	lifecycle TEXT NOT NULL,
+	deleted_ms BIGINT,
+	artifact_uri TEXT NOT NULL,
+	CONSTRAINT pk_runs PRIMARY KEY (id),
+	CONSTRAINT uq_runs_uuid UNIQUE (uuid),
+	CONSTRAINT fk_runs_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_runs_experiment_id_start_ms ON runs (experiment_id, start_ms);
+CREATE INDEX ix_runs_team_id_start_ms ON runs (team_id, start_ms);
+CREATE TABLE attempt_members (
+	attempt INTEGER NOT NULL,
+	member BIGINT NOT NULL,
+	log_end BIGINT NOT NULL,
+	log_lost BIGINT NOT NULL,
+	sample_seq BIGINT NOT NULL,
+	hostname TEXT NOT NULL,
+	exit TEXT,
+	CONSTRAINT pk_attempt_members PRIMARY KEY (attempt, member),
+	CONSTRAINT fk_attempt_members_attempt FOREIGN KEY(attempt) REFERENCES attempts (id) ON DELETE CASCADE
+);
+CREATE TABLE log_chunks (
+	attempt INTEGER NOT NULL,
+	member BIGINT NOT NULL,
+	start BIGINT NOT NULL,
+	size BIGINT NOT NULL,
+	packed BIGINT NOT NULL,
+	data BLOB NOT NULL,
+	CONSTRAINT pk_log_chunks PRIMARY KEY (attempt, member, start),
+	CONSTRAINT fk_log_chunks_attempt FOREIGN KEY(attempt) REFERENCES attempts (id) ON DELETE CASCADE
+);
+CREATE TABLE logged_model_metrics (
+	id INTEGER NOT NULL,
+	model_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	time_ms BIGINT NOT NULL,
+	step BIGINT NOT NULL,
+	value FLOAT,
+	run_uuid TEXT NOT NULL,
+	dataset_name TEXT,
+	dataset_digest TEXT,
+	CONSTRAINT pk_logged_model_metrics PRIMARY KEY (id),
+	CONSTRAINT uq_logged_model_metrics_model_id_key_time_ms_step_run_uuid UNIQUE (model_id, "key", time_ms, step, run_uuid),
+	CONSTRAINT fk_logged_model_metrics_model_id FOREIGN KEY(model_id) REFERENCES logged_models (id) ON DELETE CASCADE
+);
+CREATE TABLE logged_model_params (
+	model_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_logged_model_params PRIMARY KEY (model_id, "key"),
+	CONSTRAINT fk_logged_model_params_model_id FOREIGN KEY(model_id) REFERENCES logged_models (id) ON DELETE CASCADE
+);
+CREATE TABLE logged_model_tags (
+	model_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_logged_model_tags PRIMARY KEY (model_id, "key"),
+	CONSTRAINT fk_logged_model_tags_model_id FOREIGN KEY(model_id) REFERENCES logged_models (id) ON DELETE CASCADE
+);
+CREATE TABLE metric_latest (
+	run_id INTEGER NOT NULL,
+	name_id BIGINT NOT NULL,
+	step BIGINT NOT NULL,
+	time_ms BIGINT NOT NULL,
+	value FLOAT,
+	least FLOAT,
+	most FLOAT,
+	wire TEXT,
+	CONSTRAINT pk_metric_latest PRIMARY KEY (run_id, name_id),
+	CONSTRAINT fk_metric_latest_run_id FOREIGN KEY(run_id) REFERENCES runs (id) ON DELETE CASCADE
+)
+ WITHOUT ROWID;
+CREATE INDEX ix_metric_latest_name_id_value_run_id ON metric_latest (name_id, value, run_id);
+CREATE TABLE model_version_tags (
+	version_id INTEGER NOT NULL,
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_model_version_tags PRIMARY KEY (version_id, "key"),
+	CONSTRAINT fk_model_version_tags_version_id FOREIGN KEY(version_id) REFERENCES model_versions (id) ON DELETE CASCADE
+);
+CREATE TABLE params (
+	run_id INTEGER NOT NULL,
+	name_id BIGINT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_params PRIMARY KEY (run_id, name_id),
+	CONSTRAINT fk_params_run_id FOREIGN KEY(run_id) REFERENCES runs (id) ON DELETE CASCADE
+)
+ WITHOUT ROWID;
+CREATE INDEX ix_params_short_values ON params (name_id, run_id, value) WHERE length(value) <= 200;
+CREATE TABLE rollbacks (
+	run_id INTEGER NOT NULL,
+	attempt BIGINT NOT NULL,
+	step BIGINT NOT NULL,
+	CONSTRAINT pk_rollbacks PRIMARY KEY (run_id, attempt),
+	CONSTRAINT fk_rollbacks_run_id FOREIGN KEY(run_id) REFERENCES runs (id) ON DELETE CASCADE
+);
+CREATE TABLE run_datasets (
+	id INTEGER NOT NULL,
+	run_id INTEGER NOT NULL,
+	dataset_id INTEGER NOT NULL,
+	tags TEXT NOT NULL,
+	CONSTRAINT pk_run_datasets PRIMARY KEY (id),
+	CONSTRAINT uq_run_datasets_run_id_dataset_id UNIQUE (run_id, dataset_id),
+	CONSTRAINT fk_run_datasets_run_id FOREIGN KEY(run_id) REFERENCES runs (id) ON DELETE CASCADE,
+	CONSTRAINT fk_run_datasets_dataset_id FOREIGN KEY(dataset_id) REFERENCES datasets (id) ON DELETE CASCADE
+);
+CREATE TABLE run_models (
+	run_id INTEGER NOT NULL,
+	model_id TEXT NOT NULL,
+	direction TEXT NOT NULL,
+	step BIGINT NOT NULL,
+	CONSTRAINT pk_run_models PRIMARY KEY (run_id, direction, model_id),
+	CONSTRAINT fk_run_models_run_id FOREIGN KEY(run_id) REFERENCES runs (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_run_models_model_id ON run_models (model_id);
+CREATE TABLE tags (
+	run_id INTEGER NOT NULL,
+	name_id BIGINT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_tags PRIMARY KEY (run_id, name_id),
+	CONSTRAINT fk_tags_run_id FOREIGN KEY(run_id) REFERENCES runs (id) ON DELETE CASCADE
+)
+ WITHOUT ROWID;
+CREATE INDEX ix_tags_short_values ON tags (name_id, run_id, value) WHERE length(value) <= 200;
