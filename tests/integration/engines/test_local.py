@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -281,8 +282,12 @@ def member_processes(
 
 def standbys(parent: int | None = None) -> list[int]:
     """The warm runners of this process, or of another."""
-    children = psutil.Process(parent).children()
-    return [child.pid for child in children if "--standby" in child.cmdline()]
+    found = []
+    for child in psutil.Process(parent).children():
+        with contextlib.suppress(psutil.Error):
+            if "--standby" in child.cmdline():
+                found.append(child.pid)
+    return found
 
 
 def processes_of(attempt_id: str, word: str = "") -> list[int]:
