@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
 
 from trackyard.access.principal import AttemptScope, Principal, Role
 from trackyard.access.tokens import digest, new_token
-from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
+from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound, TooBusy
 from trackyard.core.ids import TEAM_NAME, USER_NAME, new_experiment_id
 from trackyard.store.database import Database, Reader, Tx
 
@@ -250,6 +252,25 @@ class Directory:
         key = digest(token)
         return await self._db.peek(lambda reader: _principal(reader, key, now_ms))
 
+    def note_refusal(
+        self, *, actor: str, team_id: int | None, path: str, token_id: str, **facts: Any
+    ) -> None:
+        """Queue the event of a refused request; its caller does not wait for it."""
+
+        def change(tx: Tx) -> None:
+            tx.event(
+                "access.denied",
+                team_id=team_id,
+                actor=actor,
+                subject="route",
+                subject_id=path,
+                token=token_id,
+                **facts,
+            )
+
+        with contextlib.suppress(TooBusy):
+            self._db.write(change).add_done_callback(_forget_fault)
+
     async def touch(self, token_ids: dict[str, int]) -> None:
         """Note when tokens were last used; kept in memory and written now and then."""
         if token_ids:
@@ -259,6 +280,12 @@ class Directory:
                     [(when, token_id) for token_id, when in token_ids.items()],
                 )
             )
+
+
+def _forget_fault(done: asyncio.Future[None]) -> None:
+    """Take a lost note's fault, which the writer has logged, so that asyncio does not."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:

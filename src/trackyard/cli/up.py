@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,9 +40,6 @@ def run(args: argparse.Namespace) -> int:
     from trackyard.server import main as server
     from trackyard.server.settings import load_settings
 
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
     flags = {
         "host": args.host,
         "port": args.port,

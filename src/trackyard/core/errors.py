@@ -9,7 +9,10 @@ YardError
 ├── Unauthenticated     UNAUTHENTICATED           401  no credential, or one that is not valid
 ├── Denied              PERMISSION_DENIED         403  the credential does not reach this
 ├── Conflict            ABORTED                   409  someone else changed it, or an old epoch
+├── TooSlow             DEADLINE_EXCEEDED         408  the body took too long to arrive
 ├── TooLarge            REQUEST_LIMIT_EXCEEDED    413  body over its limit
+├── WrongMediaType      BAD_REQUEST               415  body of a type this call does not read
+├── RangeNotSatisfiable INVALID_PARAMETER_VALUE   416  byte range outside the file
 ├── Unsupported         NOT_IMPLEMENTED           501  MLflow has it, this server does not
 ├── TooBusy             TEMPORARILY_UNAVAILABLE   503  come back after Retry-After
 ├── TooMany             REQUEST_LIMIT_EXCEEDED    429  rate limit of this principal
@@ -88,6 +91,13 @@ class Conflict(YardError):
 
     code = "ABORTED"
     status = 409
+
+
+class TooSlow(YardError):
+    """The request took too long to arrive; nothing was done."""
+
+    code = "DEADLINE_EXCEEDED"
+    status = 408
 
 
 class WrongMediaType(YardError):

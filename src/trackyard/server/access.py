@@ -13,9 +13,9 @@ from http.cookies import CookieError, SimpleCookie
 from trackyard.access.directory import Directory
 from trackyard.access.principal import Principal, Role
 from trackyard.access.sessions import Sessions
-from trackyard.access.tokens import well_formed
+from trackyard.access.tokens import redact, well_formed
 from trackyard.core.clock import Clock
-from trackyard.core.errors import Denied, TooMany, Unauthenticated
+from trackyard.core.errors import Denied, TooMany, Unauthenticated, YardError
 from trackyard.server.http import Request
 from trackyard.server.routing import Permission, Route
 
@@ -25,6 +25,8 @@ TRUST_SECONDS = 1.0
 CACHE_SIZE = 4096
 #: Failed sign-ins allowed per peer address within the window, in seconds.
 SIGNIN_TRIES, SIGNIN_WINDOW = 10, 60.0
+#: Refusals noted per caller within the window, in seconds, and of all callers together.
+NOTES, ALL_NOTES, NOTES_WINDOW = 3, 300, 60.0
 
 _NEEDED = {
     Permission.READ: Role.viewer,
@@ -65,6 +67,8 @@ class Gate:
         self._trusted: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
         self._failures: dict[str, list[float]] = {}
         self.used: dict[str, int] = {}
+        self._noted: dict[str, int] = {}
+        self._noted_since = 0.0
 
     # -- browser rules ----------------------------------------------------------------------
 
@@ -87,7 +91,7 @@ class Gate:
 
     def _own_host(self, host: str) -> bool:
         name, port = _split_host(host)
-        return name in self.hosts and (port is None or port.isdigit())
+        return name in self.hosts and (port is None or (port.isascii() and port.isdigit()))
 
     def _own_origin(self, origin: str, host: str) -> bool:
         scheme, separator, authority = origin.partition("://")
@@ -108,7 +112,7 @@ class Gate:
         if route.permission is Permission.PUBLIC:
             self.check_single_host(request)
             return
-        principal = await self.identify(request)
+        principal = request.principal = await self.identify(request)
         if principal.scope is not None and not route.attempts:
             raise Denied("the token of a running attempt is not good for this call")
         if route.permission is Permission.ADMIN:
@@ -116,7 +120,6 @@ class Gate:
                 raise Denied(f"this call is for platform admins; {principal.name} is not one")
         else:
             principal.need(_NEEDED[route.permission], "this call")
-        request.principal = principal
 
     async def identify(self, request: Request) -> Principal:
         """Return the caller; the first credential present decides, without falling through."""
@@ -170,6 +173,32 @@ class Gate:
     def forget(self) -> None:
         """Drop every cached decision, so that a revoked token ends at once."""
         self._trusted.clear()
+
+    # -- refusals ---------------------------------------------------------------------------
+
+    def note_refusal(self, request: Request, fault: YardError) -> None:
+        """Leave an event of a refused request, unless its caller has enough of them already."""
+        now = self._clock.monotonic()
+        if now - self._noted_since > NOTES_WINDOW:
+            self._noted_since = now
+            self._noted.clear()
+        principal: Principal | None = request.principal
+        address = request.peer.rpartition(":")[0]
+        caller = principal.name if principal is not None else f"address:{address}"
+        count = self._noted.get(caller, 0)
+        if count >= NOTES or len(self._noted) >= ALL_NOTES:
+            return
+        self._noted[caller] = count + 1
+        self._directory.note_refusal(
+            actor=caller,
+            team_id=principal.team_id if principal is not None else None,
+            path=redact(request.path[:200]),
+            method=request.method,
+            status=fault.status,
+            message=redact(fault.message),
+            token_id=principal.token_id if principal is not None else "",
+            address=address,
+        )
 
     # -- sign-in throttle -------------------------------------------------------------------
 

@@ -1,6 +1,5 @@
-"""The application the HTTP server calls: route, gate, handler, answer. Owns error answers,
-security headers
-and the count of requests in flight.
+"""The application the HTTP server calls: route, gate, pace, handler, answer. Owns error answers,
+security headers and the count of requests in flight.
 """
 
 from __future__ import annotations
@@ -12,9 +11,11 @@ from typing import Any
 
 from granian._granian import RSGIProtocolClosed as ProtocolClosed
 
-from trackyard.core.errors import EndpointNotFound, InternalFault, YardError
+from trackyard.access.principal import Principal
+from trackyard.core.errors import BadRequest, EndpointNotFound, InternalFault, YardError
 from trackyard.server.access import Gate
 from trackyard.server.http import Request, Response, error_response
+from trackyard.server.pace import Pace
 from trackyard.server.routing import Router
 
 log = logging.getLogger(__name__)
@@ -31,9 +32,12 @@ SECURITY_HEADERS = [
 class Application:
     """One callable for every request of the platform."""
 
-    def __init__(self, router: Router, gate: Gate, *, prefix: str = "") -> None:
+    def __init__(
+        self, router: Router, gate: Gate, *, prefix: str = "", pace: Pace | None = None
+    ) -> None:
         self.router = router
         self.gate = gate
+        self._pace = pace or Pace()
         #: path under which a proxy mounts us, without a trailing slash
         self.prefix = prefix
         self.in_flight = 0
@@ -56,6 +60,8 @@ class Application:
         except YardError as fault:
             if fault.status >= 500:
                 log.warning("%s %s: %s", request.method, request.path, fault.message)
+            elif fault.status in (401, 403):
+                self.gate.note_refusal(request, fault)
             response = error_response(fault)
             if fault.status == 401 and request.header("sec-fetch-mode") is None:
                 response.headers.append(("www-authenticate", 'Basic realm="trackyard"'))
@@ -88,7 +94,20 @@ class Application:
             raise EndpointNotFound(f"no {method} {path[:200]} here")
         route, request.params = found
         await self.gate.admit(request, route)
-        response = await route.handler(request)
+        if request.params and any("\0" in value for value in request.params.values()):
+            raise BadRequest("the path holds a NUL character; leave it out")
+        principal: Principal | None = request.principal
+        if principal is None or is_socket:
+            response = await route.handler(request)
+        else:
+            # Uploads stay long, so they have a lane of their own and hold up no log call.
+            lane = (principal.token_id or principal.name, method == "PUT")
+            if not self._pace.try_enter(lane):
+                await self._pace.enter(lane)
+            try:
+                response = await route.handler(request)
+            finally:
+                self._pace.leave(lane)
         if method == "HEAD":
             response.body = b""
         return response

@@ -4,18 +4,32 @@ no route.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from trackyard.core.errors import BadRequest, TooLarge, WrongMediaType, YardError
+from trackyard.access.tokens import redact
+from trackyard.core.errors import (
+    BadRequest,
+    InvalidInput,
+    TooLarge,
+    TooSlow,
+    WrongMediaType,
+    YardError,
+)
+from trackyard.core.strict_json import check_json, too_deep
 
 if TYPE_CHECKING:
     from trackyard.access.principal import Principal
 
 JSON_LIMIT = 8 * 1024 * 1024
+#: Seconds in which a JSON body must have arrived.
+BODY_SECONDS = 30.0
+#: Digits of any number worth reading: 64 bits have 19.
+_DIGITS = 19
 _JSON = ("content-type", "application/json")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -58,8 +72,15 @@ class Request:
         """Return the query string as lists of values."""
         if self._query is None:
             parsed: dict[str, list[str]] = {}
-            pairs = parse_qsl(self.scope.query_string, keep_blank_values=True, max_num_fields=2000)
+            try:
+                pairs = parse_qsl(
+                    self.scope.query_string, keep_blank_values=True, max_num_fields=2000
+                )
+            except ValueError:
+                raise BadRequest("the query string has too many parameters") from None
             for key, value in pairs:
+                if "\0" in value or "\0" in key:
+                    raise BadRequest("the query string holds a NUL character; leave it out")
                 parsed.setdefault(key, []).append(value)
             self._query = parsed
         return self._query
@@ -69,21 +90,45 @@ class Request:
         values = self.query.get(name)
         return values[-1] if values else default
 
+    def number(self, name: str, default: int) -> int:
+        """Return a query parameter that is a whole number from 0 up, of 64 bits at most."""
+        text = self.arg(name)
+        if text is None:
+            return default
+        found = whole_number(text)
+        if found is None:
+            raise InvalidInput(f"{name} must be a whole number from 0 up")
+        return found
+
     def content_length(self) -> int | None:
         """Return the declared length of the body."""
         text = self.header("content-length")
         if text is None:
             return None
-        if not text.isdigit():
+        if not (text.isascii() and text.isdigit()):
             raise BadRequest("the Content-Length header is not a number")
+        if len(text) > _DIGITS:
+            raise TooLarge("the body is longer than anything this server takes")
         return int(text)
 
     async def body(self, limit: int = JSON_LIMIT) -> bytes:
         """Read the whole body, at most `limit` bytes, whether or not its length was declared."""
         length = self.content_length()
+        if length is not None and length > limit:
+            raise TooLarge(f"the body has {length} bytes; this call takes at most {limit}")
+        packing = self.header("content-encoding")
+        if packing is not None and packing.lower() != "identity":
+            raise WrongMediaType("packed bodies are not taken; send it without Content-Encoding")
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                return await self._receive(length, limit)
+        except TimeoutError:
+            raise TooSlow(
+                f"the body did not arrive within {BODY_SECONDS:.0f} seconds; nothing was done"
+            ) from None
+
+    async def _receive(self, length: int | None, limit: int) -> bytes:
         if length is not None:
-            if length > limit:
-                raise TooLarge(f"the body has {length} bytes; this call takes at most {limit}")
             whole: bytes = await self.proto()
             if len(whole) != length:
                 raise BadRequest("the body ended early")
@@ -115,12 +160,27 @@ class Request:
         """Read the body as JSON."""
         self.require_json()
         raw = await self.body(limit)
-        if not raw:
-            return {}
-        try:
-            return _decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-            raise BadRequest(f"the body is not valid JSON: {fault}") from fault
+        return read_json(raw) if raw else {}
+
+
+def read_json(raw: bytes) -> Any:
+    """Decode JSON and refuse what no honest caller sends."""
+    try:
+        value = _decode(raw)
+    except RecursionError:
+        raise too_deep() from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        raise BadRequest(f"the body is not valid JSON: {fault}") from fault
+    check_json(raw, value)
+    return value
+
+
+def whole_number(text: str) -> int | None:
+    """Read a number from 0 up that fits 64 bits, or return None."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+        return None
+    number = int(text)
+    return number if number < 2**63 else None
 
 
 class Response:
@@ -221,5 +281,5 @@ class FileResponse(Response):
 def error_response(fault: YardError) -> JSONResponse:
     """Return MLflow's error form for a fault."""
     headers = [("retry-after", str(fault.retry_after))] if fault.retry_after else None
-    body = {"error_code": fault.code, "message": fault.message}
+    body = {"error_code": fault.code, "message": redact(fault.message)}
     return JSONResponse(body, status=fault.status, headers=headers)

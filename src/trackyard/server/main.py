@@ -29,6 +29,7 @@ from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
 from trackyard.server.home import HomeLock, free_port, write_secret
+from trackyard.server.logs import set_up_logging
 from trackyard.server.routes import table
 from trackyard.server.routing import Router
 from trackyard.server.services import Services
@@ -48,6 +49,7 @@ ADMIN, FIRST_TEAM = "admin", "default"
 
 def run(settings: Settings, *, announce: Callable[[Settings, str | None], None]) -> int:
     """Serve until a signal ends it; return the exit code."""
+    set_up_logging()
     settings.check()
     throwaway: Path | None = None
     if settings.ephemeral:

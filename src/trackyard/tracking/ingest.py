@@ -11,12 +11,13 @@ import json
 from collections.abc import Sequence
 from math import isnan
 from operator import itemgetter
-from typing import Any, TypeGuard
+from typing import Annotated, Any, TypeGuard
 
 import msgspec
 
 from trackyard.access.principal import Principal
-from trackyard.core.errors import BadRequest, InvalidInput
+from trackyard.core.errors import InvalidInput
+from trackyard.core.strict_json import check_twins, too_deep
 from trackyard.store.database import Tx
 from trackyard.store.names import Names
 from trackyard.tracking.points import pack_log
@@ -55,13 +56,16 @@ _UPSERT_LATEST = (
 _INSERT_LOG = "INSERT INTO metric_log (run_id, attempt, rank, points, data) VALUES (?, ?, ?, ?, ?)"
 
 
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
 class MetricIn(msgspec.Struct, gc=False):
     """A metric point as a client sends it."""
 
     key: str
     value: float | str
-    timestamp: int
-    step: int = 0
+    timestamp: Int64
+    step: Int64 = 0
     model_id: str | None = None
     dataset_name: str | None = None
     dataset_digest: str | None = None
@@ -99,15 +103,21 @@ _single_decoder = msgspec.json.Decoder(SingleMetric)
 def decode_batch(raw: bytes) -> Batch:
     """Read log-batch's body; the careful path runs only for what the quick one refuses."""
     try:
-        return _batch_decoder.decode(raw)
+        batch = _batch_decoder.decode(raw)
+    except RecursionError:
+        raise too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         return _careful_batch(_loose_json(raw))
+    _check_named_once(raw)
+    return batch
 
 
 def decode_single(raw: bytes) -> SingleMetric:
     """Read log-metric's body."""
     try:
-        return _single_decoder.decode(raw)
+        single = _single_decoder.decode(raw)
+    except RecursionError:
+        raise too_deep() from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         body = _loose_json(raw)
         metric = _careful_metric(body, "")
@@ -122,6 +132,14 @@ def decode_single(raw: bytes) -> SingleMetric:
             run_id=_text(body, "run_id"),
             run_uuid=_text(body, "run_uuid"),
         )
+    _check_named_once(raw)
+    return single
+
+
+def _check_named_once(raw: bytes) -> None:
+    """Refuse a body that names two runs; a full look is taken only where one might hide."""
+    if raw.count(b'"run_id"') > 1 or b"\\u" in raw:
+        check_twins(raw)
 
 
 def collect(metrics: Sequence[MetricIn], *, prefix: str = "metrics[{}].") -> Series:
@@ -326,12 +344,9 @@ def _new_params(
 
 def _loose_json(raw: bytes) -> dict[str, Any]:
     """Read JSON as Python does: NaN and Infinity literals allowed, as clients send them."""
-    try:
-        body = json.loads(raw) if raw else {}
-        if isinstance(body, str):
-            body = json.loads(body)
-    except (ValueError, RecursionError) as fault:
-        raise BadRequest(f"the body is not valid JSON: {fault}") from fault
+    body = check_twins(raw) if raw else {}
+    if isinstance(body, str):
+        body = check_twins(body.encode())
     if not isinstance(body, dict):
         raise InvalidInput("the body must be a JSON object")
     return body

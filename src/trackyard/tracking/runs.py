@@ -88,6 +88,8 @@ class Run(msgspec.Struct, omit_defaults=True):
 
 def find_run(tx: Tx | Reader, principal: Principal, run_id: str) -> RunRow:
     """Return a run of the caller's team by its id."""
+    if RUN_ID.match(run_id) is None:
+        raise run_not_found(run_id)
     if principal.scope is not None:
         principal.check_run(run_id)
     row = tx.one(
@@ -101,7 +103,7 @@ def find_run(tx: Tx | Reader, principal: Principal, run_id: str) -> RunRow:
 
 def run_not_found(run_id: str) -> NotFound:
     """Return MLflow's complaint about an unknown run."""
-    shown = run_id if RUN_ID.match(run_id) else run_id[:80]
+    shown = run_id if RUN_ID.match(run_id) else ascii(run_id[:80])
     return NotFound(f"Run with id={shown} not found")
 
 

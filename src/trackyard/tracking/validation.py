@@ -6,6 +6,7 @@ import posixpath
 import re
 
 from trackyard.core.errors import InvalidInput
+from trackyard.core.strict_json import check_text
 
 MAX_KEY = 250
 MAX_PARAM = 6000
@@ -62,6 +63,7 @@ def _escapes(name: str) -> bool:
 
 def clip(value: str, limit: int) -> str:
     """Cut a value to its limit; MLflow truncates long values rather than refuse them."""
+    check_text(value)
     return value if len(value) <= limit else value[:limit]
 
 
@@ -124,7 +126,7 @@ def integer(value: object, path: str) -> int:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63:
-        shown = f'"{value}"' if isinstance(value, str) else value
+        shown = f'"{value[:80]}"' if isinstance(value, str) else str(value)[:80]
         raise InvalidInput(
             f"Invalid value {shown} for parameter '{path}' supplied: an integer is needed"
         )

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from trackyard.core.errors import BadRequest, InvalidInput
+from trackyard.core.errors import InvalidInput
 from trackyard.server.http import Request
 
 T = TypeVar("T")
@@ -14,11 +14,8 @@ T = TypeVar("T")
 
 async def decode(request: Request, kind: type[T]) -> T:
     """Read the body as a value of `kind`."""
-    request.require_json()
-    raw = await request.body()
+    value = await request.json()
     try:
-        return msgspec.json.decode(raw or b"{}", type=kind)
+        return msgspec.convert(value, type=kind)
     except msgspec.ValidationError as fault:
         raise InvalidInput(str(fault)) from fault
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise BadRequest(f"the body is not valid JSON: {fault}") from fault

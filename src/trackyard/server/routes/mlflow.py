@@ -4,16 +4,18 @@ texts.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 from trackyard.core.errors import InvalidInput
-from trackyard.server.http import Request
+from trackyard.server.http import Request, read_json
 from trackyard.server.routing import Handler, Permission, Route
 
 #: Every MLflow path is served under each of these.
 PREFIXES = ("/api/2.0/mlflow/", "/ajax-api/2.0/mlflow/")
+_INTEGER = re.compile(r"-?[0-9]{1,19}\Z")
 
 
 def mlflow_routes(
@@ -57,10 +59,7 @@ class Arguments:
         data = await request.json()
         if isinstance(data, str):
             # Clients of old sent their JSON encoded twice.
-            try:
-                data = msgspec.json.decode(data)
-            except msgspec.DecodeError as fault:
-                raise InvalidInput("the body is a JSON string that holds no JSON") from fault
+            data = read_json(data.encode())
         if data is None:
             data = {}
         if not isinstance(data, dict):
@@ -96,12 +95,12 @@ class Arguments:
             return default
         if isinstance(value, bool):
             raise _invalid(name, value)
-        if isinstance(value, int):
-            return value
-        if isinstance(value, str) and value.lstrip("-").isdigit():
-            return int(value)
+        if isinstance(value, str) and _INTEGER.match(value) is not None:
+            value = int(value)
         if isinstance(value, float) and value.is_integer():
-            return int(value)
+            value = int(value)
+        if isinstance(value, int) and -(2**63) <= value < 2**63:
+            return value
         raise _invalid(name, value)
 
     def flag(self, name: str, default: bool = False) -> bool:

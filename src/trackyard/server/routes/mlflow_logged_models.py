@@ -17,7 +17,7 @@ from trackyard.registry.logged_search import (
     LoggedOrder,
 )
 from trackyard.server.downloads import attachment
-from trackyard.server.http import JSONResponse, Request, Response
+from trackyard.server.http import JSONResponse, Request, Response, whole_number
 from trackyard.server.routes.mlflow import Arguments, missing, mlflow_routes
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
@@ -149,7 +149,8 @@ def _status(value: Any) -> str:
     if value is None or value == "":
         raise missing("status")
     text = str(value).upper().removeprefix(WIRE_PREFIX)
-    return _NUMBERED.get(int(text), text) if text.isdigit() else text
+    number = whole_number(text)
+    return text if number is None else _NUMBERED.get(number, text)
 
 
 def _dataset(item: dict[str, Any]) -> DatasetFilter:

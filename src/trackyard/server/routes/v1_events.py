@@ -6,8 +6,14 @@ from typing import Any
 
 import msgspec
 
-from trackyard.core.errors import InvalidInput
-from trackyard.server.http import JSONResponse, Request, Response, StreamResponse
+from trackyard.core.errors import Denied, InvalidInput
+from trackyard.server.http import (
+    JSONResponse,
+    Request,
+    Response,
+    StreamResponse,
+    whole_number,
+)
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.server.sse import read_events
@@ -44,11 +50,15 @@ class EventRoutes:
 
     async def page(self, request: Request) -> Response:
         """GET /api/v1/events."""
-        since = _number(request, "since", 0)
-        limit = _number(request, "limit", 100)
+        since = request.number("since", 0)
+        limit = request.number("limit", 100)
         if not 1 <= limit <= MAX_EVENTS:
             raise InvalidInput(f"limit must be between 1 and {MAX_EVENTS}")
-        team_id = request.principal.team_id
+        team_id: int | None = request.principal.team_id
+        if request.arg("scope") == "all":
+            if not request.principal.is_admin:
+                raise Denied("events of all teams are for platform admins")
+            team_id = None
         found = await self._db.read(
             lambda reader: read_events(
                 reader,
@@ -67,22 +77,13 @@ class EventRoutes:
     async def stream(self, request: Request) -> Response:
         """GET /api/v1/stream: server-sent events."""
         text = request.header("last-event-id") or request.arg("since")
-        if text is not None and not text.isdigit():
+        since = whole_number(text) if text is not None else None
+        if text is not None and since is None:
             raise InvalidInput("since must be an event id")
-        since = int(text) if text is not None else None
         return StreamResponse(
             self._hub.stream(request.principal.team_id, since),
             headers=[("content-type", "text/event-stream"), ("x-accel-buffering", "no")],
         )
-
-
-def _number(request: Request, name: str, default: int) -> int:
-    text = request.arg(name)
-    if text is None:
-        return default
-    if not text.isdigit():
-        raise InvalidInput(f"{name} must be a whole number")
-    return int(text)
 
 
 def routes(services: Services) -> list[Route]:
@@ -102,6 +103,7 @@ def routes(services: Services) -> list[Route]:
                 "subject": "run, experiment, model, …",
                 "subject_id": "id of the subject",
                 "order": "`newest` for the latest first",
+                "scope": "`all` for every team and the platform itself (admins)",
             },
         ),
         Route(

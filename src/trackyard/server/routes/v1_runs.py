@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from trackyard.core.errors import InvalidInput
-from trackyard.server.http import JSONResponse, RawJSON, Request, Response
+from trackyard.server.http import JSONResponse, RawJSON, Request, Response, whole_number
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
@@ -158,9 +158,10 @@ class RunRoutes:
         for name in ("points", "first_step", "last_step"):
             text = request.arg(name)
             if text is not None:
-                if not text.lstrip("-").isdigit():
+                number = whole_number(text.removeprefix("-"))
+                if number is None:
                     raise InvalidInput(f"{name} must be a whole number")
-                values[name] = int(text)
+                values[name] = -number if text.startswith("-") else number
         values["orphans"] = request.arg("orphans") in ("1", "true")
         return await self._series(request, SeriesQuery(**values))
 
