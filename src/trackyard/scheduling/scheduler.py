@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from heapq import heappop, heappush
+from math import inf
 
 from trackyard.core.job import Job, JobState
 from trackyard.core.reasons import Code, Reason
@@ -78,6 +79,11 @@ class Scheduler:
         if self._gated:
             self._outcomes[job] = outcome
         return self.state.release(job)
+
+    def next_release(self, now: float) -> float:
+        """Return the next moment at which a job's own start time comes."""
+        times = (pending.waiting.job.not_before for pending, _ in self._gated.values())
+        return min((time for time in times if time > now), default=inf)
 
     def step(self, now: float, *, explain: bool = False) -> Result:
         """Decide at this moment; what starts is held, what stops is released."""

@@ -21,7 +21,7 @@ _MIB = 2**20
 def read_cluster(spec: str) -> tuple[Node, ...]:
     """Return the nodes that a specification describes."""
     if re.fullmatch(r"\d+", spec):
-        nodes = (_node("pool", int(spec)),)
+        nodes: tuple[Node, ...] = (_node("pool", int(spec)),)
     elif match := re.fullmatch(r"(\d+)[xX](\d+)", spec):
         nodes = tuple(_node(f"n{i:04d}", int(match[2])) for i in range(int(match[1])))
     else:

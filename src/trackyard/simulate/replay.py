@@ -1,5 +1,4 @@
-"""The replay: jobs come, run for as long as they once did, and end; the scheduler decides the rest.
-decides the rest.
+"""The replay: jobs come, run for as long as they once did, and end; policy is in scheduling.
 
 Owns the event loop, the cost of checkpoints and what each job lived through. All policy is in
 scheduling: this only tells it what happened and does what it says.

@@ -1,0 +1,207 @@
+"""`yard simulate`: replay a trace under one or several policies and compare them.
+
+Owns the verb's arguments and its tables. The replay is in trackyard.simulate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress, TaskID
+from rich.table import Table
+
+from trackyard.core.errors import InvalidInput
+from trackyard.core.node import Node
+from trackyard.core.reasons import duration_words
+from trackyard.simulate.cluster import read_cluster
+from trackyard.simulate.measures import Measures
+from trackyard.simulate.packing import PLACEMENTS, Packed, pack
+from trackyard.simulate.plot import draw
+from trackyard.simulate.readers import read_trace
+from trackyard.simulate.replay import Costs
+from trackyard.simulate.runs import POLICIES, even_quotas, replay, setting_for
+from trackyard.simulate.trace import Trace
+
+_EPILOG = """examples:
+  yard simulate --trace philly.csv.gz --nodes 640 --policy fifo,sjf,default
+  yard simulate --trace jobs.swf --nodes 16x8 --policy default --plot waits.png
+  yard simulate --trace openb_pod_list_default.csv.gz --nodes openb_node_list_gpu_node.csv.gz \\
+      --policy random,bestfit,default --arrive 100%"""
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = subparsers.add_parser(
+        "simulate",
+        help="replay a trace under scheduling policies",
+        description="Replay a trace of jobs through the scheduler and compare policies.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--trace", required=True, type=Path, help="trace file, also gzipped")
+    parser.add_argument(
+        "--nodes", required=True, help="GPUs in one pool, NxM nodes by GPUs, or a node-list file"
+    )
+    parser.add_argument(
+        "--policy",
+        default="fifo,default",
+        help=f"one or several of {', '.join(POLICIES)}; with --arrive: {', '.join(PLACEMENTS)}",
+    )
+    parser.add_argument(
+        "--arrive", help="packing instead of replay: let jobs arrive until this much was asked for"
+    )
+    parser.add_argument("--seed", type=int, default=42, help="order of arrival with --arrive")
+    parser.add_argument("--limit", type=int, help="replay only the first jobs")
+    parser.add_argument(
+        "--placement",
+        default="default",
+        choices=["default", "bestfit", "spread"],
+        help="placement",
+    )
+    parser.add_argument(
+        "--checkpoint-cost",
+        default="7,30,60",
+        help="seconds that a preemption costs a job of one, up to eight, more GPUs",
+    )
+    parser.add_argument(
+        "--checkpoint-every",
+        type=float,
+        default=0.0,
+        help="seconds between checkpoints; work since is lost on a stop (0: it saves when told)",
+    )
+    parser.add_argument(
+        "--overestimate", type=float, default=1.0, help="factor on run times known to an oracle"
+    )
+    parser.add_argument(
+        "--quotas", action="store_true", help="give each team a quota by its part of the work"
+    )
+    parser.add_argument("--plot", type=Path, help="draw use and waiting over time into this file")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out the verb."""
+    trace = read_trace(args.trace, limit=args.limit)
+    nodes = read_cluster(args.nodes)
+    names = [name.strip() for name in args.policy.split(",") if name.strip()]
+    if args.arrive is not None:
+        return _pack(args, trace, nodes, names)
+    costs = _costs(args)
+    teams = even_quotas(trace, nodes) if args.quotas else ()
+    rows: list[Measures] = []
+    outcomes = []
+    with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
+        for name in names:
+            setting = setting_for(
+                name,
+                overestimate=args.overestimate,
+                costs=costs,
+                style=args.placement,
+                teams=teams,
+            )
+            task = bar.add_task(name, total=len(trace.jobs))
+            measures, outcome = replay(trace, nodes, setting, progress=partial(_show, bar, task))
+            bar.update(task, completed=len(trace.jobs))
+            rows.append(measures)
+            outcomes.append(outcome)
+    if args.plot is not None:
+        draw(outcomes, args.plot)
+    if args.json:
+        head = {"trace": trace.name, "format": trace.format, "jobs": len(trace.jobs)}
+        print(json.dumps({**head, "policies": [row.as_dict() for row in rows]}, indent=2))
+    else:
+        # Figures are never cut: a narrow terminal wraps the lines, a pipe gets them whole.
+        Console(width=max(Console().width, 34 + 14 * len(rows))).print(_table(trace, rows))
+    return 0
+
+
+def _show(bar: Progress, task: TaskID, done: int) -> None:
+    bar.update(task, completed=done)
+
+
+def _costs(args: argparse.Namespace) -> Costs:
+    try:
+        one, few, many = (float(part) for part in args.checkpoint_cost.split(","))
+    except ValueError:
+        message = "--checkpoint-cost takes three numbers of seconds, for example 7,30,60"
+        raise InvalidInput(message) from None
+    return Costs(one=one, few=few, many=many, every_seconds=args.checkpoint_every)
+
+
+def _pack(
+    args: argparse.Namespace, trace: Trace, nodes: tuple[Node, ...], names: list[str]
+) -> int:
+    try:
+        percent = float(args.arrive.rstrip("%"))
+    except ValueError:
+        message = f"--arrive takes a percentage such as 100%, not `{args.arrive}`"
+        raise InvalidInput(message) from None
+    for name in names:
+        if name not in PLACEMENTS:
+            message = f"With --arrive a policy is one of {', '.join(PLACEMENTS)}, not `{name}`"
+            raise InvalidInput(message)
+    rows = [
+        pack(trace, nodes, placement=name, seed=args.seed, arrive_percent=percent)
+        for name in names
+    ]
+    if args.json:
+        found = [{field: getattr(row, field) for field in Packed.__slots__} for row in rows]
+        print(json.dumps({"trace": trace.name, "placements": found}, indent=2))
+        return 0
+    table = Table(title=f"{trace.name}: {percent:g} % of all GPUs asked for")
+    for column in ("placement", "allocated %", "fragmented %", "placed", "refused"):
+        table.add_column(column, justify="left" if column == "placement" else "right")
+    for row in rows:
+        table.add_row(
+            row.placement,
+            f"{row.allocated_percent:.2f}",
+            f"{row.fragmented_percent:.2f}",
+            f"{row.placed:,}",
+            f"{row.refused:,}",
+        )
+    Console().print(table)
+    return 0
+
+
+def _table(trace: Trace, rows: list[Measures]) -> Table:
+    """One column per policy, one line per figure."""
+    table = Table(title=f"{trace.name} ({trace.format}): {len(trace.jobs):,} jobs")
+    table.add_column("figure", no_wrap=True)
+    for row in rows:
+        table.add_column(row.policy, justify="right", no_wrap=True)
+    for label, show in _FIGURES:
+        table.add_row(label, *(show(row) for row in rows))
+    return table
+
+
+_FIGURES: tuple[tuple[str, Callable[[Measures], str]], ...] = (
+    ("completion, average s", lambda m: f"{m.average_completion_seconds:,.0f}"),
+    ("completion, p50 s", lambda m: f"{m.p50_completion_seconds:,.0f}"),
+    ("completion, p90 s", lambda m: f"{m.p90_completion_seconds:,.0f}"),
+    ("completion, p99 s", lambda m: f"{m.p99_completion_seconds:,.0f}"),
+    ("wait, average s", lambda m: f"{m.average_wait_seconds:,.0f}"),
+    ("wait, p50 s", lambda m: f"{m.p50_wait_seconds:,.0f}"),
+    ("wait, p90 s", lambda m: f"{m.p90_wait_seconds:,.0f}"),
+    ("wait, p99 s", lambda m: f"{m.p99_wait_seconds:,.0f}"),
+    ("makespan", lambda m: duration_words(m.makespan_seconds)),
+    ("GPUs in use, %", lambda m: f"{m.utilisation_percent:.1f}"),
+    ("GPUs free while jobs wait, %", lambda m: f"{m.idle_while_waiting_percent:.1f}"),
+    ("fairness between teams", lambda m: f"{m.fairness:.3f}"),
+    ("worst finish-time fairness", lambda m: f"{m.worst_finish_time_fairness:.2f}"),
+    ("jobs treated unfairly, %", lambda m: f"{m.unfair_percent:.1f}"),
+    (
+        "deadlines met, %",
+        lambda m: "-" if m.deadlines_met_percent is None else f"{m.deadlines_met_percent:.1f}",
+    ),
+    ("preemptions", lambda m: f"{m.preemptions:,}"),
+    ("GPU-hours wasted", lambda m: f"{m.wasted_gpu_hours:,.0f}"),
+    ("jobs that never fit", lambda m: f"{m.impossible_jobs:,}"),
+    ("replayed in, CPU s", lambda m: f"{m.replay_seconds:.1f}"),
+)

@@ -1,0 +1,80 @@
+"""Named policies for a replay: which rules, what may be known, and what preemption costs.
+
+Owns `setting_for` and `replay`. Reads the time only to say how long a replay took.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from trackyard.core.errors import InvalidInput
+from trackyard.core.node import Node
+from trackyard.core.resources import Style
+from trackyard.scheduling.policy import PRESETS, preset
+from trackyard.scheduling.snapshot import Team
+from trackyard.simulate.measures import Measures, measure
+from trackyard.simulate.packing import PLACEMENTS
+from trackyard.simulate.replay import FREE, Costs, Replay, Replayed, Setting
+from trackyard.simulate.trace import Trace
+
+#: These know true run times, as the literature's baselines do.
+_ORACLES = ("sjf", "srtf", "easy", "conservative")
+#: This one preempts at no cost: a bound, not a policy.
+_FREE = ("srtf",)
+
+POLICIES = tuple(sorted(PRESETS))
+STYLES = {"bestfit": Style.PACK, "default": Style.LEAST_FRAGMENTATION, "spread": Style.SPREAD}
+
+
+def setting_for(
+    name: str,
+    *,
+    overestimate: float = 1.0,
+    costs: Costs | None = None,
+    style: str = "default",
+    teams: tuple[Team, ...] = (),
+) -> Setting:
+    """Return the setting that a policy's name stands for."""
+    if name not in PRESETS:
+        message = f"There is no policy `{name}`; choose among {', '.join(POLICIES)}"
+        raise InvalidInput(message)
+    if style not in STYLES:
+        message = f"There is no placement `{style}`; choose among {', '.join(PLACEMENTS)}"
+        raise InvalidInput(message)
+    return Setting(
+        policy=replace(preset(name), style=STYLES[style]),
+        oracle=name in _ORACLES,
+        overestimate=overestimate,
+        costs=FREE if name in _FREE else (costs or Costs()),
+        teams=teams,
+    )
+
+
+def replay(
+    trace: Trace,
+    nodes: tuple[Node, ...],
+    setting: Setting,
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Measures, Replayed]:
+    """Replay a trace and measure it."""
+    started = time.process_time()
+    outcome = Replay(trace, nodes, setting).run(progress)
+    return measure(outcome, replay_seconds=time.process_time() - started), outcome
+
+
+def even_quotas(trace: Trace, nodes: tuple[Node, ...]) -> tuple[Team, ...]:
+    """Give each team of a trace a quota by its part of the GPU time, borrowing allowed."""
+    work: dict[str, float] = {}
+    for job in trace.jobs:
+        work[job.team] = work.get(job.team, 0.0) + job.gpu_share * job.duration
+    total = sum(work.values()) or 1.0
+    gpus = sum(len(node.gpus) for node in nodes)
+    return tuple(
+        Team(
+            id=team, quota_gpus=max(round(gpus * part / total), 1), weight=max(part / total, 1e-6)
+        )
+        for team, part in sorted(work.items())
+    )
