@@ -16,7 +16,7 @@ from typing import Dict, List, Optional, Set
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 _PERIOD_MICROSECONDS = 100_000
-_NOTHING_ALLOWED = (
+NOTHING_ALLOWED = (
     "CPU and memory limits are not enforced by the kernel here (no writable cgroup, no "
     "systemd-run); the runner watches memory and ends a job that goes over"
 )
@@ -194,4 +194,4 @@ def describe() -> Dict[str, str]:
         return {"kind": "cgroup", "note": ""}
     if systemd_prefix("yard-probe", memory_bytes=0, cpus=0) is not None:
         return {"kind": "systemd", "note": ""}
-    return {"kind": "watch", "note": _NOTHING_ALLOWED}
+    return {"kind": "watch", "note": NOTHING_ALLOWED}

@@ -99,6 +99,21 @@ def look(pid: int) -> Optional[Process]:
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
+def proportional_memory(pids: Set[int]) -> int:
+    """Return memory with shared pages counted once; resident sizes count them per process."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:  # noqa: PTH123
+                lines = file.read().splitlines()
+        except OSError:
+            process = look(pid)
+            total += process.memory_bytes if process is not None else 0
+            continue
+        total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(b"Pss:"))
+    return total
+
+
 def descendants(root: int, processes: Dict[int, Process]) -> Set[int]:
     """Return the processes below `root`, without it."""
     children: Dict[int, List[int]] = {}

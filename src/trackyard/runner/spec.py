@@ -100,6 +100,8 @@ class Spec:
     stop_scope: str = "main"
     #: also write the command's output to the runner's own, for engines that keep it
     echo: bool = False
+    #: False keeps off cgroups and systemd, as where neither is allowed
+    kernel_limits: bool = True
 
 
 def mark(spec: Spec) -> str:
@@ -167,6 +169,7 @@ def _parse(data: Dict[str, Any]) -> Spec:
         report=_report(data.get("report")),
         stop_scope=_one_of(data.get("stop_scope", "main"), "stop_scope", ("main", "group")),
         echo=bool(data.get("echo", False)),
+        kernel_limits=bool(data.get("kernel_limits", True)),
     )
 
 

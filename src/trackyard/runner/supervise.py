@@ -175,24 +175,30 @@ class Supervisor:
             return
         self._say_launcher(line)
         self._set_limits()
-        prefix: Optional[List[str]] = None
-        wants_limits = bool(spec.memory_bytes or spec.cpus)
-        if wants_limits and self._cgroup is None:
-            prefix = limits.systemd_prefix(
-                self._unit, memory_bytes=spec.memory_bytes, cpus=spec.cpus
-            )
-            if prefix is None:
-                self._notes.append(limits.describe()["note"])
-        self._main = self._spawn([*(prefix or []), *line], folder, env)
+        prefix = self._limit_prefix()
+        self._main = self._spawn([*prefix, *line], folder, env)
         self._command_began = time.monotonic()
         self._signs.started()
         self._state = "running"
         if self._reporter is not None:
             self._reporter.beat_soon()
 
+    def _limit_prefix(self) -> List[str]:
+        spec = self._spec
+        if self._cgroup is not None or not (spec.memory_bytes or spec.cpus):
+            return []
+        if spec.kernel_limits:
+            prefix = limits.systemd_prefix(
+                self._unit, memory_bytes=spec.memory_bytes, cpus=spec.cpus
+            )
+            if prefix is not None:
+                return prefix
+        self._notes.append(limits.NOTHING_ALLOWED)
+        return []
+
     def _set_limits(self) -> None:
         spec = self._spec
-        if not (spec.memory_bytes or spec.cpus):
+        if not (spec.memory_bytes or spec.cpus) or not spec.kernel_limits:
             return
         self._cgroup = limits.Cgroup.make(self._unit)
         if self._cgroup is not None:
@@ -337,13 +343,20 @@ class Supervisor:
             watched = spec.memory_bytes and self._cgroup is None
             if watched and now >= self._next_memory_check:
                 self._next_memory_check = now + MEMORY_SECONDS
-                if self._tree_use()[0] > spec.memory_bytes:
+                if self._is_over_memory(spec.memory_bytes):
                     self._requests.put("memory", 0)
         renew = None if spec.report is None else spec.report.renew_within_seconds
         if renew is None or self._reporter is None or self._asked is not None:
             return
         if now - self._reporter.last_accepted > renew:
             self._requests.put("fenced", 0)
+
+    def _is_over_memory(self, limit: int) -> bool:
+        # The exact reading is dear, so it is taken only when the cheap one is over the limit.
+        if self._tree_use()[0] <= limit:
+            return False
+        tree = processes.descendants(os.getpid(), processes.table())
+        return processes.proportional_memory(tree) > limit
 
     def _stop(self, request: StopRequest) -> None:
         deadline = time.monotonic() + request.grace_seconds

@@ -56,14 +56,15 @@ class StopFile:
     def __init__(self, spec: Spec) -> None:
         self._path = spec.state_dir / "stop.json"
         self._grace = spec.grace_seconds
-        self._seen = 0
+        self._seen = (0, 0)
 
     def check(self, requests: Requests) -> None:
         """Pass on a request that is new since the last look."""
         try:
-            stamp = self._path.stat().st_mtime_ns
+            facts = self._path.stat()
         except OSError:
             return
+        stamp = (facts.st_mtime_ns, facts.st_ino)
         if stamp == self._seen:
             return
         self._seen = stamp

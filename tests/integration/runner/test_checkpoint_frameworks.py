@@ -165,5 +165,28 @@ def test_a_gang_saves_and_loads_one_sharded_checkpoint(train: Any, tmp_path: Pat
             assert expected in member.log
 
 
+LAUNCHED = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1); dist.all_reduce(total)
+print("rank", dist.get_rank(), "of", dist.get_world_size(), "sum", int(total), flush=True)
+dist.destroy_process_group()
+"""
+
+
+def test_torchrun_starts_as_many_processes_as_asked(start: Start, tmp_path: Path) -> None:
+    script = tmp_path / "all_reduce.py"
+    script.write_text(LAUNCHED)
+    runner = start(
+        argv=["python", str(script)],
+        base_env={"PATH": f"{python_of('mlflow3').parent}:/usr/bin:/bin", "HOME": str(tmp_path)},
+        env={"OMP_NUM_THREADS": "1"},
+        gang={"launcher": "torchrun", "processes": 2},
+    )
+    assert runner.wait(timeout=120)["cause"] == "succeeded", runner.log[-2000:]
+    assert b"rank 0 of 2 sum 2" in runner.log
+    assert b"rank 1 of 2 sum 2" in runner.log
+
+
 def value(lines: list[str], word: str) -> str:
     return next(line for line in lines if line.startswith(word))

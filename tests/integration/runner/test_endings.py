@@ -163,6 +163,27 @@ def test_a_command_over_its_memory_limit_is_out_of_memory(start: Start) -> None:
     assert record["peak_memory_bytes"] > 50 * 1024**2
 
 
+def test_without_cgroups_the_runner_watches_memory_itself(start: Start) -> None:
+    code = "import time; hoard = bytearray(b'x') * 200_000_000; time.sleep(60)"
+    record = start(code, memory_bytes=120 * 1024**2, kernel_limits=False).wait()
+    assert record["cause"] == "out_of_memory"
+    assert "120 MiB" in record["sentence"]
+    assert "not enforced by the kernel" in record["notes"][0]
+
+
+def test_memory_that_processes_share_is_counted_once(start: Start) -> None:
+    """Data-loader workers share the trainer's pages; five times 60 MB is not 300 MB."""
+    code = (
+        "import os, time\n"
+        "hoard = bytearray(b'x') * 60_000_000\n"
+        "for _ in range(4):\n"
+        "    if os.fork() == 0: time.sleep(2.5); os._exit(0)\n"
+        "time.sleep(3)\n"
+    )
+    record = start(code, memory_bytes=140 * 1024**2, kernel_limits=False).wait()
+    assert record["cause"] == "succeeded"
+
+
 def test_a_time_limit_gives_its_grace_and_then_kills(start: Start) -> None:
     record = start(
         "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)",
