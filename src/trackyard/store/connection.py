@@ -6,18 +6,22 @@ SQL is written once with `?` placeholders and standard `ON CONFLICT`; what diffe
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from trackyard.core.clock import SYSTEM_CLOCK
 from trackyard.core.errors import SetupError
 
 if TYPE_CHECKING:
     import psycopg
 
 Row = tuple[Any, ...]
+#: Steps of SQLite's machine between two looks at the clock: a fraction of a millisecond.
+_STEPS_BETWEEN_LOOKS = 20_000
 DialectName = Literal["sqlite", "postgresql"]
 
 
@@ -106,7 +110,8 @@ class SqliteConnection:
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.execute("PRAGMA foreign_keys=ON")
             self._db.execute("PRAGMA temp_store=MEMORY")
-            self._db.execute("PRAGMA cache_size=-32000")
+            # KiB of page cache: readers share the system's through the map.
+            self._db.execute(f"PRAGMA cache_size={-4000 if readonly else -32000}")
             self._db.execute("PRAGMA mmap_size=268435456")
             self._db.execute("PRAGMA case_sensitive_like=OFF")
             if readonly:
@@ -118,6 +123,16 @@ class SqliteConnection:
                 " file system",
             ) from fault
         self._db.create_function("yard_like", 2, _like, deterministic=True)
+        self._deadline = math.inf
+        if readonly:
+            self._db.set_progress_handler(self._is_overdue, _STEPS_BETWEEN_LOOKS)
+
+    def limit(self, seconds: float | None) -> None:
+        """Let no statement from now on run longer than so many seconds."""
+        self._deadline = math.inf if seconds is None else SYSTEM_CLOCK.monotonic() + seconds
+
+    def _is_overdue(self) -> bool:
+        return SYSTEM_CLOCK.monotonic() > self._deadline
 
     def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """Run a query and return every row."""
@@ -191,6 +206,14 @@ class PostgresConnection:
                 hint="check the address in --database, that PostgreSQL runs, and the password",
             ) from fault
         self._db.prepare_threshold = 3
+        self._limit_ms = 0
+
+    def limit(self, seconds: float | None) -> None:
+        """Let no statement from now on run longer than so many seconds."""
+        limit_ms = 0 if seconds is None else int(seconds * 1000)
+        if limit_ms != self._limit_ms:
+            self._db.execute(f"SET statement_timeout = {limit_ms}".encode())
+            self._limit_ms = limit_ms
 
     def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """Run a query and return every row."""
