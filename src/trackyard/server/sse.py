@@ -8,6 +8,7 @@ Notices of new metric points are light and carry none.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +16,8 @@ import msgspec
 
 from trackyard.core.events import Event
 from trackyard.store.database import Database, Reader
+
+log = logging.getLogger(__name__)
 
 QUEUE = 1000
 #: Seconds between two notices about one run's points, and between signs of life.
@@ -106,19 +109,26 @@ class Hub:
                         subscriber.offer(None, data)
 
     async def _poll(self) -> None:
-        row = await self._db.read(lambda reader: reader.one("SELECT max(id) FROM events"))
-        self._last_id = (row[0] if row else 0) or 0
+        """Fetch what any process has written, for as long as the server lives."""
         while True:
+            try:
+                if self._subscribers and self._last_id:
+                    await self._deliver_new()
+                else:
+                    newest = await self._db.read(_newest_id)
+                    self._last_id = max(self._last_id, newest)
+            except Exception as fault:  # noqa: BLE001 - a database that is away comes back
+                log.warning("cannot fetch new events now: %s", fault)
             await asyncio.sleep(POLL_EVERY)
-            if not self._subscribers:
-                continue
-            since = self._last_id
-            rows = await self._db.read(
-                lambda reader, since=since: read_events(reader, None, since=since, limit=1000)  # type: ignore[misc]
-            )
-            for event in rows:
-                self._last_id = event["id"]
-                self._deliver(event["id"], event["team_id"], event)
+
+    async def _deliver_new(self) -> None:
+        since = self._last_id
+        rows = await self._db.read(
+            lambda reader: read_events(reader, None, since=since, limit=1000)
+        )
+        for event in rows:
+            self._last_id = event["id"]
+            self._deliver(event["id"], event["team_id"], event)
 
     async def stream(self, team_id: int, since: int | None) -> AsyncIterator[bytes]:
         """Yield server-sent events of a team, first those after `since`, then as they happen."""
@@ -201,6 +211,11 @@ def read_events(
         {**dict(zip(keys, row[:7], strict=True)), "data": msgspec.Raw(row[7].encode())}
         for row in rows
     ]
+
+
+def _newest_id(reader: Reader) -> int:
+    row = reader.one("SELECT max(id) FROM events")
+    return int(row[0] or 0) if row else 0
 
 
 def _message(event_id: int | None, data: bytes) -> bytes:

@@ -8,27 +8,40 @@ but `events`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from trackyard.core.clock import Clock
-from trackyard.core.errors import InternalFault, OutOfSpace, TooBusy, YardError
+from trackyard.core.errors import SetupError, TooBusy, YardError
 from trackyard.core.events import EVENT_KINDS, Event
+from trackyard.store import crashpoints
 from trackyard.store.connection import (
     Connection,
     Dialect,
     PostgresConnection,
     Row,
     SqliteConnection,
+)
+from trackyard.store.faults import (
+    CommitUnknown,
+    SyncFault,
+    away,
+    explain_read,
+    explain_write,
+    is_sync_fault,
+    not_kept,
+    unconfirmed,
 )
 
 log = logging.getLogger(__name__)
@@ -40,6 +53,10 @@ GROUP_LIMIT = 256
 QUEUE_LIMIT = 20_000
 #: Seconds above which a commit leaves the event loop: below it, handing it to a thread costs more.
 SLOW_COMMIT = 0.002
+#: Seconds after which a read is ended, and for which a write waits for a database to come back.
+READ_SECONDS = 10.0
+RECONNECT_SECONDS = 8.0
+_RETRY_SECONDS = 0.2
 #: Serialises event ids across server processes on PostgreSQL: ids become visible in order.
 EVENT_LOCK = 0x7961_7264
 
@@ -135,6 +152,10 @@ class Database:
         self._free: SimpleQueue[Any] = SimpleQueue()
         self._writer = self._connect(readonly=False)
         self._peeker = self._connect(readonly=True)
+        #: set once the disk has failed to keep a commit: nothing is written any more
+        self._is_broken = False
+        #: whether a write has waited for the database in vain, so that the next need not
+        self._is_away = False
         #: running mean of what a commit takes
         self._commit_seconds = 0.0
         self.committed_groups = 0
@@ -171,9 +192,15 @@ class Database:
 
     # -- reads ------------------------------------------------------------------------------
 
-    async def read(self, query: Callable[[Reader], T]) -> T:
-        """Run a query function on a reader connection, off the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read, query)
+    async def read(
+        self, query: Callable[[Reader], T], *, seconds: float | None = READ_SECONDS
+    ) -> T:
+        """Run a query function on a reader connection, off the event loop.
+
+        None for `seconds` lets it take its time: for work that no caller waits for.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._pool, self._read, query, seconds)
 
     async def peek(self, query: Callable[[Reader], T]) -> T:
         """Run a point look-up at once: on the loop for SQLite, where a thread would cost more."""
@@ -181,17 +208,42 @@ class Database:
             return query(self._peeker)
         return await self.read(query)
 
-    def _read(self, query: Callable[[Reader], T]) -> T:
-        conn = self._connect(readonly=True) if self._free.empty() else self._free.get()
-        try:
-            result = query(conn)
-        except BaseException as fault:
-            if isinstance(conn, PostgresConnection) and conn.closed():
-                raise TooBusy("the database went away; try again", retry_after=1) from fault
+    def _read(self, query: Callable[[Reader], T], seconds: float | None) -> T:
+        for is_last in (False, True):
+            conn = self._take_reader()
+            try:
+                conn.limit(seconds)
+                result = query(conn)
+            except BaseException as fault:
+                if isinstance(conn, PostgresConnection) and conn.closed():
+                    # It may have died while it lay idle, and the others with it.
+                    self._drop_readers()
+                    if is_last:
+                        raise away() from fault
+                    continue
+                self._free.put(conn)
+                answer = explain_read(fault, seconds)
+                if answer is not None:
+                    raise answer from fault
+                raise
             self._free.put(conn)
-            raise
-        self._free.put(conn)
-        return result
+            return result
+        raise AssertionError
+
+    def _take_reader(self) -> SqliteConnection | PostgresConnection:
+        try:
+            conn: SqliteConnection | PostgresConnection = self._free.get_nowait()
+        except Empty:
+            try:
+                conn = self._connect(readonly=True)
+            except SetupError as fault:
+                raise away() from fault
+        return conn
+
+    def _drop_readers(self) -> None:
+        with contextlib.suppress(Empty):
+            while True:
+                self._free.get_nowait().close()
 
     # -- writes -----------------------------------------------------------------------------
 
@@ -201,6 +253,8 @@ class Database:
             raise TooBusy("the server is shutting down; try again shortly", retry_after=2)
         if len(self._queue) >= QUEUE_LIMIT:
             raise TooBusy("the server has more writes than it can take; slow down", retry_after=5)
+        if self._is_broken:
+            raise not_kept()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._queue.append(_Pending(operation, future))
         if not self._wake.is_set():
@@ -229,7 +283,9 @@ class Database:
                     events = await loop.run_in_executor(self._commits, self._run_and_commit, group)
             except BaseException as fault:  # noqa: BLE001 - whatever it was, each gets its own try
                 log.warning("a group of %d writes failed together: %s", len(group), fault)
-                events = await loop.run_in_executor(self._commits, self._one_by_one, group)
+                events = await loop.run_in_executor(self._commits, self._after_fault, group, fault)
+            if crashpoints.ARMED:
+                crashpoints.reached("after-commit", [event.kind for _, _, event in events])
             self._settle(group, events)
 
     def _settle(self, group: list[_Pending], events: list[tuple[int, int, Event]]) -> None:
@@ -249,14 +305,50 @@ class Database:
     def _commit(self) -> None:
         """Commit the open transaction and learn how long this disk takes for it."""
         began = self.clock.monotonic()
-        self._writer.commit()
+        if crashpoints.ARMED and crashpoints.due("sync-fault"):
+            self._is_broken = True
+            raise not_kept()
+        try:
+            self._writer.commit()
+        except sqlite3.Error as fault:
+            if not is_sync_fault(fault):
+                raise
+            log.critical("the disk failed to flush a commit (%s); writes end here", fault)
+            self._is_broken = True
+            raise not_kept() from fault
         took = self.clock.monotonic() - began
         self._commit_seconds += (took - self._commit_seconds) * 0.1
 
     def _run_and_commit(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
+        """Run and commit a group on PostgreSQL, finding out about a commit that got no answer."""
         events = self._run_group(group)
-        self._writer.commit()
+        writer = self._writer
+        row = writer.one("SELECT txid_current_if_assigned()")
+        try:
+            writer.commit()
+        except BaseException as fault:
+            if row is None or row[0] is None or not _is_lost(writer):
+                raise
+            log.warning("the database went away during a commit: %s", fault)
+            if not self._was_committed(int(row[0])):
+                raise
         return events
+
+    def _was_committed(self, transaction: int) -> bool:
+        """Ask a database that is back what became of a transaction."""
+        deadline = self.clock.monotonic() + RECONNECT_SECONDS
+        while self.clock.monotonic() < deadline:
+            try:
+                row = self._ensure_writer().one("SELECT txid_status(?)", (transaction,))
+            except YardError:
+                break
+            except Exception as fault:  # noqa: BLE001 - it went away again: ask again
+                log.warning("cannot ask about a commit yet: %s", fault)
+                row = ("in progress",)
+            if row is not None and row[0] in ("committed", "aborted"):
+                return bool(row[0] == "committed")
+            time.sleep(_RETRY_SECONDS)
+        raise unconfirmed()
 
     def _run_group(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
         """Run every operation of a group in one open transaction."""
@@ -276,6 +368,8 @@ class Database:
                 pending.fault = refusal
                 continue
             events.extend(tx.events)
+        if crashpoints.ARMED:
+            crashpoints.reached("before-commit", [event.kind for event in events])
         return self._append(writer, now_ms, events)
 
     def _append(
@@ -298,22 +392,36 @@ class Database:
             written.append((writer.insert(_INSERT_EVENT, row), now_ms, event))
         return written
 
-    def _one_by_one(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
-        """Give each operation a transaction of its own after a group failed as a whole."""
-        events: list[tuple[int, int, Event]] = []
+    def _after_fault(
+        self, group: list[_Pending], fault: BaseException
+    ) -> list[tuple[int, int, Event]]:
+        """Give each operation a transaction of its own, unless none may be tried again."""
         self._undo()
+        events: list[tuple[int, int, Event]] = []
+        hopeless = fault if isinstance(fault, SyncFault | CommitUnknown) else None
         for pending in group:
+            if hopeless is not None:
+                pending.fault = type(hopeless)(hopeless.message, retry_after=hopeless.retry_after)
+                continue
             try:
-                done = self._run_group([pending])
-                self._writer.commit()
-                events.extend(done)
+                events.extend(self._run_alone(pending))
+            except (SyncFault, CommitUnknown) as ended:
+                self._undo()
+                hopeless = pending.fault = ended
             except YardError as refusal:
                 self._undo()
                 pending.fault = refusal
             except BaseException as broken:
                 self._undo()
                 log.error("write failed: %s", broken, exc_info=broken)
-                pending.fault = _explain(broken)
+                pending.fault = explain_write(broken)
+        return events
+
+    def _run_alone(self, pending: _Pending) -> list[tuple[int, int, Event]]:
+        if not self.is_sqlite:
+            return self._run_and_commit([pending])
+        events = self._run_group([pending])
+        self._commit()
         return events
 
     def _undo(self) -> None:
@@ -325,21 +433,22 @@ class Database:
             log.warning("rollback failed: %s", fault)
 
     def _ensure_writer(self) -> SqliteConnection | PostgresConnection:
-        if isinstance(self._writer, PostgresConnection) and self._writer.closed():
-            self._writer = self._connect(readonly=False)
-        return self._writer
+        """Return the writer's connection, waiting a while for a database that has gone away."""
+        if not _is_lost(self._writer):
+            return self._writer
+        deadline = self.clock.monotonic() + (0 if self._is_away else RECONNECT_SECONDS)
+        while True:
+            try:
+                self._writer = self._connect(readonly=False)
+            except SetupError as fault:
+                if self.clock.monotonic() >= deadline:
+                    self._is_away = True
+                    raise away() from fault
+                time.sleep(_RETRY_SECONDS)
+            else:
+                self._is_away = False
+                return self._writer
 
 
-def _explain(fault: BaseException) -> YardError:
-    """Turn a driver's fault into a sentence and the right status."""
-    text = str(fault)
-    if isinstance(fault, sqlite3.OperationalError) and "full" in text:
-        return OutOfSpace("the disk that holds the database is full; free space and try again")
-    if isinstance(fault, sqlite3.OperationalError):
-        return TooBusy(f"the database cannot write now ({text})", retry_after=2)
-    name = type(fault).__name__
-    if name in ("OperationalError", "AdminShutdown", "SetupError", "InterfaceError"):
-        return TooBusy("the database is away; the request can be repeated", retry_after=2)
-    if name in ("DeadlockDetected", "SerializationFailure"):
-        return TooBusy("the write met another one; repeat it", retry_after=1)
-    return InternalFault("the write failed inside the server; its log has the details")
+def _is_lost(conn: SqliteConnection | PostgresConnection) -> bool:
+    return isinstance(conn, PostgresConnection) and conn.closed()

@@ -55,7 +55,7 @@ def waiting(reader: Reader) -> list[tuple[int, int, int]]:
 
 async def settle(database: Database, run: int, *, final: bool = False) -> int:
     """Move one run's log rows into blocks; return how many rows moved."""
-    work = await database.read(lambda reader: _prepare(reader, run, final=final))
+    work = await database.read(lambda reader: _prepare(reader, run, final=final), seconds=None)
     if not work.log_ids and not work.dead_blocks:
         return 0
     try:

@@ -36,7 +36,7 @@ async def purge_runs(
     """Remove runs deleted before a time, with their points; return how many."""
     purged = 0
     while True:
-        batch = await database.read(lambda reader: deleted_runs(reader, before_ms))
+        batch = await database.read(lambda reader: deleted_runs(reader, before_ms), seconds=None)
         if not batch:
             return purged
 

@@ -58,7 +58,7 @@ class Tracking:
         """Settle every run's log now, merging small blocks; return how many rows moved."""
         moved = 0
         while True:
-            runs = await self.database.read(compaction.waiting)
+            runs = await self.database.read(compaction.waiting, seconds=None)
             if not runs:
                 break
             before = moved
@@ -70,7 +70,8 @@ class Tracking:
             lambda reader: reader.all(
                 "SELECT DISTINCT run_id FROM metric_blocks WHERE points < ?",
                 (BLOCK_POINTS,),
-            )
+            ),
+            seconds=None,
         )
         for row in rows:
             await compaction.settle(self.database, row[0], final=True)
@@ -88,7 +89,7 @@ class Tracking:
 
     async def _settle_some(self) -> None:
         """Settle runs with many rows at once, and the rest of runs that went quiet."""
-        runs = await self.database.read(compaction.waiting)
+        runs = await self.database.read(compaction.waiting, seconds=None)
         seen: dict[int, tuple[int, int]] = {}
         for run, rows, points in runs:
             before, looks = self._quiet.get(run, (-1, 0))

@@ -104,14 +104,16 @@ class AdminRoutes:
             return 0
         before_ms = self._services.clock.time_ms() - wish.purge_days * DAY_MS
         if wish.dry_run:
-            return await self._db.read(lambda reader: count_deleted(reader, before_ms))
+            return await self._db.read(
+                lambda reader: count_deleted(reader, before_ms), seconds=None
+            )
         return await purge_runs(self._db, before_ms, actor=actor, forget=forget_owner)
 
     async def facts(self, request: Request) -> Response:
         """GET /api/v1/admin/facts: versions, sizes and counts, for `yard doctor`."""
         settings = self._services.settings
-        counted = await self._db.read(_count)
-        points, point_bytes, waiting = await self._db.read(_points)
+        counted = await self._db.read(_count, seconds=None)
+        points, point_bytes, waiting = await self._db.read(_points, seconds=None)
         scheme, _, rest = settings.database_url.partition("://")
         return JSONResponse(
             ServerFacts(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from alembic import context
-from sqlalchemy import create_engine
+from typing import Any
 
+from alembic import context
+from sqlalchemy import Connection, Engine, create_engine, event
+
+from trackyard.store import crashpoints
 from trackyard.store.schema import metadata
 
 
@@ -13,6 +16,10 @@ def run() -> None:
     url = context.config.get_main_option("sqlalchemy.url")
     assert url is not None
     engine = create_engine(url)
+    if url.startswith("sqlite"):
+        _make_transactional(engine)
+    if crashpoints.ARMED:
+        event.listen(engine, "before_cursor_execute", _maybe_die)
     with engine.connect() as conn:
         context.configure(
             connection=conn,
@@ -24,6 +31,23 @@ def run() -> None:
         with context.begin_transaction():
             context.run_migrations()
     engine.dispose()
+
+
+def _make_transactional(engine: Engine) -> None:
+    """Let SQLite undo a migration that was cut short: its driver begins none before DDL."""
+
+    def connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    event.listen(engine, "connect", connect)
+    event.listen(engine, "begin", begin)
+
+
+def _maybe_die(*_: Any) -> None:
+    crashpoints.reached("migration-statement")
 
 
 run()
