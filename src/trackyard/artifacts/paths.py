@@ -21,6 +21,7 @@ _DECODINGS = 3
 
 #: Separators of other systems, patterns, fragments, and what a lossy decoder left behind.
 _FORBIDDEN = re.compile(r"[\\*?#\ufffd\u2028\u2029]")
+_ASCII_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _DRIVE_OR_SCHEME = re.compile(r"[A-Za-z]:|[A-Za-z][A-Za-z0-9+.-]*:\Z")
 _SEPARATOR = re.compile(r"[/\\]")
 
@@ -37,8 +38,12 @@ class Place:
     path: str
 
 
-def check_path(text: str) -> str:
-    """Return a path that names something below a root, or refuse it."""
+def check_path(text: str, *, is_stored: bool = True) -> str:
+    """Return a path that names something below a root, or refuse it.
+
+    With `is_stored` off, characters that no stored path holds pass: a client may have put them
+    there, see `client_spelling`.
+    """
     if not text:
         raise _invalid("it is empty")
     try:
@@ -52,19 +57,35 @@ def check_path(text: str) -> str:
         raise _invalid("it starts with a drive or a scheme")
     for segment in segments:
         _check_segment(segment)
+    if is_stored and _FORBIDDEN.search(text):
+        raise _invalid("it holds a character that is not allowed")
     return text
 
 
-def check_folder(text: str | None) -> str:
+def check_folder(text: str | None, *, is_stored: bool = True) -> str:
     """Return the path of a folder to list: empty for the root, and a trailing slash is let go."""
     if not text:
         return ""
-    return check_path(text.removesuffix("/"))
+    return check_path(text.removesuffix("/"), is_stored=is_stored)
 
 
-def parse_place(text: str) -> Place:
+def client_spelling(path: str) -> str:
+    """Return what stock clients make of a path they read in a listing, and then ask for.
+
+    They decode percent signs until none is left to decode, which turns most of MLflow 2's image
+    names into others; only control characters are written back as they were.
+    """
+    for _ in range(10):
+        decoded = unquote(path, errors="replace")
+        if decoded == path:
+            break
+        path = decoded
+    return _ASCII_CONTROL.sub(lambda found: f"%{ord(found[0]):02x}", path)
+
+
+def parse_place(text: str, *, is_stored: bool = True) -> Place:
     """Split `<experiment>/<run>/artifacts/<path>` and its sibling for logged models."""
-    check_path(text.removesuffix("/"))
+    check_path(text.removesuffix("/"), is_stored=is_stored)
     experiment, _, rest = text.partition("/")
     if rest.startswith("models/"):
         owner, _, tail = rest.removeprefix("models/").partition("/")
@@ -81,7 +102,7 @@ def parse_place(text: str) -> Place:
     if slash and path.endswith("/"):
         raise _invalid("it ends with a slash")
     if path:
-        check_path(path)
+        check_path(path, is_stored=is_stored)
     return Place(experiment=experiment, owner=owner, path=path)
 
 
@@ -106,8 +127,8 @@ def _check_segment(segment: str) -> None:
         raise _invalid("it has an empty segment")
     if len(segment.encode()) > SEGMENT_BYTES:
         raise _invalid(f"a segment is longer than {SEGMENT_BYTES} bytes")
-    if _FORBIDDEN.search(segment) or segment.startswith(":"):
-        raise _invalid("it holds a character that is not allowed")
+    if segment.startswith(":"):
+        raise _invalid("a segment starts with a colon")
     if any(unicodedata.category(char) == "Cc" for char in segment):
         raise _invalid("it holds a control character")
     spelling = segment

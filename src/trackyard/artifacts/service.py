@@ -15,7 +15,7 @@ from trackyard.access.principal import Principal
 from trackyard.artifacts import tree
 from trackyard.artifacts.blobs import BlobFault, BlobStore, Stored, checked
 from trackyard.artifacts.owners import Owner, find_owner
-from trackyard.artifacts.paths import ancestors
+from trackyard.artifacts.paths import ancestors, check_path
 from trackyard.artifacts.tree import Entry, Size
 from trackyard.core.errors import (
     Conflict,
@@ -139,6 +139,10 @@ class Artifacts:
         """Return the artifact at a path, or say what is the matter with it."""
         return await self._database.peek(lambda reader: _find(reader, owner_id, path))
 
+    async def resolve(self, owner_id: str, path: str) -> str:
+        """Return the stored path that a reader means, who may have it from a client's listing."""
+        return await self._database.peek(lambda reader: _resolve(reader, owner_id, path))
+
     async def exists(self, owner_id: str, path: str) -> bool:
         """Tell whether a path is a file or a folder that holds one; the root exists once used."""
         return await self._database.peek(lambda reader: tree.exists(reader, owner_id, path))
@@ -211,6 +215,12 @@ def _find(reader: Reader, owner_id: str, path: str) -> Artifact:
     if tree.exists(reader, owner_id, path):
         raise InvalidInput(f"Artifact path refers to a directory, not a file: {path!r}")
     raise NotFound(f"No such artifact: {path!r}")
+
+
+def _resolve(reader: Reader, owner_id: str, path: str) -> str:
+    if not path or tree.exists(reader, owner_id, path):
+        return path
+    return tree.find_spelling(reader, owner_id, path) or check_path(path)
 
 
 def artifact_of(row: Row) -> Artifact:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trackyard.artifacts.paths import ancestors, client_spelling
 from trackyard.store.connection import Dialect, Row
 from trackyard.store.database import Reader, Tx
 
 #: Rows fetched at a time; a folder of many files costs one query for each so many.
 _PAGE = 1000
+#: Names with a percent sign that are looked through for one a client has respelled.
+_SPELLINGS = 20_000
 #: The character after `/`: everything below `a/` sorts from `a/` up to, not including, `a0`.
 _AFTER_SLASH = "0"
 
@@ -90,6 +93,21 @@ def exists(reader: Reader | Tx, owner_id: str, path: str) -> bool:
         )
     row = reader.one("SELECT 1 FROM artifacts WHERE owner = ? AND path = ?", (owner_id, path))
     return row is not None or is_folder(reader, owner_id, path)
+
+
+def find_spelling(reader: Reader | Tx, owner_id: str, wanted: str) -> str | None:
+    """Return the file or folder that stock clients call by this name, or None."""
+    rows = reader.all(
+        "SELECT path FROM artifacts WHERE owner = ? AND path LIKE ? ESCAPE '!'"
+        f" LIMIT {_SPELLINGS}",
+        (owner_id, "%!%%"),
+    )
+    for row in rows:
+        path: str = row[0]
+        for candidate in (*ancestors(path), path):
+            if client_spelling(candidate) == wanted:
+                return candidate
+    return None
 
 
 def sizes(reader: Reader | Tx, owner_ids: list[str]) -> dict[str, Size]:

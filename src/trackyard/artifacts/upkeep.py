@@ -44,7 +44,7 @@ async def collect_garbage(
 ) -> Collected:
     """Remove abandoned uploads, blobs without an artifact, and remains of broken writes."""
     before_ms = database.clock.time_ms() - grace_ms
-    stale = await database.read(lambda reader: _stale_uploads(reader, before_ms))
+    stale = await database.read(lambda reader: _stale_uploads(reader, before_ms), seconds=None)
     if not dry_run:
         for upload_id in stale:
             blobs = await database.write(partial(remove_upload, upload_id=upload_id))
@@ -92,7 +92,7 @@ async def _orphans(
             continue
         if found.blob[0] != digit:
             digit = found.blob[0]
-            used = await database.read(partial(_used, digit=digit))
+            used = await database.read(partial(_used, digit=digit), seconds=None)
         if found.blob not in used:
             yield found
 
@@ -110,7 +110,7 @@ def _stale_uploads(reader: Reader, before_ms: int) -> list[str]:
 async def _every_artifact(database: Database, owner_id: str | None) -> AsyncIterator[Artifact]:
     last = 0
     while True:
-        rows = await database.read(partial(_page, owner_id=owner_id, after=last))
+        rows = await database.read(partial(_page, owner_id=owner_id, after=last), seconds=None)
         for row in rows:
             last = row[0]
             yield artifact_of(row[1:])

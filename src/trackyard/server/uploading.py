@@ -8,7 +8,7 @@ import binascii
 import re
 from collections.abc import AsyncIterator
 
-from trackyard.core.errors import BadRequest
+from trackyard.core.errors import BadRequest, TooSlow
 from trackyard.server.http import Request
 
 #: Seconds in which at least one more piece of a body must arrive.
@@ -29,7 +29,7 @@ async def whole_body(request: Request) -> AsyncIterator[bytes]:
         except StopAsyncIteration:
             break
         except TimeoutError:
-            raise BadRequest(
+            raise TooSlow(
                 f"no byte of the body came for {STALL_SECONDS:.0f} seconds; nothing was stored"
             ) from None
         # The HTTP layer ends a body with one empty piece, and puts an empty one in place of what

@@ -51,3 +51,28 @@ async def test_a_folder_of_thousands_is_listed_without_reading_what_lies_deeper(
     top, read, in_folder = await database.read(listing)
     assert (top, in_folder) == (["x", "y", "z"], 4000)
     assert read <= 3000
+
+
+async def test_a_name_that_a_client_has_respelled_is_found_again(database, team: Team) -> None:
+    run = await team.run()
+    stored = ["images/i%step%4%9f5c.png", "images/i%step%4%5e5c.png", "a%20b/c", "plain"]
+    rows = [(run.team_id, run.experiment_id, run.id, path, "0" * 32, 1, "", 0) for path in stored]
+    await database.write(
+        lambda tx: tx.many(
+            "INSERT INTO artifacts (team_id, experiment_id, owner, path, blob, size, sha256,"
+            " created_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            rows,
+        )
+    )
+    asked = {
+        "images/i%step%4\ufffd5c.png": stored[0],
+        "images/i%step%4^5c.png": stored[1],
+        "a b": "a%20b",
+        "a b/c": "a%20b/c",
+        "images/i%step%4*5c.png": None,
+        "b": None,
+    }
+    found = await database.read(
+        lambda reader: {name: tree.find_spelling(reader, run.id, name) for name in asked}
+    )
+    assert found == asked

@@ -13,6 +13,7 @@ from trackyard.artifacts.paths import (
     ancestors,
     check_folder,
     check_path,
+    client_spelling,
     file_name,
     join_path,
     parse_place,
@@ -185,6 +186,28 @@ def test_a_path_is_inside_or_refused(path: str) -> None:
 def test_plain_names_are_never_refused(pieces: list[str]) -> None:
     path = "/".join(pieces)
     assert check_path(path) == path
+
+
+class TestClientSpelling:
+    @pytest.mark.parametrize(
+        ("stored", "asked"),
+        [
+            ("a.png", "a.png"),
+            ("i%step%4%timestamp%1794%5e5c.png", "i%step%4%timestamp%1794^5c.png"),
+            ("i%step%4%timestamp%1794%9f5c.png", "i%step%4%timestamp%1794\ufffd5c.png"),
+            ("i%step%4%timestamp%1794%2a5c.png", "i%step%4%timestamp%1794*5c.png"),
+            ("i%step%4%timestamp%1794%005c.png", "i%step%4%timestamp%1794%005c.png"),
+            ("a%2520b", "a b"),
+        ],
+    )
+    def test_what_clients_make_of_names_with_percent_signs(self, stored: str, asked: str) -> None:
+        assert client_spelling(stored) == asked
+        assert check_path(asked, is_stored=False) == asked
+
+    @pytest.mark.parametrize("path", TRAVERSALS)
+    def test_no_spelling_makes_a_step_out_of_the_folder_legal(self, path: str) -> None:
+        with pytest.raises(InvalidInput):
+            check_path(path, is_stored=False)
 
 
 class TestPlaces:

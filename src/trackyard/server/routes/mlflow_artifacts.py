@@ -18,7 +18,6 @@ from trackyard.artifacts.paths import (
     join_path,
     parse_place,
 )
-from trackyard.artifacts.service import Artifact
 from trackyard.artifacts.tree import Entry
 from trackyard.artifacts.uploads import Part, Uploads
 from trackyard.core.errors import InvalidInput, NotFound, Unsupported
@@ -61,7 +60,8 @@ class FileRoutes:
 
     async def download(self, request: Request) -> Response:
         """GET artifacts/{path}."""
-        place, owner = await self._place(request)
+        place = parse_place(request.params["path"], is_stored=False)
+        owner = await self._owner_at(request, place)
         return await self._attach(request, owner.id, place.path)
 
     async def delete(self, request: Request) -> Response:
@@ -75,17 +75,19 @@ class FileRoutes:
         text = request.arg("path")
         if not text:
             raise missing("path")
-        place = parse_place(text)
-        owner = await self._artifacts.owner(request.principal, place.owner)
-        owner.check_experiment(request.principal, place.experiment)
-        entries = await self._artifacts.list(owner.id, place.path)
+        place = parse_place(text, is_stored=False)
+        owner = await self._owner_at(request, place)
+        folder = await self._artifacts.resolve(owner.id, place.path)
+        entries = await self._artifacts.list(owner.id, folder)
         files = [_entry(entry, entry.name) for entry in entries]
         return JSONResponse({"files": files} if files else _EMPTY)
 
     async def list_of_run(self, request: Request) -> Response:
         """GET artifacts/list: paths relative to the run's root."""
+        wanted = check_folder(request.arg("path"), is_stored=False)
         owner = await self._owner_of_query(request)
-        entries = await self._artifacts.list(owner.id, check_folder(request.arg("path")))
+        folder = await self._artifacts.resolve(owner.id, wanted)
+        entries = await self._artifacts.list(owner.id, folder)
         answer: dict[str, Any] = {"root_uri": owner.uri}
         if entries:
             answer["files"] = [_entry(entry, entry.path) for entry in entries]
@@ -93,13 +95,13 @@ class FileRoutes:
 
     async def get_artifact(self, request: Request) -> Response:
         """GET /get-artifact: a file of a run, as the web UI asks for it."""
-        path = check_path(_need(request, "path"))
+        path = check_path(_need(request, "path"), is_stored=False)
         owner = await self._owner_of_query(request)
         return await self._attach(request, owner.id, path)
 
     async def get_version_artifact(self, request: Request) -> Response:
         """GET /model-versions/get-artifact: a file of a model version."""
-        path = check_path(_need(request, "path"))
+        path = check_path(_need(request, "path"), is_stored=False)
         name, version = _need(request, "name"), _need(request, "version")
         uri = await self._versions.download_uri(request.principal, name, version)
         source = parse_source(uri)
@@ -110,7 +112,8 @@ class FileRoutes:
         else:
             raise NotFound(f"version {version} of {name!r} has no artifacts of its own")
         owner = await self._artifacts.owner(request.principal, owner_id)
-        return await self._attach(request, owner.id, join_path(source.path, path))
+        whole = f"{source.path}/{path}" if source.path else path
+        return await self._attach(request, owner.id, whole)
 
     async def upload_of_ui(self, request: Request) -> Response:
         """POST upload-artifact: a small file of a run, from the web UI."""
@@ -136,9 +139,10 @@ class FileRoutes:
 
     async def preview(self, request: Request) -> Response:
         """GET /api/v1/artifacts/preview: a file to be shown, in a sandbox."""
-        path = check_path(_need(request, "path"))
+        path = check_path(_need(request, "path"), is_stored=False)
         owner = await self._owner_of_query(request)
-        artifact = await self._artifacts.find(owner.id, path)
+        stored = await self._artifacts.resolve(owner.id, path)
+        artifact = await self._artifacts.find(owner.id, stored)
         return await preview(request, self._artifacts, artifact)
 
     async def no_presigned(self, request: Request) -> Response:
@@ -162,14 +166,18 @@ class FileRoutes:
         )
 
     async def _attach(self, request: Request, owner_id: str, path: str) -> Response:
-        artifact: Artifact = await self._artifacts.find(owner_id, path)
+        stored = await self._artifacts.resolve(owner_id, path)
+        artifact = await self._artifacts.find(owner_id, stored)
         return await attachment(request, self._artifacts, artifact)
 
     async def _place(self, request: Request, *, to_write: bool = False) -> tuple[Place, Owner]:
         place = parse_place(request.params["path"])
+        return place, await self._owner_at(request, place, to_write=to_write)
+
+    async def _owner_at(self, request: Request, place: Place, *, to_write: bool = False) -> Owner:
         owner = await self._artifacts.owner(request.principal, place.owner, to_write=to_write)
         owner.check_experiment(request.principal, place.experiment)
-        return place, owner
+        return owner
 
     async def _owner_of_query(self, request: Request, *, to_write: bool = False) -> Owner:
         run_id = request.arg("run_id") or request.arg("run_uuid")
