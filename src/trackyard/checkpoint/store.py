@@ -204,8 +204,18 @@ def _is_stale(path: Path) -> bool:
     writer = path.name.removesuffix(".part").removesuffix(".gone").rpartition(".")[2]
     host, _, pid = writer.rpartition("-")
     if host == _host() and pid.isdigit():
-        return not Path(f"/proc/{pid}").exists()
+        return not _lives(int(pid))
     return time.time() - path.stat().st_mtime > _STALE_SECONDS
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def read_manifest(path: Path) -> Checkpoint | None:

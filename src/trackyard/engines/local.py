@@ -48,6 +48,8 @@ POLL_SECONDS = 0.05
 #: how long after its grace a runner that does not end is killed itself
 OVERDUE_SECONDS = 10.0
 SWEEP_SECONDS = 30
+#: how often the machine is looked at again: GPUs can fall off the bus
+INVENTORY_SECONDS = 60.0
 #: a session of its own, and nothing of the server's environment
 _DETACHED: Final[dict[str, Any]] = {
     "cwd": "/",
@@ -72,7 +74,9 @@ class LocalEngine:
         self._attempts = home / "attempts"
         self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._clock = clock
+        self._declared = declared
         self._machine = machine.describe(machine.detect(), declared)
+        self._next_inventory = clock.monotonic() + INVENTORY_SECONDS
         self._lock = threading.RLock()
         self._children: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
         self._runners = _Runners()
@@ -88,6 +92,11 @@ class LocalEngine:
             self._phases[report.attempt_id] = report.phase
         self._work.set()
         self._monitor.start()
+
+    def declare(self, declared: machine.Declared) -> None:
+        """Offer other resources from now on; attempts that run are left alone."""
+        self._declared = declared
+        self._take_inventory()
 
     def nodes(self) -> Sequence[NodeReport]:
         """Describe this machine, less what live attempts hold."""
@@ -325,7 +334,23 @@ class LocalEngine:
         for attempt_id in open_ids:
             self._look_at(attempt_id)
         self._end_overdue()
+        if self._clock.monotonic() >= self._next_inventory:
+            self._take_inventory()
         return bool(open_ids)
+
+    def _take_inventory(self) -> None:
+        self._next_inventory = self._clock.monotonic() + INVENTORY_SECONDS
+        before, now = self._machine, machine.describe(machine.detect(), self._declared)
+        if now == before:
+            return
+        self._machine = now
+        for node_id in sorted({*before.node_ids, *now.node_ids}):
+            if node_id not in before.node_ids:
+                self._tell(NoticeKind.NODE_JOINED, node_id)
+            elif node_id not in now.node_ids:
+                self._tell(NoticeKind.NODE_LOST, node_id)
+            else:
+                self._tell(NoticeKind.NODE_CHANGED, node_id)
 
     def _child_ended(self, key: tuple[str, int]) -> None:
         attempt_id, number = key

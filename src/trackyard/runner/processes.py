@@ -66,6 +66,8 @@ def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
 
 def table() -> Dict[int, Process]:
     """Return every process that can be seen."""
+    if not PROC.is_dir():
+        return _table_by_ps()
     found: Dict[int, Process] = {}
     for entry in os.listdir(PROC):  # noqa: PTH208  # a scan of /proc wants no Path objects
         if entry.isdigit():
@@ -75,8 +77,23 @@ def table() -> Dict[int, Process]:
     return found
 
 
+def _table_by_ps() -> Dict[int, Process]:
+    """Ask ps where there is no /proc, as on macOS; marks cannot be seen there."""
+    line = ["ps", "-axo", "pid=,ppid=,state=,rss="]
+    answer = subprocess.run(line, capture_output=True, text=True, check=False)
+    found: Dict[int, Process] = {}
+    for row in answer.stdout.splitlines():
+        fields = row.split()
+        if len(fields) == 4 and fields[0].isdigit():
+            pid, parent, state, kilobytes = int(fields[0]), int(fields[1]), fields[2], fields[3]
+            found[pid] = Process(pid, parent, state[0], 0, 0, int(kilobytes) * 1024)
+    return found
+
+
 def look(pid: int) -> Optional[Process]:
     """Return one process, or None if it is gone."""
+    if not PROC.is_dir():
+        return _table_by_ps().get(pid)
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
             text = file.read()

@@ -96,6 +96,7 @@ class FakeEngine:
         self._stopped_early: set[str] = set()
         self._listeners: list[Listener] = []
         self._lost_answers = 0
+        self._refusals: list[str] = []
         self.leases: dict[str, LeaseHold] = {}
         #: every attempt id whose command really started, in order
         self.started: list[str] = []
@@ -116,6 +117,8 @@ class FakeEngine:
     def launch(self, spec: LaunchSpec) -> AttemptReport:
         """Start, or adopt what was started under this id."""
         self._pass_time()
+        if self._refusals:
+            raise LaunchRefused(self._refusals.pop(0))
         if spec.attempt_id not in self._attempts:
             self._start(spec)
         if self._lost_answers:
@@ -203,6 +206,10 @@ class FakeEngine:
     def lose_next_answer(self) -> None:
         """Let the next launch happen while its answer is lost."""
         self._lost_answers += 1
+
+    def refuse_next_launch(self, why: str) -> None:
+        """Let the next launch be refused; nothing is started."""
+        self._refusals.append(why)
 
     def add_node(self, node: NodeReport) -> None:
         """Let a node join."""

@@ -10,6 +10,7 @@ from tests.integration.engines.conformance import EngineConformance, Harness
 from trackyard.core.ports import (
     AttemptPhase,
     EngineUnavailable,
+    LaunchRefused,
     LaunchSpec,
     NodeShare,
     NoticeKind,
@@ -55,6 +56,16 @@ class TestFakeEngine(EngineConformance):
         found = harness.fake.lookup(spec.attempt_id)
         assert found is not None
         assert found.phase is AttemptPhase.RUNNING
+        harness.fake.launch(spec)
+        assert harness.fake.started == [spec.attempt_id]
+
+    def test_a_refused_launch_starts_nothing(self, tmp_path: Path) -> None:
+        harness = FakeHarness(tmp_path)
+        spec = harness.spec("sleep")
+        harness.fake.refuse_next_launch("the node is being drained")
+        with pytest.raises(LaunchRefused, match="drained"):
+            harness.fake.launch(spec)
+        assert harness.fake.lookup(spec.attempt_id) is None
         harness.fake.launch(spec)
         assert harness.fake.started == [spec.attempt_id]
 

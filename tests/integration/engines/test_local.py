@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.integration.engines.conformance import Harness, ProcessConformance
-from trackyard.core.ports import AttemptPhase, EngineError, ExitCause, NodeShare
+from trackyard.core.ports import AttemptPhase, EngineError, ExitCause, NodeShare, NoticeKind
 from trackyard.engines.local import LocalEngine
 from trackyard.engines.machine import Declared
 
@@ -210,6 +210,42 @@ class TestLocalEngine(ProcessConformance):
             lambda: again.attempts()[0].phase is AttemptPhase.EXITED, "it was not stopped"
         )
         again.close()
+
+    def test_what_is_declared_anew_is_offered_and_noticed(self, harness: LocalHarness) -> None:
+        engine = harness.opened[0]
+        spec = harness.spec("sleep")
+        engine.launch(spec)
+        seen: list[tuple[NoticeKind, str]] = []
+        engine.subscribe(lambda notice: seen.append((notice.kind, notice.subject)))
+        engine.declare(Declared(gpus=4, node_ids=("n0", "n2")))
+        assert [(node.node_id, len(node.gpus)) for node in engine.nodes()] == [
+            ("n0", 4),
+            ("n2", 4),
+        ]
+        assert [notice for notice in seen if "node" in notice[0]] == [
+            (NoticeKind.NODE_CHANGED, "n0"),
+            (NoticeKind.NODE_LOST, "n1"),
+            (NoticeKind.NODE_JOINED, "n2"),
+        ]
+        harness.wait_for(spec.attempt_id, AttemptPhase.RUNNING)
+
+    def test_a_gpu_that_falls_off_the_bus_is_noticed(
+        self, harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        two = [
+            {"index": n, "vendor": "nvidia", "model": "H200", "memory_bytes": 1} for n in (0, 1)
+        ]
+        found = {"hostname": "box", "cpus": 1, "memory_bytes": 1, "gpus": two}
+        monkeypatch.setattr("trackyard.engines.local.INVENTORY_SECONDS", 0.2)
+        monkeypatch.setattr("trackyard.engines.machine.detect", lambda: found)
+        engine = LocalEngine(harness.folder / "gpus")
+        seen: list[NoticeKind] = []
+        engine.subscribe(lambda notice: seen.append(notice.kind))
+        assert len(engine.nodes()[0].gpus) == 2
+        found = {**found, "gpus": two[:1]}
+        harness.wait_until(lambda: seen == [NoticeKind.NODE_CHANGED], "nobody noticed")
+        assert len(engine.nodes()[0].gpus) == 1
+        engine.close()
 
     def test_loader_and_interpreter_hooks_reach_the_command_alone(
         self, harness: LocalHarness

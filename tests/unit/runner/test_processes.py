@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from trackyard.runner import processes
@@ -51,6 +54,16 @@ def test_a_launcher_that_forwards_nothing_is_asked_with_its_children(
     programs: dict[int, str],
 ) -> None:
     assert processes.stop_leaders(11, TREE, deep=True) == {11, 12}
+
+
+def test_without_proc_the_table_comes_from_ps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(processes, "PROC", tmp_path / "missing")
+    seen = processes.table()
+    assert seen[os.getpid()].parent == os.getppid()
+    assert seen[os.getpid()].memory_bytes > 1_000_000
+    assert processes.look(os.getpid()) is not None
 
 
 def test_zombies_do_not_count_as_live() -> None:

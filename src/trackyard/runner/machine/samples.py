@@ -150,6 +150,9 @@ def memory_bytes() -> Tuple[int, int]:
         fields = rest.split()
         if fields and fields[0].isdigit():
             values[name] = int(fields[0]) * 1024
+    if "MemTotal" not in values and "SC_PHYS_PAGES" in os.sysconf_names:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return total, total
     return values.get("MemTotal", 0), values.get("MemAvailable", 0)
 
 
