@@ -20,14 +20,6 @@ from trackyard.server.routing import Router
 
 log = logging.getLogger(__name__)
 
-#: On every answer; pages add their own Content-Security-Policy.
-SECURITY_HEADERS = [
-    ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
-    ("x-frame-options", "DENY"),
-    ("cache-control", "no-store"),
-]
-
 
 class Application:
     """One callable for every request of the platform."""
@@ -76,8 +68,7 @@ class Application:
             )
         if response is _TAKEN_OVER:
             return
-        present = {name for name, _ in response.headers}
-        response.headers.extend(line for line in SECURITY_HEADERS if line[0] not in present)
+        response.secure()
         await response.send(proto)
 
     async def _answer(self, request: Request) -> Response:

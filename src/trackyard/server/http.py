@@ -31,6 +31,15 @@ BODY_SECONDS = 30.0
 #: Digits of any number worth reading: 64 bits have 19.
 _DIGITS = 19
 _JSON = ("content-type", "application/json")
+#: On every answer; pages add their own Content-Security-Policy.
+SECURITY_HEADERS = [
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("x-frame-options", "DENY"),
+    ("cache-control", "no-store"),
+]
+#: All headers of a plain JSON answer, made once: most answers are one.
+_PLAIN = [_JSON, *SECURITY_HEADERS]
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -202,6 +211,13 @@ class Response:
         if content_type is not None:
             self.headers.append(("content-type", content_type))
 
+    def secure(self) -> None:
+        """Add the headers every answer carries, where it has none of its own by that name."""
+        if self.headers is _PLAIN:
+            return
+        present = {name for name, _ in self.headers}
+        self.headers.extend(line for line in SECURITY_HEADERS if line[0] not in present)
+
     async def send(self, proto: Any) -> None:
         """Write the answer."""
         proto.response_bytes(self.status, self.headers, self.body)
@@ -215,7 +231,7 @@ class JSONResponse(Response):
     def __init__(
         self, data: Any, *, status: int = 200, headers: list[tuple[str, str]] | None = None
     ) -> None:
-        lines = [_JSON] if headers is None else [_JSON, *headers]
+        lines = _PLAIN if headers is None else [_JSON, *headers]
         super().__init__(_encode(data), status=status, headers=lines)
 
 
@@ -225,7 +241,7 @@ class RawJSON(Response):
     __slots__ = ()
 
     def __init__(self, text: bytes) -> None:
-        super().__init__(text, headers=[_JSON])
+        super().__init__(text, headers=_PLAIN)
 
 
 class StreamResponse(Response):
@@ -280,6 +296,6 @@ class FileResponse(Response):
 
 def error_response(fault: YardError) -> JSONResponse:
     """Return MLflow's error form for a fault."""
-    headers = [("retry-after", str(fault.retry_after))] if fault.retry_after else None
+    headers = [("retry-after", str(fault.retry_after))] if fault.retry_after else []
     body = {"error_code": fault.code, "message": redact(fault.message)}
     return JSONResponse(body, status=fault.status, headers=headers)
