@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import signal
 import sys
 import tempfile
 import time
@@ -125,6 +126,7 @@ def _take(peer: str, name: str, work: Callable[[], writes.Figures]) -> writes.Fi
 
 def main() -> int:
     """Measure, print, write."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no server is left behind
     options = parse()
     unknown = set(options.only.split(",")) - set(NAMES)
     if unknown:
