@@ -41,6 +41,8 @@ class TrackingServer:
     environment: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     token: str = ""
+    #: a database address in place of the file in the home
+    database: str = ""
 
     @property
     def url(self) -> str:
@@ -77,6 +79,7 @@ class TrackingServer:
             "up",
             "--home",
             str(self.home),
+            *(["--database", self.database] if self.database else []),
             "--port",
             str(self.port),
         ]

@@ -1,0 +1,249 @@
+"""Faults of disk, database and process: nothing acknowledged is lost, and what cannot be kept is
+refused with words.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.loading import load
+from tests.acceptance.serving import ROOT, TrackingServer, free_port
+
+NewServer = Callable[..., TrackingServer]
+
+
+def wait_until(holds: Callable[[], object], patience: float = 20.0) -> None:
+    over = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < over, "waited in vain"
+        time.sleep(0.05)
+
+
+# -- the disk ---------------------------------------------------------------------------------
+
+
+class SmallDisk:
+    """A disk for a home folder that a test fills and frees: a small tmpfs, or a limit on files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", str(folder)]
+        # Without the right to mount, a limit on the size of the server's files does it as well.
+        self.is_mounted = subprocess.run(mount, check=False, capture_output=True).returncode == 0
+        self._filler = folder / "filler"
+
+    def fill(self, server: TrackingServer) -> None:
+        if not self.is_mounted:
+            assert server.process is not None
+            longest = max(path.stat().st_size for path in server.home.glob("trackyard.db*"))
+            limit = (longest + 100_000, resource.RLIM_INFINITY)
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
+            return
+        with contextlib.suppress(OSError), self._filler.open("wb") as file:
+            while True:
+                file.write(b"x" * 65_536)
+                file.flush()
+        os.truncate(self._filler, max(self._filler.stat().st_size - 300_000, 0))
+
+    def free(self, server: TrackingServer) -> None:
+        if not self.is_mounted:
+            assert server.process is not None
+            whole = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, whole)
+        self._filler.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self.is_mounted:
+            subprocess.run(["umount", "-l", str(self.folder)], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    disk = SmallDisk(tmp_path / "disk")
+    yield disk
+    disk.close()
+
+
+def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> None:
+    """Full, the server says so and reads on; freed, it writes again; nothing is damaged."""
+    server = TrackingServer(small_disk.folder / "home")
+    server.start()
+    try:
+        run_id = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
+        small_disk.fill(server)
+        kept: list[str] = []
+        for number in range(400):
+            tags = [{"key": f"t{number}", "value": f"{number}-" + "x" * 7000}]
+            answer = server.ask("POST", "runs/log-batch", json={"run_id": run_id, "tags": tags})
+            if answer.status_code != 200:
+                break
+            kept.append(f"t{number}")
+        assert answer.status_code in (503, 507), answer.text
+        assert answer.headers["retry-after"]
+        assert set(answer.json()) == {"error_code", "message"}
+        assert "Traceback" not in answer.text
+        assert server.ask("GET", "/health").text == "OK"
+        found = server.get("runs/get", run_id=run_id)["run"]["data"]["tags"]
+        assert set(kept) <= {tag["key"] for tag in found}
+        assert server.post("runs/search", experiment_ids=["0"])["runs"]
+        small_disk.free(server)
+        wait_until(lambda: server.ask("GET", "/ready").status_code == 200)
+        server.post("runs/set-tag", run_id=run_id, key="after", value="x")
+        found = server.get("runs/get", run_id=run_id)["run"]["data"]["tags"]
+        assert {*kept, "after"} <= {tag["key"] for tag in found}
+        assert server.stop() == 0, server.log
+        with sqlite3.connect(server.home / "trackyard.db") as conn:
+            assert conn.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    finally:
+        server.kill()
+
+
+def test_a_disk_that_fails_to_flush_ends_writing(new_server: NewServer) -> None:
+    """A commit the disk did not keep is not acknowledged, nor any later one; reads go on."""
+    server = new_server(YARD_CRASH_POINT="sync-fault:15")
+    server.start()
+    run_id = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
+    answers = []
+    for step in range(22):
+        point = {"run_id": run_id, "key": "m", "value": step, "timestamp": step, "step": step}
+        answers.append(server.ask("POST", "runs/log-metric", json=point))
+    statuses = [answer.status_code for answer in answers]
+    acked = statuses.index(503)
+    assert set(statuses[:acked]) == {200}
+    assert set(statuses[acked:]) == {503}
+    assert "check the disk" in answers[acked].json()["message"]
+    assert "check the disk" in server.ask("GET", "/ready").json()["message"]
+    assert len(server.history(run_id, "m")) == acked
+    server.kill()
+    server.environment = {}
+    server.start()
+    assert len(server.history(run_id, "m")) == acked
+
+
+# -- the process ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("point", ["before-commit", "after-commit"])
+def test_a_create_that_died_before_its_reply_makes_one(new_server: NewServer, point: str) -> None:
+    """Killed before or after the commit and before the reply, a repeated create makes one run."""
+    server = new_server(YARD_CRASH_POINT=f"{point}=run.created")
+    server.start()
+    wish = {"experiment_id": "0", "start_time": 1_700_000_000_000, "run_name": "once"}
+    with pytest.raises(httpx.HTTPError):
+        server.post("runs/create", **wish)
+    assert server.process is not None
+    assert server.process.wait(10) == -signal.SIGKILL
+    server.environment = {}
+    server.start()
+    made = server.post("runs/create", **wish)["run"]["info"]["run_id"]
+    found = server.post("runs/search", experiment_ids=["0"])["runs"]
+    assert [run["info"]["run_id"] for run in found] == [made]
+
+
+def test_a_second_server_on_a_home_is_refused(new_server: NewServer) -> None:
+    """The second start names the first one's pid; after kill -9 the home is free again."""
+    server = new_server()
+    server.start()
+    assert server.process is not None
+    second = subprocess.run(
+        [*server.command()[:-1], str(free_port())],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert second.returncode == 2
+    assert f"(pid {server.process.pid})" in second.stderr
+    assert "hint:" in second.stderr
+    assert "Traceback" not in second.stderr
+    server.kill()
+    server.start()
+    assert server.ask("GET", "/ready").status_code == 200
+
+
+def test_told_to_end_it_ends_soon_with_streams_open(new_server: NewServer) -> None:
+    """SIGTERM under load and with live streams: out within seconds, all acknowledged there."""
+    server = new_server()
+    server.start()
+    streams = [threading.Thread(target=_follow, args=(server,), daemon=True) for _ in range(5)]
+    for stream in streams:
+        stream.start()
+    with load(server) as book:
+        wait_until(lambda: len(book.acked) > 100)
+        began = time.monotonic()
+        assert server.stop() == 0, server.log
+        assert time.monotonic() - began < 20
+        # A start on a home that is up to date runs no statement of a migration: it would die.
+        server.environment = {"YARD_CRASH_POINT": "migration-statement"}
+        assert server.start() < 5
+        before = len(book.acked)
+        wait_until(lambda: len(book.acked) > before + 50)
+    book.check(server)
+
+
+def _follow(server: TrackingServer) -> None:
+    with (
+        contextlib.suppress(httpx.HTTPError),
+        httpx.stream(
+            "GET", f"{server.url}/api/v1/stream", headers=server.headers, timeout=60
+        ) as answer,
+    ):
+        for _ in answer.iter_raw():
+            pass
+
+
+PREPARE = "import sys; from trackyard.store.migrate import prepare; prepare(sys.argv[1])"
+OLD = """
+import sys
+from alembic import command
+from tests.integration.store.test_migrations import _config
+command.upgrade(_config(sys.argv[1]), "0001")
+"""
+
+
+def _python(script: str, url: str, **environment: str) -> int:
+    return subprocess.run(
+        [sys.executable, "-c", script, url],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **environment},
+        check=False,
+        timeout=60,
+    ).returncode
+
+
+def _schema(path: Path) -> list[tuple[str, ...]]:
+    with sqlite3.connect(path) as conn:
+        rows = conn.execute("SELECT type, name FROM sqlite_master ORDER BY type, name").fetchall()
+        return [*rows, *conn.execute("SELECT * FROM alembic_version").fetchall()]
+
+
+def test_a_migration_that_was_killed_starts_again(tmp_path: Path) -> None:
+    """Killed in the middle, an upgrade leaves the old schema whole; the next start finishes it."""
+    old, whole = tmp_path / "old.db", tmp_path / "whole.db"
+    assert _python(OLD, f"sqlite:///{old}") == 0
+    whole.write_bytes(old.read_bytes())
+    assert _python(PREPARE, f"sqlite:///{whole}") == 0
+    before, after = _schema(old), _schema(whole)
+    assert before != after
+    # Past the statements that only ask which version is there.
+    for statement in (5, 20):
+        cut = tmp_path / f"cut-{statement}.db"
+        cut.write_bytes(old.read_bytes())
+        point = f"migration-statement:{statement}"
+        assert _python(PREPARE, f"sqlite:///{cut}", YARD_CRASH_POINT=point) == -signal.SIGKILL
+        assert _schema(cut) == before
+        assert _python(PREPARE, f"sqlite:///{cut}") == 0
+        assert _schema(cut) == after
