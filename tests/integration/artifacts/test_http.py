@@ -102,31 +102,39 @@ def assert_refused(answer: Answer, path: str) -> None:
     assert (answer.status, answer.error) == (400, expected)
 
 
+@pytest.fixture(scope="module")
+def target(people: People) -> str:
+    """One run for all hostile paths: none may change it."""
+    root = people.member.run()
+    assert people.member.put(root, "a.txt", b"hello").status == 200
+    return root
+
+
 class TestHostilePaths:
     @pytest.mark.parametrize("path", UNWRITABLE)
-    def test_put(self, site: Site, people: People, root: str, path: str) -> None:
+    def test_put(self, site: Site, people: People, target: str, path: str) -> None:
         before = len(site.blobs)
-        answer = people.member.put(root, path, b"evil")
+        answer = people.member.put(target, path, b"evil")
         assert_refused(answer, path)
         assert len(site.blobs) == before
 
     @pytest.mark.parametrize("path", TRAVERSALS)
     @pytest.mark.parametrize("method", ["GET", "DELETE"])
-    def test_get_and_delete(self, people: People, root: str, method: str, path: str) -> None:
-        answer = people.admin.send(method, f"{PROXY}{root}/{path}")
+    def test_get_and_delete(self, people: People, target: str, method: str, path: str) -> None:
+        answer = people.admin.send(method, f"{PROXY}{target}/{path}")
         assert_refused(answer, path)
-        assert people.admin.get(root, "a.txt").body == b"hello"
+        assert people.admin.get(target, "a.txt").body == b"hello"
 
     @pytest.mark.parametrize("path", [*TRAVERSALS, "/etc/passwd", "*", "**/x", "C:/x", "a%0ab"])
     @pytest.mark.parametrize(
         "route", ["get-artifact", "list", "proxied list", "preview", "upload"]
     )
-    def test_in_a_query(self, people: People, root: str, route: str, path: str) -> None:
-        run = run_id_of(root)
+    def test_in_a_query(self, people: People, target: str, route: str, path: str) -> None:
+        run = run_id_of(target)
         targets = {
             "get-artifact": f"/get-artifact?run_uuid={run}&path={path}",
             "list": f"{API}/artifacts/list?run_id={run}&path={path}",
-            "proxied list": f"{PROXY}?path={root[1:]}/{path}",
+            "proxied list": f"{PROXY}?path={target[1:]}/{path}",
             "preview": f"/api/v1/artifacts/preview?run_id={run}&path={path}",
             "upload": f"/ajax-api/2.0/mlflow/upload-artifact?run_uuid={run}&path={path}",
         }
@@ -136,27 +144,29 @@ class TestHostilePaths:
 
     @pytest.mark.parametrize("name", ["..", "a/..", "..\\..", "C:\\..", "x" * 300, ""])
     def test_as_the_local_name_of_an_upload_in_parts(
-        self, people: People, root: str, name: str
+        self, people: People, target: str, name: str
     ) -> None:
         body = {"path": name, "num_parts": 1}
-        answer = people.member.send("POST", f"{MPU}/create{root}", body)
+        answer = people.member.send("POST", f"{MPU}/create{target}", body)
         assert (answer.status, answer.error) == (400, "INVALID_PARAMETER_VALUE")
 
     def test_an_upload_in_parts_keeps_the_last_name_of_a_local_path(
-        self, people: People, root: str
+        self, people: People, target: str
     ) -> None:
         body = {"path": "C:\\data\\..\\model.bin", "num_parts": 1}
-        answer = people.member.send("POST", f"{MPU}/create{root}/dir", body)
+        answer = people.member.send("POST", f"{MPU}/create{target}/dir", body)
         assert answer.status == 200
 
     def test_a_root_that_only_begins_like_another_is_not_it(
-        self, people: People, root: str
+        self, people: People, target: str
     ) -> None:
-        for other in (root + "x", root[:-1], root.replace("/artifacts", "0/artifacts")):
+        for other in (target + "x", target[:-1], target.replace("/artifacts", "0/artifacts")):
             assert people.admin.get(other, "a.txt").status == 404
 
-    def test_the_wrong_experiment_in_a_path_is_not_found(self, people: People, root: str) -> None:
-        _, experiment, rest = root.split("/", 2)
+    def test_the_wrong_experiment_in_a_path_is_not_found(
+        self, people: People, target: str
+    ) -> None:
+        _, experiment, rest = target.split("/", 2)
         assert people.member.get(f"/{int(experiment) + 1}/{rest}", "a.txt").status == 404
         assert people.member.get(f"/0/{rest}", "a.txt").status == 200
 

@@ -6,10 +6,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.integration.artifacts.conftest import CREDENTIALS, Bucket
 from tests.integration.artifacts.site import PROXY, Caller, Site, reset, resident_bytes
 
 MIB = 1024 * 1024
@@ -151,39 +153,94 @@ def test_a_reader_that_leaves_costs_the_server_nothing(site: Site, caller: Calle
     assert len(list(folder.iterdir())) <= before + 3
 
 
+def test_a_server_killed_during_an_upload_comes_back_with_the_old_version(tmp_path: Path) -> None:
+    site = Site(tmp_path / "home")
+    site.start()
+    try:
+        caller = site.caller()
+        root = caller.run()
+        assert caller.put(root, "kept", b"old").status == 200
+        target = f"{PROXY}{root}/kept"
+        with started_upload(caller, target, os.urandom(3 * MIB), "declared"):
+            site.kill()
+        site.start()
+        assert site.caller().get(root, "kept").body == b"old"
+        assert site.caller().put(root, "kept", b"new").status == 200
+        assert site.caller().get(root, "kept").body == b"new"
+    finally:
+        site.kill()
+
+
 @pytest.mark.alone
-def test_memory_stays_flat_while_a_gigabyte_goes_up_and_down(site: Site, caller: Caller) -> None:
+@pytest.mark.parametrize(("store", "size"), [("disk", 1024 * MIB), ("s3", 160 * MIB)])
+def test_memory_stays_flat_while_a_large_file_goes_up_and_down(
+    request: pytest.FixtureRequest, tmp_path: Path, store: str, size: int
+) -> None:
     """Also while the reader stalls in the middle."""
-    assert site.process is not None
-    pid, root, total = site.process.pid, caller.run(), 1024 * MIB
-    caller.put(root, "warm", bytes(8 * MIB))
-    assert len(caller.get(root, "warm").body) == 8 * MIB
-    base, peak, done = resident_bytes(pid), 0, threading.Event()
+    site = Site(tmp_path / "home")
+    if store == "s3":
+        bucket: Bucket = request.getfixturevalue("bucket")
+        site.environment = CREDENTIALS
+        site.flags = ["--artifacts", bucket.url, "--artifacts-endpoint", bucket.endpoint]
+    site.start()
+    try:
+        assert site.process is not None
+        caller = site.caller()
+        root = caller.run()
+        caller.put(root, "warm", bytes(20 * MIB))
+        assert len(caller.get(root, "warm").body) == 20 * MIB
+        with peak_growth(site.process.pid) as growth:
+            upload(caller, f"{PROXY}{root}/huge", size)
+            download(caller, f"{PROXY}{root}/huge", size)
+        assert growth.bytes < 64 * MIB
+    finally:
+        site.kill()
+
+
+@dataclass
+class Growth:
+    """How far a process rose above where it began."""
+
+    bytes: int = 0
+
+
+@contextlib.contextmanager
+def peak_growth(pid: int) -> Iterator[Growth]:
+    """Watch a process's memory."""
+    base, growth, done = resident_bytes(pid), Growth(), threading.Event()
 
     def watch() -> None:
-        nonlocal peak
         while not done.wait(0.02):
-            peak = max(peak, resident_bytes(pid))
+            growth.bytes = max(growth.bytes, resident_bytes(pid) - base)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        connection = caller.open("PUT", f"{PROXY}{root}/huge", f"Content-Length: {total}")
-        block = os.urandom(MIB)
-        for _ in range(total // MIB):
-            connection.sendall(block)
-        assert connection.recv(100).startswith(b"HTTP/1.1 200")
-        connection.close()
-        connection = caller.open("GET", f"{PROXY}{root}/huge")
-        received = len(connection.recv(MIB))
-        time.sleep(1.0)
-        buffer = bytearray(MIB)
-        while received < total:
-            count = connection.recv_into(buffer)
-            assert count, f"the download ended after {received} bytes"
-            received += count
-        connection.close()
+        yield growth
     finally:
         done.set()
         watcher.join()
-    assert peak - base < 64 * MIB
+
+
+def upload(caller: Caller, target: str, size: int) -> None:
+    """Send random bytes as fast as the server takes them."""
+    connection = caller.open("PUT", target, f"Content-Length: {size}")
+    connection.settimeout(120)
+    block = os.urandom(MIB)
+    for _ in range(size // MIB):
+        connection.sendall(block)
+    assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    connection.close()
+
+
+def download(caller: Caller, target: str, size: int) -> None:
+    """Read a file to its end, after a pause at its beginning."""
+    connection = caller.open("GET", target)
+    received = len(connection.recv(MIB))
+    time.sleep(1.0)
+    buffer = bytearray(MIB)
+    while received < size:
+        count = connection.recv_into(buffer)
+        assert count, f"the download ended after {received} bytes"
+        received += count
+    connection.close()
