@@ -187,7 +187,7 @@ export class SeriesStore {
   }
 
   private tell(keys: ReadonlySet<string>): void {
-    for (const { want, changed } of [...this.wants.values()]) {
+    for (const { want, changed } of Array.from(this.wants.values())) {
       if (keys.has(want.key)) {
         changed();
       }

@@ -37,9 +37,22 @@ export function hash(text: string): number {
   return state >>> 0;
 }
 
-/** The colour of a run, or of anything with a name. */
+/** The colour of a run, or of anything with a name: a hue of the set, plain, lighter or darker. */
 export function colourOf(id: string): string {
-  return PALETTE[hash(id) % PALETTE.length] ?? PALETTE[0];
+  const mixed = hash(id);
+  const hue = PALETTE[mixed % PALETTE.length] ?? PALETTE[0];
+  return shaded(hue, [0, 0.22, -0.2][Math.floor(mixed / PALETTE.length) % 3] ?? 0);
+}
+
+/** A colour moved towards white (above zero) or black (below). */
+export function shaded(colour: string, by: number): string {
+  const value = Number.parseInt(colour.slice(1), 16);
+  const towards = by > 0 ? 255 : 0;
+  const part = (shift: number): string => {
+    const old = (value >> shift) & 255;
+    return Math.round(old + (towards - old) * Math.abs(by)).toString(16).padStart(2, "0");
+  };
+  return `#${part(16)}${part(8)}${part(0)}`;
 }
 
 /** The same colour, see-through. */

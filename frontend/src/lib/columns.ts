@@ -96,15 +96,15 @@ export function orderBy(column: Column): string | null {
 /** The columns a page starts with: state, time, the first metrics and parameters. */
 export function defaultColumns(metrics: readonly string[], params: readonly string[]): string[] {
   const shown = metrics.filter((name) => !name.startsWith("system/"));
-  const rank = (name: string): number => (/^(val|test|eval)/.test(name) ? 0 : /loss|acc/.test(name) ? 1 : 2);
+  const rank = (name: string): number => (/^(val|eval)/.test(name) ? 0 : name.startsWith("test") ? 1 : /loss|acc/.test(name) ? 2 : 3);
   const chosen = shown.map((name, at) => ({ name, at })).sort((a, b) => rank(a.name) - rank(b.name) || a.at - b.at);
   const first = chosen[0]?.name;
   return [
     "attribute:status",
-    "attribute:started",
     "attribute:duration",
     ...(first === undefined ? [] : [`spark:${first}`]),
     ...chosen.slice(0, 5).map(({ name }) => `metric:${name}`),
-    ...params.slice(0, 6).map((name) => `param:${name}`),
+    "attribute:started",
+    ...params.slice(0, 8).map((name) => `param:${name}`),
   ];
 }

@@ -13,7 +13,7 @@ export interface Explored {
 /** The axes a plot starts with, keeping those already chosen that it can use. */
 export function axesFor(plot: Exclude<Plot, "lines">, axes: readonly string[], metrics: readonly string[], params: readonly string[]): string[] {
   const shown = metrics.filter((name) => !name.startsWith("system/"));
-  const rank = (name: string): number => (/^(test|val|eval)/.test(name) ? 0 : 1);
+  const rank = (name: string): number => (/^(val|eval)/.test(name) ? 0 : name.startsWith("test") ? 1 : 2);
   const ranked = [...shown].sort((a, b) => rank(a) - rank(b)).map((name) => `metric:${name}`);
   const words = params.map((name) => `param:${name}`);
   const wanted = { scatter: 3, bar: 1, box: 2, parallel: 0 }[plot];

@@ -71,7 +71,7 @@ function fields(names: Names): Suggestion[] {
 }
 
 function operators(kind: Kind, field: string): Suggestion[] {
-  const numeric = kind === "metric" || /_time$/.test(field);
+  const numeric = kind === "metric" || field.endsWith("_time");
   const words = numeric
     ? [">", ">=", "<", "<=", "=", "!="]
     : ["=", "!=", "LIKE", "ILIKE", ...(kind === "attribute" ? [] : ["IS NULL", "IS NOT NULL"])];
@@ -79,7 +79,7 @@ function operators(kind: Kind, field: string): Suggestion[] {
 }
 
 function values(kind: Kind, field: string, known: readonly string[]): Suggestion[] {
-  const words = /status$/.test(field) ? STATUSES : known;
+  const words = field.endsWith("status") ? STATUSES : known;
   if (kind === "metric") {
     return [];
   }

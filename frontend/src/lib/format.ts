@@ -69,6 +69,9 @@ export function duration(ms: number | null | undefined): string {
     return DASH;
   }
   const span = Math.max(0, ms);
+  if (span === 0) {
+    return "0s";
+  }
   if (span < 1000) {
     return `${Math.round(span)}ms`;
   }

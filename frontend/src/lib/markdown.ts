@@ -98,7 +98,7 @@ function blockAt(lines: readonly string[], at: number): [Block, number] {
   if (/^\s*([-*_])(\s*\1){2,}\s*$/.test(line)) {
     return [{ kind: "rule" }, at + 1];
   }
-  if (/^>/.test(line)) {
+  if (line.startsWith(">")) {
     return quote(lines, at);
   }
   if (BULLET.test(line)) {
@@ -120,7 +120,7 @@ function fenced(lines: readonly string[], at: number, mark: string, language: st
 
 function quote(lines: readonly string[], at: number): [Block, number] {
   let end = at;
-  while (end < lines.length && /^>/.test(lines[end] ?? "")) {
+  while (end < lines.length && (lines[end] ?? "").startsWith(">")) {
     end += 1;
   }
   const inner = lines.slice(at, end).map((line) => line.replace(/^>\s?/, ""));

@@ -65,6 +65,11 @@ export function machinePart(name: string): string {
   return node + (parts.find(([pattern]) => pattern.test(leaf))?.[1] ?? "Other");
 }
 
+/** The range of a share of the machine: all of it, so that panels can be read against each other. */
+export function fixedRange(name: string): readonly [number, number] | null {
+  return isSystem(name) && name.endsWith("_percentage") ? [0, 100] : null;
+}
+
 /** A system metric without what its section says already: `utilization_percentage` -> `utilization %`. */
 export function machineLabel(name: string): string {
   return leafOf(name)
@@ -74,4 +79,11 @@ export function machineLabel(name: string): string {
     .replace(/_MB$/, " MB")
     .replace(/_watts$/, " W")
     .replace(/_/g, " ");
+}
+
+/** Where a part of the machine stands: what is dearest first. */
+export function machineRank(part: string): number {
+  const order = ["GPU", "CPU", "Memory", "Disk", "Network"];
+  const at = order.findIndex((word) => part.includes(word));
+  return at < 0 ? order.length : at;
 }

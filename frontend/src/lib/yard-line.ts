@@ -18,6 +18,7 @@ export interface RunsQuery {
 
 export const yard = {
   experiments: (): string => line("experiments"),
+  newExperiment: (name: string): string => line("experiments", "--create", shell(name)),
   runs: (query: RunsQuery): string =>
     line(
       "runs",

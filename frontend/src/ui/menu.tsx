@@ -15,15 +15,15 @@ export function MenuButton(props: {
   children: (close: () => void) => ReactNode;
 }): ReactElement {
   const [open, setOpen] = useState(false);
-  const button = useRef<HTMLButtonElement>(null);
+  const [button, setButton] = useState<HTMLButtonElement | null>(null);
   const close = useCallback(() => {
     setOpen(false);
-    button.current?.focus();
-  }, []);
+    button?.focus();
+  }, [button]);
   return (
     <>
       <button
-        ref={button}
+        ref={setButton}
         type="button"
         className={`btn${props.quiet === true ? " quiet" : ""}`}
         aria-haspopup="menu"
@@ -37,7 +37,7 @@ export function MenuButton(props: {
         {props.caret !== false && <Icon name="down" />}
       </button>
       {open && (
-        <Popup anchor={button.current} name={props.name} width={props.width} onClose={close}>
+        <Popup anchor={button} name={props.name} width={props.width} onClose={close}>
           {props.children(close)}
         </Popup>
       )}

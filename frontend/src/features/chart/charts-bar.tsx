@@ -3,6 +3,7 @@ import type { ReactElement, ReactNode } from "react";
 
 import type { Plot, View, XAxis } from "../../lib/view";
 import { Icon } from "../../ui/icon";
+import { MenuButton, MenuItem } from "../../ui/menu";
 import { Segments } from "../../ui/parts";
 
 export type ChartView = Pick<View, "x" | "logX" | "logY" | "smoothing" | "band" | "orphans" | "search" | "zoom" | "plot">;
@@ -56,10 +57,24 @@ export function ChartsBar({ view, onChange, plots, children }: Props): ReactElem
             />
             <span style={{ width: 26 }}>{view.smoothing.toFixed(2)}</span>
           </label>
-          <Toggle on={view.logX} word="log x" onChange={(logX) => onChange({ logX })} />
-          <Toggle on={view.logY} word="log y" onChange={(logY) => onChange({ logY })} />
-          <Toggle on={view.band} word="band" title="Least and greatest value under the line" onChange={(band) => onChange({ band })} />
-          <Toggle on={view.orphans} word="rolled back" title="What a restart from an older checkpoint undid, dashed" onChange={(orphans) => onChange({ orphans })} />
+          <MenuButton name="How lines are drawn" label="" icon="sliders" quiet caret={false} width={300}>
+            {() => (
+              <>
+                <MenuItem checked={view.logY} onClick={() => onChange({ logY: !view.logY })}>
+                  Logarithmic values
+                </MenuItem>
+                <MenuItem checked={view.logX} onClick={() => onChange({ logX: !view.logX })}>
+                  Logarithmic steps or time
+                </MenuItem>
+                <MenuItem checked={view.band} onClick={() => onChange({ band: !view.band })}>
+                  Least and greatest under the line
+                </MenuItem>
+                <MenuItem checked={view.orphans} onClick={() => onChange({ orphans: !view.orphans })}>
+                  What was rolled back, dashed
+                </MenuItem>
+              </>
+            )}
+          </MenuButton>
           {view.zoom !== null && (
             <button type="button" className="btn small" onClick={() => onChange({ zoom: null })}>
               <Icon name="search" />
@@ -70,13 +85,5 @@ export function ChartsBar({ view, onChange, plots, children }: Props): ReactElem
       )}
       {children}
     </div>
-  );
-}
-
-function Toggle(props: { on: boolean; word: string; title?: string; onChange: (on: boolean) => void }): ReactElement {
-  return (
-    <button type="button" className="btn quiet small" aria-pressed={props.on} title={props.title} onClick={() => props.onChange(!props.on)}>
-      {props.word}
-    </button>
   );
 }

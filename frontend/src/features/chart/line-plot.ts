@@ -18,6 +18,8 @@ export interface PlotInput {
   zoom: Range | null;
   /** panels with the same word share their cursor */
   sync: string;
+  /** the range of values, where their unit gives it */
+  fixed: Range | null;
   /** a run to bring forward, e.g. the one under the pointer in the table */
   lit: string | null;
 }
@@ -27,7 +29,7 @@ type OnZoom = (range: Range | null) => void;
 /** A place on the axis as people read it. */
 export function placeText(axis: XAxis, value: number): string {
   if (axis === "step") {
-    return grouped(Math.round(value));
+    return `step ${grouped(Math.round(value))}`;
   }
   return axis === "time" ? exact(value * 1000) : duration(value * 1000);
 }
@@ -83,14 +85,17 @@ export class LinePlot {
       return;
     }
     const span = input.zoom ?? spanOf(input.curves, input.logX) ?? (input.logX ? [1, 10] : [0, 1]);
-    this.xRange = span[0] === span[1] ? [span[0] - 0.5, span[1] + 0.5] : span;
+    // Lone points would lie on the edge: give them room.
+    const lone = input.zoom === null && !input.logX && input.curves.every((curve) => curve.x.length < 2);
+    const room = span[0] === span[1] ? 0.5 : lone ? (span[1] - span[0]) * 0.06 : 0;
+    this.xRange = [span[0] - room, span[1] + room];
     if (input.logX && this.xRange[0] <= 0) {
       this.xRange = [Math.min(1, this.xRange[1] / 10), this.xRange[1]];
     }
     const ids = input.curves.map((curve) => curve.id).join();
     const isFor = [ids, input.axis, input.logX, input.logY, input.band, input.zoom?.join("~") ?? "", input.curves[0]?.raw === null].join("|");
     const reach = reachOf(input.curves, this.xRange, input.logY, input.band);
-    this.yRange = steady(this.yFor === isFor ? this.yRange : null, reach, input.logY);
+    this.yRange = input.fixed !== null && !input.logY ? input.fixed : steady(this.yFor === isFor ? this.yRange : null, reach, input.logY);
     this.yFor = isFor;
   }
 

@@ -6,6 +6,7 @@ import { colourOf } from "../../lib/colour";
 import { curveOf, stepsIn, type Curve } from "../../lib/curves";
 import type { Range } from "../../lib/range";
 import type { XAxis } from "../../lib/view";
+import { fixedRange } from "../../lib/metric-names";
 import { Dialog } from "../../ui/menu";
 import { IconButton } from "../../ui/parts";
 import { useColours } from "../../ui/theme";
@@ -98,8 +99,8 @@ export function Panel(props: Props): ReactElement {
   const isLogY = logY ?? settings.logY;
   const { axis, logX, band, zoom, lit } = settings;
   useEffect(() => {
-    plot.current?.update({ curves, axis, logX, logY: isLogY, band, zoom, sync, lit }, colours);
-  }, [curves, axis, logX, isLogY, band, zoom, sync, lit, colours]);
+    plot.current?.update({ curves, axis, logX, logY: isLogY, band, zoom, sync, lit, fixed: fixedRange(metric) }, colours);
+  }, [metric, curves, axis, logX, isLogY, band, zoom, sync, lit, colours]);
   const nameOf = (id: string): string => runs.find((run) => run.id === id)?.name ?? id;
   const png = (): void => {
     const canvas = plot.current?.canvas();

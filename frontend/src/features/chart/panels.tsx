@@ -1,7 +1,7 @@
 /** All panels: pinned ones, folders by name, the machine. Panels are mounted as they come into sight. */
 import { memo, useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from "react";
 
-import { folders, inOrder, isSystem, leafOf, machineLabel, machinePart } from "../../lib/metric-names";
+import { folders, inOrder, isSystem, leafOf, machineLabel, machinePart, machineRank } from "../../lib/metric-names";
 import { matcher } from "../../lib/search";
 import { Icon } from "../../ui/icon";
 import { Panel, type ChartRun, type ChartSettings } from "./panel";
@@ -48,7 +48,8 @@ export function sectionsOf(
   if (single && machine.length > 0) {
     found.push({ name: MACHINE, metrics: machine, open: isOpen(MACHINE, false), label: (name) => `${machinePart(name)} ${machineLabel(name)}`, machine: true });
   } else {
-    for (const [part, names] of parts) {
+    const order = [...parts].sort(([a], [b]) => machineRank(a) - machineRank(b));
+    for (const [part, names] of order) {
       found.push({ name: part, metrics: names, open: isOpen(part, true), label: machineLabel, machine: true });
     }
   }
@@ -130,7 +131,7 @@ export function InSight({ children }: { children: ReactNode }): ReactElement {
     return () => watcher.disconnect();
   }, []);
   return (
-    <div ref={box} style={{ minHeight: 216, minWidth: 0 }}>
+    <div ref={box} style={{ minHeight: 192, minWidth: 0 }}>
       {near ? children : <div className="panel" />}
     </div>
   );

@@ -1,5 +1,5 @@
 /** The filter in MLflow's language, with completion. What the server says of it stands below it. */
-import { useEffect, useId, useMemo, useRef, useState, type KeyboardEvent, type ReactElement } from "react";
+import { useId, useMemo, useRef, useState, type KeyboardEvent, type ReactElement } from "react";
 
 import { accept, complete, type Names } from "../../lib/filter";
 import { Icon } from "../../ui/icon";
@@ -15,12 +15,17 @@ interface Props {
 
 export function FilterBox({ value, names, known, error, onChange }: Props): ReactElement {
   const [text, setText] = useState(value);
+  const [before, setBefore] = useState(value);
   const [caret, setCaret] = useState(value.length);
   const [open, setOpen] = useState(false);
   const [at, setAt] = useState(-1);
   const input = useRef<HTMLInputElement>(null);
   const list = useId();
-  useEffect(() => setText(value), [value]);
+  if (value !== before) {
+    // The address changed under us: a saved view, or a step back.
+    setBefore(value);
+    setText(value);
+  }
   const { from, suggestions } = useMemo(() => complete(text, caret, names, known), [text, caret, names, known]);
   const shown = open ? suggestions : [];
 

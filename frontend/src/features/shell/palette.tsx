@@ -108,6 +108,7 @@ export function Palette({ onClose }: { onClose: () => void }): ReactElement {
     }
   };
   return (
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- a click beside the box closes it
     <dialog
       ref={box}
       className="palette"

@@ -68,7 +68,7 @@ function Frame({ session }: { session: Session }): ReactElement {
   useEffect(() => {
     stream.open();
     return () => stream.close();
-  }, [session.team]);
+  }, []);
   useKeys({ onPalette: () => setPalette(true), onHelp: () => setHelp(true) });
   const fold = (): void => {
     localStorage.setItem("yard.rail", narrow ? "wide" : "narrow");

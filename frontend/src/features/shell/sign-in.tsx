@@ -20,7 +20,7 @@ export function takeCode(where: Location, history: History): string | null {
 /** Where to go after signing in: a page of ours, or home. */
 export function afterSignIn(search: string): string {
   const next = parseQuery(search).next ?? "";
-  return /^\/app\//.test(next) ? next : "/app/home";
+  return next.startsWith("/app/") ? next : "/app/home";
 }
 
 export function SignIn(): ReactElement {

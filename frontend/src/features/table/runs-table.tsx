@@ -11,7 +11,7 @@ import { GroupRow, RunRow, type RowActions } from "./table-rows";
 
 export const ROW = 30;
 export const HEAD = 32;
-export const FIXED = 268;
+export const FIXED = 214;
 
 const NOTHING = new Set<string>();
 

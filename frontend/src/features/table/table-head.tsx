@@ -56,6 +56,7 @@ export function TableHead(props: Props): ReactElement {
           <div
             key={leaf.id}
             role="columnheader"
+            tabIndex={-1}
             aria-sort={way}
             aria-colindex={item.index + 2}
             className={`grid-th${dragged !== null && dragged !== leaf.id ? " drop" : ""}`}

@@ -191,7 +191,6 @@ interface GroupRowProps extends Across {
 /** The head of a group: how many runs, and mean, least and greatest of each metric. */
 export function GroupRow(props: GroupRowProps): ReactElement {
   const { group, table } = props;
-  const now = Date.now();
   return (
     <div role="row" className="grid-row group" style={{ transform: `translateY(${props.top}px)`, width: props.width }}>
       <div className="grid-fixed" role="rowheader">
@@ -210,7 +209,7 @@ export function GroupRow(props: GroupRowProps): ReactElement {
           return null;
         }
         const numeric = column.kind === "metric" || (column.kind === "attribute" && column.key === "duration");
-        const sum = numeric ? summarise(group.rows.map((row) => cellAt(table, column, row, now))) : null;
+        const sum = numeric ? summarise(group.rows.map((row) => cellAt(table, column, row, table.end_ms[row] ?? 0))) : null;
         const show = column.kind === "metric" ? short : duration;
         return (
           <div key={leaf?.id} role="gridcell" className="grid-td num" style={{ left: item.start, width: item.size }}>

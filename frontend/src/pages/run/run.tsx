@@ -1,1 +1,263 @@
-export function RunPage() { return <p>RunPage</p>; }
+/** One run: what it is, how it goes, what it left. */
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useState, type ReactElement } from "react";
+
+import "../../features/chart/chart.css";
+import "./run.css";
+import { deleteTag, renameRun, restoreRun, runQuery, setTag, TAGS, type WholeRun } from "../../api/runs";
+import { DeleteDialog } from "../../features/actions/bulk";
+import { colourOf } from "../../lib/colour";
+import { ago, count, duration, exact, grouped, short } from "../../lib/format";
+import { isSystem } from "../../lib/metric-names";
+import { tagMap } from "../../lib/run-facts";
+import { isLive } from "../../lib/states";
+import { few, yard } from "../../lib/yard-line";
+import { Icon } from "../../ui/icon";
+import { Dialog, MenuButton, MenuItem } from "../../ui/menu";
+import { Copy, ErrorCard, IconButton, PageHead, Skeleton, StateBadge, useNow, YardLine } from "../../ui/parts";
+import { complain, toast } from "../../ui/toast";
+import { ArtifactsTab, EventsTab, LogsTab, TimelineTab } from "./tabs";
+import { ChartsTab } from "./charts-tab";
+import { Overview } from "./overview";
+
+const TABS = [
+  ["overview", "Overview"],
+  ["charts", "Charts"],
+  ["system", "System"],
+  ["artifacts", "Artifacts"],
+  ["logs", "Logs"],
+  ["timeline", "Timeline"],
+  ["events", "Events"],
+] as const;
+
+export function RunPage(): ReactElement {
+  const { runId } = useParams({ from: "/app/runs/$runId" });
+  const run = useQuery(runQuery(runId));
+  if (run.error !== null) {
+    return (
+      <div className="page-body">
+        <ErrorCard title="The run could not be read" error={run.error} retry={() => void run.refetch()} />
+        <div>
+          <Link className="btn" to="/app/runs" search={{}}>
+            All runs
+          </Link>
+        </div>
+      </div>
+    );
+  }
+  return run.data === undefined ? <Skeleton rows={10} /> : <Loaded whole={run.data} />;
+}
+
+function Loaded({ whole }: { whole: WholeRun }): ReactElement {
+  const { info, data } = whole.run;
+  const search = useSearch({ from: "/app/runs/$runId" });
+  const navigate = useNavigate();
+  const tab = TABS.some(([key]) => key === search.tab) ? search.tab : "overview";
+  const tags = tagMap(data.tags);
+  const set = (change: Record<string, string>): void =>
+    void navigate({ to: "/app/runs/$runId", params: { runId: info.run_id }, search: { ...search, ...change }, replace: true, resetScroll: false });
+  return (
+    <>
+      <Head whole={whole} tags={tags} />
+      <Numbers whole={whole} />
+      <div className="tabs" role="tablist" aria-label="Parts of the run">
+        {TABS.map(([key, word]) => (
+          <button key={key} type="button" role="tab" aria-selected={key === tab} onClick={() => set({ tab: key })}>
+            {word}
+          </button>
+        ))}
+      </div>
+      {tab === "overview" && <Overview whole={whole} tags={tags} />}
+      {tab === "charts" && <ChartsTab whole={whole} system={false} />}
+      {tab === "system" && <ChartsTab whole={whole} system />}
+      {tab === "artifacts" && <ArtifactsTab whole={whole} path={search.path ?? ""} onPath={(path) => set({ path })} />}
+      {tab === "logs" && <LogsTab whole={whole} />}
+      {tab === "timeline" && <TimelineTab whole={whole} onSpan={([from, to]) => set({ tab: "charts", x: "time", zoom: `${from / 1000}~${to / 1000}` })} />}
+      {tab === "events" && <EventsTab run={info.run_id} />}
+    </>
+  );
+}
+
+function Head({ whole, tags }: { whole: WholeRun; tags: ReadonlyMap<string, string> }): ReactElement {
+  const { info } = whole.run;
+  const [open, setOpen] = useState<"rename" | "delete" | null>(null);
+  const client = useQueryClient();
+  const now = useNow(10_000);
+  const starred = tags.get(TAGS.star) === "1";
+  const refresh = (): void => void client.invalidateQueries({ queryKey: ["run"] });
+  const star = (): void => {
+    const done = starred ? deleteTag(info.run_id, TAGS.star) : setTag(info.run_id, TAGS.star, "1");
+    done.then(refresh, (cause: unknown) => complain("The star was not changed", cause));
+  };
+  const restore = (): void => {
+    restoreRun(info.run_id).then(
+      () => {
+        toast("Restored");
+        refresh();
+      },
+      (cause: unknown) => complain("The run was not restored", cause),
+    );
+  };
+  const deleted = info.lifecycle_stage === "deleted";
+  return (
+    <>
+      <PageHead
+        title={
+          <>
+            <span className="dot" style={{ background: colourOf(info.run_id), width: 12, height: 12 }} />
+            {info.run_name}
+            <IconButton icon="star" label={starred ? "Take the star away" : "Star"} filled={starred} onClick={star} />
+          </>
+        }
+        facts={
+          <>
+            <StateBadge status={info.status} />
+            {deleted && <span className="chip">deleted</span>}
+            <Link to="/app/runs" search={{ exp: info.experiment_id }}>
+              {whole.experiment_name}
+            </Link>
+            <span title={exact(info.start_time)}>{ago(info.start_time, now)}</span>
+            <span>{info.user_id}</span>
+            <span className="row mono" style={{ gap: 2 }}>
+              {info.run_id.slice(0, 8)}
+              <Copy text={info.run_id} label="Copy the run id" />
+            </span>
+          </>
+        }
+      >
+        <MenuButton name="Actions" label="Actions" width={250}>
+          {(close) => (
+            <>
+              <MenuItem
+                icon="edit"
+                onClick={() => {
+                  close();
+                  setOpen("rename");
+                }}
+              >
+                Rename
+              </MenuItem>
+              {deleted ? (
+                <MenuItem icon="restore" onClick={restore}>
+                  Restore
+                </MenuItem>
+              ) : (
+                <MenuItem
+                  icon="trash"
+                  danger
+                  onClick={() => {
+                    close();
+                    setOpen("delete");
+                  }}
+                >
+                  Delete
+                </MenuItem>
+              )}
+              <hr />
+              <div className="menu-head">In a terminal</div>
+              <YardLine line={yard.show(info.run_id)} />
+            </>
+          )}
+        </MenuButton>
+      </PageHead>
+      {open === "rename" && <Rename id={info.run_id} name={info.run_name} onClose={() => setOpen(null)} onDone={refresh} />}
+      {open === "delete" && (
+        <DeleteDialog
+          runs={few([info.run_id])}
+          what={info.run_name}
+          onClose={() => setOpen(null)}
+          onDone={() => {
+            setOpen(null);
+            refresh();
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function Rename({ id, name, onClose, onDone }: { id: string; name: string; onClose: () => void; onDone: () => void }): ReactElement {
+  const [text, setText] = useState(name);
+  const save = (): void => {
+    renameRun(id, text.trim()).then(
+      () => {
+        onDone();
+        onClose();
+      },
+      (cause: unknown) => complain("The run was not renamed", cause),
+    );
+  };
+  return (
+    <Dialog title={`Rename ${name}`} onClose={onClose}>
+      <label className="label">
+        Name
+        <input className="field" value={text} onChange={(event) => setText(event.target.value)} onKeyDown={(event) => event.key === "Enter" && save()} />
+      </label>
+      <YardLine line={yard.rename(id, text)} />
+      <div className="dialog-foot">
+        <button type="button" className="btn primary" disabled={text.trim() === ""} onClick={save}>
+          Rename
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** The strip of numbers: how long, how far, how it stands. */
+function Numbers({ whole }: { whole: WholeRun }): ReactElement {
+  const { info } = whole.run;
+  const now = useNow(1000);
+  const own = whole.metrics.filter((metric) => !isSystem(metric.key));
+  const step = own.reduce((most, metric) => Math.max(most, metric.step), 0);
+  const last = whole.metrics.reduce((most, metric) => Math.max(most, metric.time_ms), 0);
+  const total = Number(tagMap(whole.run.data.params).get("max_steps") ?? Number.NaN);
+  const end = info.end_time ?? (isLive(info.status) ? now : null);
+  const span = info.start_time === null || end === null ? null : end - info.start_time;
+  const lead = own.find((metric) => /^(val|test|eval).*(acc|loss|auc)/.test(metric.key)) ?? own[0];
+  return (
+    <dl className="numbers">
+      <div>
+        <dt>Duration</dt>
+        <dd>{duration(span)}</dd>
+      </div>
+      <div>
+        <dt>Step</dt>
+        <dd>
+          {grouped(step)}
+          {Number.isFinite(total) && step <= total && (
+            <>
+              <span className="muted"> / {grouped(total)}</span> <progress max={total} value={step} aria-label="Progress" />
+            </>
+          )}
+        </dd>
+      </div>
+      {isLive(info.status) && last > 0 && (
+        <div>
+          <dt>Last point</dt>
+          <dd>{ago(last, now)}</dd>
+        </div>
+      )}
+      {lead !== undefined && (
+        <div>
+          <dt>{lead.key}</dt>
+          <dd title={String(lead.last)}>
+            {short(lead.last)} <span className="muted">({short(lead.min)} to {short(lead.max)})</span>
+          </dd>
+        </div>
+      )}
+      <div>
+        <dt>Logged</dt>
+        <dd className="muted">
+          {count(own.length, "metric")}, {count(whole.run.data.params?.length ?? 0, "parameter")}
+        </dd>
+      </div>
+      {info.status === "FAILED" && (
+        <div className="tone-red row">
+          <Icon name="cross" />
+          see the log for the reason
+        </div>
+      )}
+    </dl>
+  );
+}

@@ -16,7 +16,7 @@ import type { Pane } from "../../lib/view";
 import { Splitter } from "../../ui/splitter";
 import { ErrorCard, Segments, Skeleton } from "../../ui/parts";
 import { ExperimentMenu } from "./experiment-menu";
-import { NoRuns } from "./no-runs";
+import { NoRuns } from "../../features/teach/no-runs";
 import { ChartsPane } from "./charts-pane";
 import { TablePane } from "./table-pane";
 import { useNarrow } from "../../ui/use-narrow";
@@ -42,13 +42,7 @@ export function RunsPage(): ReactElement {
   );
   const namesFound = useQuery(namesQuery(ids));
   const names = namesFound.data ?? NO_NAMES;
-  const columns = useMemo(() => {
-    const start = (): string[] => {
-      const found = defaultColumns(inOrder(names.metrics), inOrder(names.params));
-      return ids.length > 1 ? ["attribute:experiment", ...found] : found;
-    };
-    return view.columns ?? start();
-  }, [view.columns, names, ids.length]);
+  const columns = useColumns(view.columns, names, ids.length > 1);
   const [seen, setSeen] = useState<string[]>([]);
   const needed = useMemo(
     () => [...new Set([...(seen.length > 0 ? seen : columns.slice(0, 16)), ...view.group, ...view.axes])],
@@ -91,17 +85,41 @@ export function RunsPage(): ReactElement {
           <Segments label="What to show" value={pane} options={narrow ? PANES.filter(([one]) => one !== "both") : PANES} onChange={(next) => change({ pane: next })} />
         </div>
       </div>
-      {state.table === null && state.loading && ids.length > 0 ? (
-        <Skeleton rows={14} />
-      ) : isEmpty || (experiments.data !== undefined && ids.length === 0) ? (
-        <NoRuns />
-      ) : pane === "both" ? (
-        <Splitter share={view.split} left={table} right={charts} onChange={(split) => change({ split })} />
-      ) : (
-        <div className="split-side" style={{ flex: 1 }}>
-          {pane === "table" ? table : charts}
-        </div>
-      )}
+      <Body isWaiting={state.table === null && state.loading && ids.length > 0} isEmpty={isEmpty || (experiments.data !== undefined && ids.length === 0)} pane={pane} split={view.split} table={table} charts={charts} onSplit={(split) => change({ split })} />
     </>
   );
+}
+
+/** The columns of the address, or those a page starts with. */
+function useColumns(chosen: readonly string[] | null, names: KeyNames, several: boolean): readonly string[] {
+  return useMemo(() => {
+    if (chosen !== null) {
+      return chosen;
+    }
+    const found = defaultColumns(inOrder(names.metrics), inOrder(names.params));
+    return several ? ["attribute:experiment", ...found] : found;
+  }, [chosen, names, several]);
+}
+
+interface BodyProps {
+  isWaiting: boolean;
+  isEmpty: boolean;
+  pane: Pane;
+  split: number;
+  table: ReactElement;
+  charts: ReactElement;
+  onSplit: (split: number) => void;
+}
+
+function Body({ isWaiting, isEmpty, pane, split, table, charts, onSplit }: BodyProps): ReactElement {
+  if (isWaiting) {
+    return <Skeleton rows={14} />;
+  }
+  if (isEmpty) {
+    return <NoRuns />;
+  }
+  if (pane === "both") {
+    return <Splitter share={split} left={table} right={charts} onChange={onSplit} />;
+  }
+  return <div className="split-side">{pane === "table" ? table : charts}</div>;
 }

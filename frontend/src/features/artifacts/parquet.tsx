@@ -1,0 +1,53 @@
+/** Parquet as a table. In its own file, so that only who opens one loads the reader. */
+import { useQuery } from "@tanstack/react-query";
+import { parquetMetadata, parquetReadObjects } from "hyparquet";
+import { useEffect, useState, type ReactElement } from "react";
+
+import { bytesQuery } from "../../api/artifacts";
+import { ErrorCard, Skeleton } from "../../ui/parts";
+import { ValueTable } from "./value-table";
+
+const MOST_ROWS = 5000;
+
+interface Read {
+  head: string[];
+  rows: string[][];
+  total: number;
+}
+
+/** A value of a cell as text. */
+export function cellText(value: unknown): string {
+  if (value === null || value === undefined) {
+    return "";
+  }
+  if (value instanceof Date) {
+    return value.toISOString();
+  }
+  return typeof value === "object"
+    ? JSON.stringify(value, (_, part: unknown) => (typeof part === "bigint" ? Number(part) : part))
+    : String(value as string | number | bigint | boolean);
+}
+
+/** Read the first rows of a Parquet file. */
+export async function readParquet(file: ArrayBuffer): Promise<Read> {
+  const metadata = parquetMetadata(file);
+  const total = Number(metadata.num_rows);
+  const rows = await parquetReadObjects({ file, metadata, rowStart: 0, rowEnd: Math.min(total, MOST_ROWS) });
+  const head = Object.keys(rows[0] ?? {});
+  return { head, total, rows: rows.map((row) => head.map((name) => cellText(row[name]))) };
+}
+
+export default function Parquet({ artifactUri, path }: { artifactUri: string; path: string }): ReactElement {
+  const { data, error, refetch } = useQuery(bytesQuery(artifactUri, path));
+  const [read, setRead] = useState<Read | null>(null);
+  const [fault, setFault] = useState<unknown>(null);
+  useEffect(() => {
+    if (data !== undefined) {
+      readParquet(data).then(setRead, setFault);
+    }
+  }, [data]);
+  if (error !== null || fault !== null) {
+    return <ErrorCard title="The file could not be read" error={error ?? fault} retry={() => void refetch()} />;
+  }
+  return read === null ? <Skeleton /> : <ValueTable {...read} />;
+}

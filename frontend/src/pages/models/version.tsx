@@ -1,0 +1,95 @@
+/** One version of a model: where it came from, how it is used, its notes and stage. */
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState, type ReactElement } from "react";
+
+import { deleteVersion, describeVersion, moveStage, sourceOf } from "../../api/models";
+import { runQuery } from "../../api/runs";
+import type { ModelVersion } from "../../api/wire";
+import { Note } from "../../features/markdown/note";
+import { exact, short } from "../../lib/format";
+import { isSystem } from "../../lib/metric-names";
+import { Icon } from "../../ui/icon";
+import { Copy, IconButton } from "../../ui/parts";
+import { complain, toast } from "../../ui/toast";
+
+const STAGES = ["None", "Staging", "Production", "Archived"];
+
+export function VersionCard({ version, onChange, onClose }: { version: ModelVersion; onChange: () => Promise<void>; onClose: () => void }): ReactElement {
+  const source = sourceOf(version);
+  const run = useQuery({ ...runQuery(source.run ?? ""), enabled: source.run !== null });
+  const [sure, setSure] = useState(false);
+  const use = `mlflow.pyfunc.load_model("models:/${version.name}/${version.version}")`;
+  const remove = (): void => {
+    deleteVersion(version.name, version.version).then(
+      async () => {
+        toast(`Deleted version ${version.version}`);
+        onClose();
+        await onChange();
+      },
+      (cause: unknown) => complain("The version was not deleted", cause),
+    );
+  };
+  const own = (run.data?.metrics ?? []).filter((metric) => !isSystem(metric.key)).slice(0, 8);
+  return (
+    <section className="card version-card" aria-label={`Version ${version.version}`}>
+      <div className="card-head">
+        <h2 className="grow">Version {version.version}</h2>
+        <button type="button" className="btn danger small" onClick={() => (sure ? remove() : setSure(true))}>
+          <Icon name="trash" />
+          {sure ? "Yes, delete for good" : "Delete"}
+        </button>
+        <IconButton icon="cross" label="Close" onClick={onClose} />
+      </div>
+      <dl className="facts">
+        <dt>Came from</dt>
+        <dd>
+          {source.run === null ? (
+            version.source
+          ) : (
+            <Link to="/app/runs/$runId" params={{ runId: source.run }} search={{ tab: "artifacts", path: source.path }}>
+              {run.data?.run.info.run_name ?? source.run.slice(0, 8)}
+              {source.path === "" ? "" : ` / ${source.path}`}
+            </Link>
+          )}
+          {run.data !== undefined && <span className="muted"> in {run.data.experiment_name}</span>}
+        </dd>
+        <dt>Registered</dt>
+        <dd>{exact(version.creation_timestamp)}</dd>
+        <dt>Stage</dt>
+        <dd>
+          <select
+            className="field"
+            aria-label="Stage"
+            value={version.current_stage}
+            onChange={(event) => void moveStage(version.name, version.version, event.target.value).then(onChange, (cause: unknown) => complain("The stage was not changed", cause))}
+          >
+            {STAGES.map((stage) => (
+              <option key={stage}>{stage}</option>
+            ))}
+          </select>
+        </dd>
+        <dt>Use</dt>
+        <dd className="row" style={{ gap: 4 }}>
+          <code className="clip">{use}</code>
+          <Copy text={use} />
+        </dd>
+        {own.map((metric) => (
+          <FactMetric key={metric.key} name={metric.key} value={metric.last} />
+        ))}
+      </dl>
+      <Note title="Notes on this version" text={version.description ?? ""} onSave={(text) => describeVersion(version.name, version.version, text).then(onChange)} />
+    </section>
+  );
+}
+
+function FactMetric({ name, value }: { name: string; value: number | string | null }): ReactElement {
+  return (
+    <>
+      <dt className="clip" title={name}>
+        {name}
+      </dt>
+      <dd>{short(value)}</dd>
+    </>
+  );
+}
