@@ -10,7 +10,7 @@ import msgspec
 
 from trackyard.access.principal import AttemptScope, Principal, Role
 from trackyard.access.tokens import digest, new_token
-from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound, TooBusy
+from trackyard.core.errors import AlreadyExists, Conflict, InvalidInput, NotFound, TooBusy
 from trackyard.core.ids import TEAM_NAME, USER_NAME, new_experiment_id
 from trackyard.store.database import Database, Reader, Tx
 
@@ -294,6 +294,8 @@ def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
         return None
     token_id, kind, role, scope, expires, revoked, team_id, team, default_experiment = row[:9]
     user_id, user, is_admin, disabled, member_role = row[9:]
+    if kind == "attempt" and revoked is not None:
+        raise Conflict("a newer attempt holds this job: end what runs under the old one")
     if revoked is not None or (expires is not None and expires <= now_ms):
         return None
     if kind == "attempt":

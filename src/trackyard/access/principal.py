@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from trackyard.core.errors import Denied, InvalidInput, NotFound
+from trackyard.core.errors import Denied, InvalidInput
 
 
 class Role(IntEnum):
@@ -67,8 +67,3 @@ class Principal:
                 f"{action} needs the role {role.name} in team {self.team};"
                 f" {self.name} is {self.role.name}. Ask an owner of the team"
             )
-
-    def check_run(self, run_id: str) -> None:
-        """Refuse an attempt's token that reaches beyond its own run."""
-        if self.scope is not None and self.scope.run_id != run_id:
-            raise NotFound(f"Run with id={run_id} not found")

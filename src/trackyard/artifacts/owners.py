@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from trackyard.access.principal import Principal
+from trackyard.access.reach import reaches
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import MODEL_ID, RUN_ID
 from trackyard.store.database import Reader, Tx
@@ -55,7 +56,7 @@ def find_owner(reader: Reader | Tx, principal: Principal, owner_id: str) -> Owne
         raise _absent(owner_id)
     if owner.team_id != principal.team_id:
         raise _absent(owner_id)
-    if principal.scope is not None and principal.scope.run_id != run_id:
+    if not reaches(reader, principal, run_id):
         raise _absent(owner_id)
     return owner
 

@@ -98,7 +98,11 @@ async def _orphans(
 
 
 def _used(reader: Reader, digit: str) -> set[str]:
-    rows = reader.all("SELECT blob FROM artifacts WHERE substr(blob, 1, 1) = ?", (digit,))
+    rows = reader.all(
+        "SELECT blob FROM artifacts WHERE substr(blob, 1, 1) = ?"
+        " UNION SELECT blob FROM packages WHERE substr(blob, 1, 1) = ?",
+        (digit, digit),
+    )
     return {row[0] for row in rows}
 
 

@@ -31,6 +31,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--trusted-proxy", action="append", default=[], metavar="ADDRESS", help="TLS proxy"
     )
     parser.add_argument("--prefix", metavar="PATH", help="path under which a proxy mounts us")
+    parser.add_argument("--engine", metavar="NAME", help="what runs jobs: local (default) or none")
+    parser.add_argument(
+        "--gpus", type=int, metavar="N", help="GPUs offered to jobs (default: those detected)"
+    )
+    parser.add_argument("--policy", metavar="NAME", help="queue policy (default, fifo, fair, …)")
+    parser.add_argument(
+        "--preempt-after", type=int, metavar="S", help="seconds before a job may be preempted"
+    )
     parser.add_argument("--ephemeral", action="store_true", help="use a throw-away home folder")
     parser.set_defaults(func=run)
 
@@ -52,6 +60,10 @@ def run(args: argparse.Namespace) -> int:
         "tls_key": args.tls_key,
         "trusted_proxies": tuple(args.trusted_proxy),
         "prefix": args.prefix,
+        "engine": args.engine,
+        "gpus": args.gpus,
+        "policy": args.policy,
+        "preempt_after": args.preempt_after,
         "ephemeral": args.ephemeral or None,
     }
     return server.run(load_settings(flags, args.config), announce=announce)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trackyard.access.principal import Principal
+from trackyard.access.reach import check_reach, reaches
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import MODEL_ID, RUN_ID, new_model_id, new_name
 from trackyard.registry.logged_search import (
@@ -233,13 +234,13 @@ def find_logged(
 def find_own(tx: Tx, principal: Principal, model_id: str) -> LoggedRow:
     """Return a logged model the caller may change: an attempt may change its own run's alone."""
     found = find_logged(tx, principal, model_id)
-    if principal.scope is not None and principal.scope.run_id != found.source_run:
+    if not reaches(tx, principal, found.source_run):
         raise NotFound(f"Logged model with ID '{model_id}' not found.")
     return found
 
 
 def _check_run(tx: Tx, principal: Principal, run_id: str) -> None:
-    principal.check_run(run_id)
+    check_reach(tx, principal, run_id)
     known = RUN_ID.match(run_id) and tx.one(
         "SELECT 1 FROM runs WHERE uuid = ? AND team_id = ?", (run_id, principal.team_id)
     )

@@ -13,6 +13,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from trackyard.access.principal import Principal
+from trackyard.access.reach import check_reach
 from trackyard.artifacts import tree
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, MODEL_ID, RUN_ID
@@ -181,7 +182,7 @@ def resolve(
             location=origin.location,
         )
     if principal.scope is not None:
-        principal.check_run(origin.run_id)
+        check_reach(reader, principal, origin.run_id)
     return origin
 
 

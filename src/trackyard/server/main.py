@@ -24,11 +24,16 @@ from trackyard.artifacts.blobs import open_blobs
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import SYSTEM_CLOCK
 from trackyard.core.errors import SetupError
+from trackyard.jobs.admission.dispatch import Dispatcher
+from trackyard.jobs.admission.scheduler import Scheduler
+from trackyard.jobs.packages import Packages
+from trackyard.jobs.service import Jobs
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
-from trackyard.server.home import HomeLock, free_port, write_secret
+from trackyard.server.engines import check_engine, open_engine, policy, site
+from trackyard.server.home import HomeLock, allow_many_sockets, free_port, write_secret
 from trackyard.server.logs import set_up_logging
 from trackyard.server.routes import table
 from trackyard.server.routing import Router
@@ -51,12 +56,14 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
     """Serve until a signal ends it; return the exit code."""
     set_up_logging()
     settings.check()
+    check_engine(settings)
     throwaway: Path | None = None
     if settings.ephemeral:
         throwaway = Path(tempfile.mkdtemp(prefix="trackyard-"))
         settings = dataclasses.replace(settings, home=throwaway)
     lock = HomeLock(settings.lock_path)
     os.umask(0o077)
+    allow_many_sockets()
     try:
         lock.acquire()
         settings = dataclasses.replace(settings, port=free_port(settings.host, settings.port))
@@ -91,6 +98,7 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
     code = await _first_start(services)
     services.tracking.start()
     services.hub.start()
+    services.jobs.start()
     application = Application(
         Router(table.routes(services)), services.gate, prefix=settings.prefix
     )
@@ -119,6 +127,8 @@ def build(settings: Settings) -> Services:
     blobs = open_blobs(
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
+    dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
+    scheduler = Scheduler(database, dispatcher, policy(settings))
     return Services(
         settings=settings,
         clock=SYSTEM_CLOCK,
@@ -131,6 +141,7 @@ def build(settings: Settings) -> Services:
         registry=Registry(database),
         logged_models=LoggedModels(database),
         artifacts=Artifacts(database, blobs),
+        jobs=Jobs(database, tracking, Packages(database, blobs), scheduler),
     )
 
 
@@ -221,6 +232,7 @@ async def _listen(
     finally:
         announcing.cancel()
         waiting.cancel()
+        await services.jobs.stop()
         await services.hub.stop()
         server.stop()  # type: ignore[no-untyped-call]
         with contextlib.suppress(Exception, TimeoutError):

@@ -8,6 +8,7 @@ from trackyard.access.directory import Directory
 from trackyard.access.sessions import Sessions
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
+from trackyard.jobs.service import Jobs
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
@@ -32,3 +33,4 @@ class Services:
     registry: Registry
     logged_models: LoggedModels
     artifacts: Artifacts
+    jobs: Jobs

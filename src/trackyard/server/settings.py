@@ -41,6 +41,16 @@ class Settings:
     """Addresses of proxies that speak TLS in front of this server."""
     prefix: str = ""
     """Path under which a proxy mounts this server."""
+    engine: str = "local"
+    """What runs jobs: `local` for this machine, `none` for a server that only serves."""
+    gpus: int = -1
+    """GPUs this machine offers to jobs: -1 as detected, else so many, for trying out."""
+    policy: str = "default"
+    """How the queue is ordered and filled: a preset such as default, fifo, fair or easy."""
+    preempt_after: int = 60
+    """Seconds a job runs before it may be preempted."""
+    job_url: str = ""
+    """Address under which jobs reach this server, where it is not the one it listens on."""
     ephemeral: bool = False
     """Use a throw-away home folder, removed at the end."""
 

@@ -20,6 +20,7 @@ from trackyard.core.errors import InvalidInput
 from trackyard.core.strict_json import check_twins, too_deep
 from trackyard.store.database import Tx
 from trackyard.store.names import Names
+from trackyard.tracking.job_runs import MACHINE_ATTEMPT, note_resume
 from trackyard.tracking.points import pack_log
 from trackyard.tracking.runs import RUN_NAME_TAG, Metric, find_active_run, write_tags
 from trackyard.tracking.validation import (
@@ -251,6 +252,12 @@ def _write_points(tx: Tx, names: Names, principal: Principal, inner: int, series
         latest.append((inner, name_id, *summary, wire_form(name, *summary[:3])))
     if len(latest) > 1:
         latest.sort()
+    if 1 < attempt < MACHINE_ATTEMPT:
+        first = [
+            (number, name, min(steps))
+            for (number, steps, _, _), name in zip(packed, series, strict=True)
+        ]
+        note_resume(tx, inner, attempt, first, actor=principal.name)
     tx.insert(_INSERT_LOG, (inner, attempt, rank, count, pack_log(packed)))
     tx.many(_UPSERT_LATEST, latest)
 

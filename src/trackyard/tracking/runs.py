@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trackyard.access.principal import Principal
+from trackyard.access.reach import check_reach
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import RUN_ID, new_name, new_run_id
 from trackyard.store.database import Reader, Tx
@@ -91,7 +92,7 @@ def find_run(tx: Tx | Reader, principal: Principal, run_id: str) -> RunRow:
     if RUN_ID.match(run_id) is None:
         raise run_not_found(run_id)
     if principal.scope is not None:
-        principal.check_run(run_id)
+        check_reach(tx, principal, run_id)
     row = tx.one(
         "SELECT id, experiment_id, lifecycle, status FROM runs WHERE uuid = ? AND team_id = ?",
         (run_id, principal.team_id),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trackyard.access.principal import Role
+from trackyard.access.reach import adopt_run, own_experiment
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.mlflow import Arguments, mlflow_routes
@@ -13,7 +14,7 @@ from trackyard.server.services import Services
 from trackyard.store.database import Reader, Tx
 from trackyard.store.replies import digest_of, find_retry, remember
 from trackyard.tracking import experiments, inputs, runs
-from trackyard.tracking.experiments import inner_experiment_id
+from trackyard.tracking.experiments import inner_experiment_id, outer_experiment_id
 from trackyard.tracking.search.experiments import find_experiments
 from trackyard.tracking.search.runs import find_runs
 
@@ -40,6 +41,9 @@ class TrackingRoutes:
         """POST experiments/create."""
         args, principal = await Arguments.of(request), request.principal
         tags = args.pairs("tags")
+        bound = await self._db.peek(lambda reader: own_experiment(reader, principal))
+        if bound is not None:
+            return JSONResponse({"experiment_id": outer_experiment_id(principal, bound)})
         inner = await self._db.write(
             lambda tx: experiments.create_experiment(
                 tx,
@@ -64,9 +68,16 @@ class TrackingRoutes:
         """GET experiments/get-by-name."""
         args, principal = await Arguments.of(request), request.principal
         name = args.need("experiment_name")
-        found = await self._db.peek(
-            lambda reader: experiments.get_experiment_by_name(reader, principal, name)
-        )
+
+        def load(reader: Reader) -> dict[str, Any]:
+            # Whatever experiment a script sets, a job's runs stay in the job's own: so a script
+            # that chooses one by name still logs to the run it was given.
+            bound = own_experiment(reader, principal)
+            if bound is not None:
+                return experiments.get_experiment(reader, principal, bound)
+            return experiments.get_experiment_by_name(reader, principal, name)
+
+        found = await self._db.peek(load)
         return JSONResponse({"experiment": found})
 
     async def search_experiments(self, request: Request) -> Response:
@@ -157,6 +168,9 @@ class TrackingRoutes:
                 known = find_retry(tx, digest, peer=request.peer, is_fresh=fresh)
                 if known is not None:
                     return known
+            bound = own_experiment(tx, principal)
+            if bound is not None and bound != experiment:
+                raise Denied("a job's script creates runs in the job's own experiment alone")
             run_id = runs.create_run(
                 tx,
                 self._tracking.names,
@@ -167,6 +181,7 @@ class TrackingRoutes:
                 start_ms=start_ms,
                 tags=tags,
             )
+            adopt_run(tx, principal, run_id)
             if digest is not None:
                 remember(tx, digest, run_id, peer=request.peer)
             return run_id
@@ -352,7 +367,7 @@ def routes(services: Services) -> list[Route]:
         ("POST", "experiments/set-experiment-tag", do.set_experiment_tag, write, False),
         ("POST", "experiments/delete-experiment-tag", do.delete_experiment_tag, write, False),
         ("POST", "experiments/search-datasets", do.search_datasets, read, False),
-        ("POST", "runs/create", do.create_run, write, False),
+        ("POST", "runs/create", do.create_run, write, True),
         ("GET", "runs/get", do.get_run, read, True),
         ("POST", "runs/update", do.update_run, write, True),
         ("POST", "runs/delete", do.delete_run, write, False),

@@ -1,0 +1,1 @@
+"""Jobs: submission, packages, attempts, logs, and the admission loop that runs them."""

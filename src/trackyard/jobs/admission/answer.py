@@ -1,0 +1,153 @@
+"""The answer before queueing: feasible or not, about when, behind whom, and what would start now.
+
+Owns the shape of that answer. Decides nothing: it asks the scheduler's own code what it would do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+
+from trackyard.access.principal import Principal
+from trackyard.core.job import Dependency, DependsOn, Job
+from trackyard.core.reasons import Tier
+from trackyard.core.resources import WHOLE
+from trackyard.jobs.nodes import match_types
+from trackyard.jobs.views import EtaView, ReasonView, reason_view
+from trackyard.jobs.wishes import JobSpec, Wish, parse_priority
+from trackyard.scheduling.eta import Forecast, forecast, what_if
+from trackyard.scheduling.snapshot import Snapshot
+
+#: Events a forecast may run ahead: enough for a day of a busy yard, short enough to wait for.
+FORECAST_EVENTS = 2000
+#: Above so many waiting jobs a plain submission is answered without running ahead.
+FEW_WAITING = 100
+_CANDIDATE = "this job"
+#: Tiers in which no waiting helps.
+_NEVER = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
+
+
+class Smaller(msgspec.Struct):
+    """A lesser request that would start at once."""
+
+    gpus: float
+    nodes: int
+    gpu_types: list[str]
+    time_limit_seconds: float | None
+    sentence: str
+
+
+class Answer(msgspec.Struct):
+    """What would become of a job if it were submitted now."""
+
+    #: whether the present nodes and limits could ever hold it
+    feasible: bool
+    sentence: str
+    starts_now: bool = False
+    #: place in the line it would take, 1 is next
+    position: int | None = None
+    waiting: int = 0
+    eta: EtaView | None = None
+    reasons: list[ReasonView] = []
+    #: lesser requests that would start now, the largest first
+    smaller: list[Smaller] = []
+
+
+def brief(snapshot: Snapshot) -> Answer:
+    """Answer a plain submission to a long queue: it is looked at in the next pass."""
+    waiting = len(snapshot.waiting)
+    return Answer(
+        feasible=True,
+        sentence=f"It joins {waiting} waiting jobs; `yard why` tells more in a moment.",
+        waiting=waiting,
+    )
+
+
+def full(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) -> Answer:
+    """Ask the scheduler what it would do with this job, and when."""
+    job = _candidate(snapshot, principal, wish, spec)
+    found = what_if(snapshot, job, most_events=FORECAST_EVENTS)
+    waiting = len(snapshot.waiting)
+    if found.placement is not None:
+        nodes = ", ".join(found.placement.nodes)
+        return Answer(
+            feasible=True,
+            starts_now=True,
+            sentence=f"It starts at once, on {nodes}.",
+            waiting=waiting,
+            eta=eta_view(found.forecast),
+        )
+    first = found.reasons[0]
+    feasible = first.tier not in _NEVER
+    return Answer(
+        feasible=feasible,
+        sentence=first.sentence + ".",
+        position=_position(snapshot, job),
+        waiting=waiting,
+        eta=eta_view(found.forecast) if feasible else None,
+        reasons=[reason_view(reason) for reason in found.reasons],
+        smaller=[
+            Smaller(
+                gpus=one.request.gpus * one.request.gpu_milli / WHOLE,
+                nodes=one.request.nodes,
+                gpu_types=list(one.request.gpu_types),
+                time_limit_seconds=one.time_limit_seconds,
+                sentence=one.sentence[:1].upper() + one.sentence[1:] + ".",
+            )
+            for one in found.smaller
+        ],
+    )
+
+
+def foresee(snapshot: Snapshot, job_id: str) -> EtaView | None:
+    """Foresee when a waiting job starts."""
+    found = forecast(snapshot, (job_id,), most_events=FORECAST_EVENTS)
+    return eta_view(found[job_id])
+
+
+def eta_view(found: Forecast) -> EtaView | None:
+    """Say a forecast as the API does; None where no start is in sight."""
+    if found.expected is None and found.earliest is None:
+        return None
+
+    def moment(value: float | None) -> int | None:
+        return None if value is None else int(value * 1000)
+
+    return EtaView(
+        start_ms=moment(found.expected),
+        earliest_ms=moment(found.earliest),
+        latest_ms=moment(found.latest),
+        confidence=round(found.confidence, 3),
+    )
+
+
+def _position(snapshot: Snapshot, job: Job) -> int:
+    """Count who waits with at least the same class: a newcomer stands behind them."""
+    return 1 + sum(one.job.priority >= job.priority for one in snapshot.waiting)
+
+
+def _candidate(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) -> Job:
+    types = {node.gpu_type for node in snapshot.nodes if node.gpus}
+    request = spec.request
+    if request.gpu_types:
+        request = replace(request, gpu_types=match_types(request.gpu_types, types))
+    return Job(
+        id=_CANDIDATE,
+        team=principal.team,
+        user=principal.name,
+        queue=wish.queue,
+        priority=parse_priority(wish.priority),
+        request=request,
+        submitted_at=snapshot.now,
+        time_limit_seconds=spec.time_limit_seconds,
+        estimate_seconds=spec.estimate_seconds,
+        preemptible=spec.preemptible,
+        not_before=wish.not_before_ms / 1000,
+        held=wish.hold,
+        dependencies=tuple(
+            Dependency(job=one.job, when=DependsOn(one.when)) for one in spec.after
+        ),
+        lease=spec.lease,
+        name=wish.name,
+    )

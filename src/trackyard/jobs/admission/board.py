@@ -1,0 +1,301 @@
+"""The queue as one snapshot: rows of the database in the scheduler's own words.
+
+Owns what is remembered between passes: a job whose row has not changed is not read again, so a
+pass over ten thousand waiting jobs reads two numbers of each. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from trackyard.core.job import Dependency, DependsOn, Job, JobState, PriorityClass
+from trackyard.core.lease import Lease
+from trackyard.core.node import Node
+from trackyard.core.ports import ExitCause
+from trackyard.core.resources import WHOLE
+from trackyard.jobs.nodes import load_nodes, match_types, scheduler_nodes
+from trackyard.jobs.queues import scheduler_queues, scheduler_teams
+from trackyard.jobs.records import (
+    HOLDING,
+    JOB_COLUMNS,
+    AttemptRow,
+    JobRow,
+    load_attempts,
+    load_jobs,
+    load_specs,
+)
+from trackyard.jobs.usage import usages
+from trackyard.jobs.wishes import JobSpec
+from trackyard.scheduling import DurationModel, Policy, Running, Snapshot, Waiting
+from trackyard.store.database import Reader
+
+LEARN_FROM = 2000
+_GRACE_SLACK_SECONDS = 5.0
+_PAGE = 400
+
+
+@dataclass(slots=True)
+class _Known:
+    version: int
+    row: JobRow
+    job: Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A snapshot with the rows behind it."""
+
+    snapshot: Snapshot
+    waiting: dict[str, JobRow]
+    #: jobs that hold resources, with their live attempt
+    running: dict[str, tuple[JobRow, AttemptRow]]
+
+
+@dataclass(slots=True)
+class Board:
+    """Loads snapshots, remembering what has not changed."""
+
+    policy: Policy
+    durations: DurationModel = field(default_factory=DurationModel)
+    _known: dict[int, _Known] = field(default_factory=dict)
+    _specs: dict[int, JobSpec] = field(default_factory=dict)
+    _teams: dict[int, str] = field(default_factory=dict)
+    _learned_until: int = 0
+
+    def load(self, reader: Reader, now_ms: int, leases: Sequence[Lease] = ()) -> Loaded:
+        """Read the queue as it stands."""
+        self._learn_teams(reader)
+        nodes = scheduler_nodes(load_nodes(reader))
+        types = {node.gpu_type for node in nodes if node.gpus}
+        waiting_rows = self._waiting(reader)
+        running = self._running(reader)
+        live = {*(row.id for row in waiting_rows), *(row.id for row, _ in running)}
+        for gone in [inner for inner in self._known if inner not in live]:
+            del self._known[gone]
+        waiting = tuple(self._as_waiting(row, nodes, types) for row in waiting_rows)
+        holding = [
+            one
+            for row, attempt in running
+            if (one := self._as_running(reader, row, attempt, types, nodes)) is not None
+        ]
+        self._learn_durations(reader)
+        snapshot = Snapshot(
+            now=now_ms / 1000,
+            nodes=nodes,
+            waiting=waiting,
+            running=tuple(holding),
+            teams=scheduler_teams(reader, self._usage(reader, now_ms, running)),
+            queues=scheduler_queues(reader),
+            leases=tuple(leases),
+            outcomes=_outcomes(reader, waiting, live, self._known),
+            durations=self.durations,
+            policy=self.policy,
+        )
+        return Loaded(
+            snapshot=snapshot,
+            waiting={row.job_id: row for row in waiting_rows},
+            running={row.job_id: (row, attempt) for row, attempt in running},
+        )
+
+    def as_job(self, row: JobRow, spec: JobSpec, types: set[str], team: str) -> Job:
+        """Say a job in the scheduler's words."""
+        request = spec.request
+        if request.gpu_types:
+            request = replace(request, gpu_types=match_types(request.gpu_types, types))
+        return Job(
+            id=row.job_id,
+            team=team,
+            user=row.user_name,
+            queue=row.queue,
+            priority=PriorityClass(row.priority),
+            request=request,
+            submitted_at=row.submitted_ms / 1000,
+            time_limit_seconds=spec.time_limit_seconds,
+            estimate_seconds=spec.estimate_seconds,
+            preemptible=spec.preemptible,
+            not_before=row.not_before_ms / 1000,
+            held=bool(row.held),
+            dependencies=tuple(
+                Dependency(job=one.job, when=DependsOn(one.when)) for one in spec.after
+            ),
+            lease=spec.lease,
+            array=row.array_id,
+            array_cap=row.array_cap,
+            name=row.name,
+            command=shlex.join(spec.command)[:500],
+        )
+
+    # -- rows -------------------------------------------------------------------------------
+
+    def _waiting(self, reader: Reader) -> list[JobRow]:
+        marks = reader.all("SELECT id, version FROM jobs WHERE state = 'queued' ORDER BY id")
+        stale = [
+            inner
+            for inner, version in marks
+            if (known := self._known.get(inner)) is None or known.version != version
+        ]
+        self._refresh(reader, stale)
+        rows = (self._known.get(inner) for inner, _ in marks)
+        return [known.row for known in rows if known is not None and known.row.state == "queued"]
+
+    def _refresh(self, reader: Reader, stale: Sequence[int]) -> None:
+        rows: list[JobRow] = []
+        for at in range(0, len(stale), _PAGE):
+            part = stale[at : at + _PAGE]
+            marks = ",".join("?" * len(part))
+            found = reader.all(f"SELECT {JOB_COLUMNS} FROM jobs WHERE id IN ({marks})", part)
+            rows.extend(JobRow(*row) for row in found)
+        self._remember(reader, rows)
+
+    def _remember(self, reader: Reader, rows: Iterable[JobRow]) -> None:
+        rows = list(rows)
+        missing = {row.spec_id for row in rows if row.spec_id not in self._specs}
+        if missing:
+            if len(self._specs) > 20_000:
+                self._specs.clear()
+                missing = {row.spec_id for row in rows}
+            self._specs.update(load_specs(reader, missing))
+        for row in rows:
+            spec = self._specs.get(row.spec_id)
+            if spec is None:
+                spec = self._specs[row.spec_id] = load_specs(reader, [row.spec_id])[row.spec_id]
+            job = self.as_job(row, spec, set(), self._teams.get(row.team_id, ""))
+            self._known[row.id] = _Known(row.version, row, job)
+
+    def _running(self, reader: Reader) -> list[tuple[JobRow, AttemptRow]]:
+        marks = ",".join("?" * len(HOLDING))
+        rows = load_jobs(reader, f"state IN ({marks})", HOLDING)
+        fresh = [
+            row
+            for row in rows
+            if (known := self._known.get(row.id)) is None or known.version != row.version
+        ]
+        self._remember(reader, fresh)
+        attempts = {
+            attempt.job: attempt
+            for attempt in load_attempts(reader, "state IN ('starting', 'running', 'stopping')")
+        }
+        return [(row, attempts[row.id]) for row in rows if row.id in attempts]
+
+    # -- words ------------------------------------------------------------------------------
+
+    def _job(self, row: JobRow, types: set[str]) -> Job:
+        job = self._known[row.id].job
+        if not job.request.gpu_types:
+            return job
+        matched = match_types(job.request.gpu_types, types)
+        return replace(job, request=replace(job.request, gpu_types=matched))
+
+    def _as_waiting(self, row: JobRow, nodes: Sequence[Node], types: set[str]) -> Waiting:
+        job = self._job(row, types)
+        avoid = row.avoided if row.avoid != "[]" else []
+        return Waiting(
+            job=job,
+            attained_seconds=row.attained_ms / 1000,
+            avoid=_elsewhere(job, avoid, nodes) if avoid else (),
+            engine_note=row.engine_note,
+        )
+
+    def _as_running(
+        self,
+        reader: Reader,
+        row: JobRow,
+        attempt: AttemptRow,
+        types: set[str],
+        nodes: Sequence[Node],
+    ) -> Running | None:
+        placement = attempt.where
+        known = {node.id for node in nodes}
+        if any(share.node not in known for share in placement.shares):
+            return None
+        saved = reader.one(
+            "SELECT max(created_ms) FROM checkpoints WHERE job = ? AND attempt = ?",
+            (row.id, attempt.number),
+        )
+        stops_at = None
+        if attempt.stop_ms is not None:
+            grace = (attempt.grace_ms or 0) / 1000 + _GRACE_SLACK_SECONDS
+            stops_at = attempt.stop_ms / 1000 + grace
+        return Running(
+            job=self._job(row, types),
+            placement=placement,
+            started_at=(attempt.started_ms or attempt.admitted_ms) / 1000,
+            attained_seconds=row.attained_ms / 1000,
+            checkpoint_at=saved[0] / 1000 if saved and saved[0] else None,
+            stops_at=stops_at,
+            stops_for=attempt.stops_for or "",
+        )
+
+    def _learn_teams(self, reader: Reader) -> None:
+        for team_id, name in reader.all("SELECT id, name FROM teams"):
+            self._teams[team_id] = name
+
+    def _usage(
+        self, reader: Reader, now_ms: int, running: Sequence[tuple[JobRow, AttemptRow]]
+    ) -> dict[str, float]:
+        """What teams have used, with what their running jobs have used so far."""
+        found = usages(reader, now_ms, self.policy.half_life_seconds)
+        for row, attempt in running:
+            held = max(0, now_ms - attempt.admitted_ms) / 1000
+            used = attempt.where.gpu_milli_total / WHOLE * held
+            found[row.team_id] = found.get(row.team_id, 0.0) + used
+        return {self._teams[team]: use for team, use in found.items() if team in self._teams}
+
+    def _learn_durations(self, reader: Reader) -> None:
+        """Learn run times from jobs that ended well since the last look."""
+        ended = load_jobs(
+            reader,
+            "state = 'succeeded' AND cause = ? AND ended_ms > ? ORDER BY ended_ms DESC LIMIT ?",
+            (ExitCause.SUCCEEDED.value, self._learned_until, LEARN_FROM),
+        )
+        if not ended:
+            return
+        specs = load_specs(reader, {row.spec_id for row in ended})
+        for row in reversed(ended):
+            if row.started_ms is None or row.ended_ms is None:
+                continue
+            job = self.as_job(row, specs[row.spec_id], set(), self._teams.get(row.team_id, ""))
+            self.durations.observe(job, max(0.0, (row.ended_ms - row.started_ms) / 1000))
+        self._learned_until = max(row.ended_ms or 0 for row in ended)
+
+
+def _outcomes(
+    reader: Reader, waiting: Sequence[Waiting], live: set[int], known: dict[int, _Known]
+) -> dict[str, JobState]:
+    """How the jobs stand that others wait for and that are neither waiting nor running."""
+    present = {known[inner].row.job_id for inner in live if inner in known}
+    wanted = {
+        dependency.job
+        for one in waiting
+        for dependency in one.job.dependencies
+        if dependency.job not in present
+    }
+    found: dict[str, JobState] = {}
+    names = sorted(wanted)
+    for at in range(0, len(names), _PAGE):
+        part = names[at : at + _PAGE]
+        marks = ",".join("?" * len(part))
+        for job_id, state in reader.all(
+            f"SELECT job_id, state FROM jobs WHERE job_id IN ({marks})", part
+        ):
+            found[job_id] = JobState(state)
+    return found
+
+
+def _elsewhere(job: Job, avoid: Sequence[str], nodes: Sequence[Node]) -> tuple[str, ...]:
+    """Return the nodes to avoid, or none where too few others could hold the job."""
+    request = job.request
+    able = [
+        node
+        for node in nodes
+        if node.id not in avoid
+        and node.state.takes_work
+        and len(node.gpus) >= request.gpus
+        and (not request.gpu_types or node.gpu_type in request.gpu_types)
+        and node.cpu_milli >= request.cpu_milli
+        and node.memory_bytes >= request.memory_bytes
+        and all(node.label(name) == value for name, value in request.labels)
+    ]
+    return tuple(avoid) if len(able) >= request.nodes else ()

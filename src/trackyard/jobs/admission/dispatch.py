@@ -1,0 +1,317 @@
+"""Between the ledger and the engine: launches, stops, and finding again what runs.
+
+Owns every call to the engine, all from worker threads and none inside a transaction. An attempt
+whose launch went unanswered is looked up by its id and never started a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from trackyard.core.ports import (
+    AttemptPhase,
+    AttemptReport,
+    Engine,
+    EngineError,
+    EngineUnavailable,
+    ExitCause,
+    LaunchRefused,
+    LaunchSpec,
+    NodeReport,
+)
+from trackyard.jobs import logs
+from trackyard.jobs.admission.launching import Context, Site, launch_spec
+from trackyard.jobs.ending import Verdict
+from trackyard.jobs.life import Admitted, end_attempt, note_launched, renew_token
+from trackyard.jobs.packages import find_package
+from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, load_attempts, load_spec
+from trackyard.store.database import Database, Reader, Tx
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+ENGINE_THREADS = 8
+#: How long an attempt may be unknown to the engine before it is given up.
+UNKNOWN_MS = 60_000
+#: How long after its end an attempt's log is fetched from the engine and the rest forgotten.
+SETTLE_MS = 3_000
+SETTLE_BATCH = 50
+LOST = "Its runner ended without a word: the node, or the runner itself, was lost."
+
+
+class Dispatcher:
+    """Calls the engine on behalf of the ledger."""
+
+    def __init__(
+        self, database: Database, open_engine: Callable[[], Engine | None], site: Site
+    ) -> None:
+        self._db = database
+        self._open_engine = open_engine
+        self._engine: Engine | None = None
+        self._site = site
+        self._threads = ThreadPoolExecutor(ENGINE_THREADS, thread_name_prefix="yard-engine")
+        self._launching: set[str] = set()
+        self._stopped: dict[str, tuple[int, int]] = {}
+        #: called after the ledger changed
+        self.on_change: Callable[[], None] = lambda: None
+
+    @property
+    def engine(self) -> Engine:
+        """The engine, once it is open."""
+        if self._engine is None:
+            raise EngineUnavailable("the engine is not open yet")
+        return self._engine
+
+    async def open(self) -> bool:
+        """Open the engine; return whether this server has one."""
+        if self._engine is None:
+            self._engine = await self.call(self._open_engine)
+        return self._engine is not None
+
+    async def call(self, work: Callable[[], T]) -> T:
+        """Do something with the engine off the event loop."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def close(self) -> None:
+        """Let the engine and its threads go; what runs goes on."""
+        if self._engine is not None:
+            await self.call(self._engine.close)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def nodes(self) -> list[NodeReport] | None:
+        """Ask the engine for its nodes; None when it does not answer."""
+        try:
+            return list(await self.call(self.engine.nodes))
+        except EngineError as fault:
+            log.warning("the engine does not tell its nodes: %s", fault)
+            return None
+
+    # -- launch -----------------------------------------------------------------------------
+
+    async def launch(self, admitted: Admitted) -> None:
+        """Start an admitted attempt; whatever the engine answers, the ledger learns the truth."""
+        attempt_id = admitted.attempt.attempt_id
+        if attempt_id in self._launching:
+            return
+        self._launching.add(attempt_id)
+        try:
+            spec = await self._db.peek(lambda reader: self._spec(reader, admitted))
+            await self._launch(attempt_id, spec)
+        except Exception:
+            # The reconciling look finds it again, launched or not.
+            log.exception("launching %s failed; it is looked up again", attempt_id)
+        finally:
+            self._launching.discard(attempt_id)
+
+    async def _launch(self, attempt_id: str, spec: LaunchSpec) -> None:
+        try:
+            report = await self.call(lambda: self.engine.launch(spec))
+        except EngineUnavailable as fault:
+            log.warning("no answer to the launch of %s: %s", attempt_id, fault)
+            return
+        except (LaunchRefused, EngineError, ValueError) as fault:
+            await self._refused(attempt_id, str(fault))
+            return
+        await self._db.write(lambda tx: note_launched(tx, attempt_id))
+        if report.phase in (AttemptPhase.EXITED, AttemptPhase.LOST):
+            await self.close_attempt(report)
+
+    async def _refused(self, attempt_id: str, words: str) -> None:
+        verdict = Verdict(
+            cause=ExitCause.ENGINE, sentence=f"The engine would not start it: {words}"
+        )
+        await self._db.write(lambda tx: end_attempt(tx, attempt_id, verdict))
+        self.on_change()
+
+    def _spec(self, reader: Reader, admitted: Admitted) -> LaunchSpec:
+        job = admitted.job
+        spec = load_spec(reader, job.spec_id)
+        row = reader.one(
+            "SELECT t.name, t.default_experiment_id, r.experiment_id FROM teams t, runs r"
+            " WHERE t.id = ? AND r.uuid = ?",
+            (job.team_id, job.run_uuid),
+        )
+        assert row is not None
+        package = find_package(reader, job.team_id, spec.package) if spec.package else None
+        context = Context(
+            team=row[0],
+            experiment_id="0" if row[1] == row[2] else str(row[2]),
+            package_size=package.size if package else 0,
+            array_size=_array_size(reader, job),
+        )
+        return launch_spec(admitted, spec, context, self._site)
+
+    # -- stop -------------------------------------------------------------------------------
+
+    async def send_stops(self, attempts: Iterable[AttemptRow]) -> None:
+        """Pass on to the engine what the ledger asks to stop, once per request."""
+        for attempt in attempts:
+            if attempt.stop_reason is None or attempt.stop_ms is None:
+                continue
+            mark = (attempt.stop_ms, attempt.grace_ms or 0)
+            if self._stopped.get(attempt.attempt_id) == mark:
+                continue
+            self._stopped[attempt.attempt_id] = mark
+            await self.stop(attempt.attempt_id, mark[1] / 1000, ExitCause(attempt.stop_reason))
+
+    async def stop(self, attempt_id: str, grace_seconds: float, reason: ExitCause) -> None:
+        """Ask the engine to end an attempt."""
+        try:
+            await self.call(
+                lambda: self.engine.stop(attempt_id, grace_seconds=grace_seconds, reason=reason)
+            )
+        except EngineError as fault:
+            self._stopped.pop(attempt_id, None)
+            log.warning("the engine could not be asked to stop %s: %s", attempt_id, fault)
+
+    # -- find again -------------------------------------------------------------------------
+
+    async def reconcile(self) -> None:
+        """Compare the ledger's open attempts with what the engine knows."""
+        open_rows = await self._db.read(
+            lambda reader: load_attempts(reader, "state IN ('starting', 'running', 'stopping')")
+        )
+        if not open_rows:
+            return
+        try:
+            reports = {one.attempt_id: one for one in await self.call(self.engine.attempts)}
+        except EngineError as fault:
+            log.warning("the engine does not tell what runs: %s", fault)
+            return
+        for attempt in open_rows:
+            if attempt.attempt_id in self._launching:
+                continue
+            await self._compare(attempt, reports.get(attempt.attempt_id))
+
+    async def look(self, attempt_id: str) -> None:
+        """Look one attempt up after the engine hinted at its end."""
+        try:
+            report = await self.call(lambda: self.engine.lookup(attempt_id))
+        except EngineError as fault:
+            log.warning("the engine does not tell of %s: %s", attempt_id, fault)
+            return
+        if report is not None and report.phase in (AttemptPhase.EXITED, AttemptPhase.LOST):
+            await self.close_attempt(report)
+
+    async def _compare(self, attempt: AttemptRow, report: AttemptReport | None) -> None:
+        if report is None:
+            await self._unknown(attempt)
+        elif report.phase in (AttemptPhase.EXITED, AttemptPhase.LOST):
+            await self.close_attempt(report)
+        elif attempt.launched_ms is None:
+            await self._db.write(lambda tx: note_launched(tx, attempt.attempt_id))
+
+    async def _unknown(self, attempt: AttemptRow) -> None:
+        """The engine knows nothing of it: it never started, or the engine lost it."""
+        if attempt.launched_ms is None and attempt.stop_reason is None:
+            if self._db.clock.time_ms() - attempt.admitted_ms < UNKNOWN_MS:
+                # Its answer, and with it its token, was lost on the way: the same id again
+                # adopts what may have started meanwhile.
+                admitted = await self._db.write(lambda tx: _renew(tx, attempt.attempt_id))
+                if admitted is not None:
+                    await self.launch(admitted)
+                return
+            await self.stop(attempt.attempt_id, 0, ExitCause.ENGINE)
+            words = "The engine did not start it and does not know it."
+            verdict = Verdict(cause=ExitCause.ENGINE, sentence=words)
+        elif attempt.launched_ms is None:
+            await self.stop(attempt.attempt_id, 0, ExitCause(str(attempt.stop_reason)))
+            verdict = Verdict(
+                cause=ExitCause(str(attempt.stop_reason)), sentence="It was stopped before it ran."
+            )
+        else:
+            verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
+        await self._db.write(lambda tx: end_attempt(tx, attempt.attempt_id, verdict))
+        self.on_change()
+
+    async def close_attempt(self, report: AttemptReport) -> None:
+        """Write down the end of an attempt: the runner's record, or that there is none."""
+        record = report.exit
+        if record is not None and report.phase is AttemptPhase.EXITED:
+            verdict = Verdict.of(record)
+        else:
+            verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
+        await self._db.write(lambda tx: end_attempt(tx, report.attempt_id, verdict))
+        self._stopped.pop(report.attempt_id, None)
+        self.on_change()
+
+    async def fence(self, attempt: AttemptRow, patience_seconds: float = 15.0) -> None:
+        """End an attempt that fell silent, as surely as the engine can, and call it lost."""
+        await self.stop(attempt.attempt_id, 0, ExitCause.FENCED)
+        for _ in range(max(1, int(patience_seconds / 0.5))):
+            try:
+                report = await self.call(lambda: self.engine.lookup(attempt.attempt_id))
+            except EngineError:
+                report = None
+            if report is None or report.phase in (AttemptPhase.EXITED, AttemptPhase.LOST):
+                break
+            await asyncio.sleep(0.5)
+        silent = "Its runner has not been heard of for too long; it counts as lost."
+        verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=silent)
+        await self._db.write(lambda tx: end_attempt(tx, attempt.attempt_id, verdict))
+        self.on_change()
+
+    # -- settle -----------------------------------------------------------------------------
+
+    async def settle(self) -> None:
+        """Fetch what is missing of ended attempts' logs, then let the engine forget them."""
+        before = self._db.clock.time_ms() - SETTLE_MS
+        rows = await self._db.read(
+            lambda reader: load_attempts(
+                reader,
+                "settled = 0 AND ended_ms IS NOT NULL AND ended_ms < ? ORDER BY id LIMIT ?",
+                (before, SETTLE_BATCH),
+            )
+        )
+        done = [attempt.id for attempt in rows if await self._settle(attempt)]
+        if done:
+            await self._db.write(
+                lambda tx: tx.many(
+                    "UPDATE attempts SET settled = 1 WHERE id = ?", [(inner,) for inner in done]
+                )
+            )
+
+    async def _settle(self, attempt: AttemptRow) -> bool:
+        try:
+            for member in range(attempt.members):
+                await self._fetch_log(attempt, member)
+            await self.call(lambda: self.engine.forget(attempt.attempt_id))
+        except EngineError as fault:
+            log.info("attempt %s is kept by the engine for now: %s", attempt.attempt_id, fault)
+            return False
+        return True
+
+    async def _fetch_log(self, attempt: AttemptRow, member: int) -> None:
+        while True:
+            end = await self._db.peek(lambda reader: logs.log_end(reader, attempt.id, member))
+            start = end or 0
+            data = await self.call(
+                lambda start=start: self.engine.read_log(  # type: ignore[misc]
+                    attempt.attempt_id, member, offset=start, limit=logs.READ_BYTES
+                )
+            )
+            if not data:
+                return
+            await self._db.write(
+                lambda tx, start=start, data=data: logs.append(  # type: ignore[misc]
+                    tx, attempt, member, start, data
+                )
+            )
+
+
+def _renew(tx: Tx, attempt_id: str) -> Admitted | None:
+    attempt = attempt_of(tx, attempt_id, lock=True)
+    if attempt is None or attempt.is_over:
+        return None
+    return renew_token(tx, attempt)
+
+
+def _array_size(reader: Reader, job: JobRow) -> int:
+    if not job.array_id:
+        return 0
+    row = reader.one("SELECT count(*) FROM jobs WHERE array_id = ?", (job.array_id,))
+    return int(row[0]) if row else 0

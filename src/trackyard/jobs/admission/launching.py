@@ -1,0 +1,135 @@
+"""What an attempt is started with: spec, placement and credentials in the engine's own words.
+
+Owns the environment a job sees. Pure but for the rows it is given; starts nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+
+from trackyard.core.ports import GpuShare, Launcher, LaunchSpec, NodeShare, PackageRef, ReportTo
+from trackyard.core.resources import WHOLE, Placement
+from trackyard.jobs.life import Admitted
+from trackyard.jobs.wishes import JobSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where jobs reach the platform, and how often they report."""
+
+    url: str
+    heartbeat_seconds: float = 3.0
+    sample_seconds: float = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What surrounds one attempt: names that its row does not hold."""
+
+    team: str
+    experiment_id: str
+    package_size: int = 0
+    array_size: int = 0
+
+
+def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site) -> LaunchSpec:
+    """Return everything the engine needs to start the attempt."""
+    job, attempt = admitted.job, admitted.attempt
+    package = None
+    if spec.package:
+        package = PackageRef(
+            digest=spec.package,
+            location=f"{site.url}/api/v1/packages/{spec.package}",
+            size_bytes=context.package_size,
+            format=spec.package_format,
+        )
+    return LaunchSpec(
+        attempt_id=attempt.attempt_id,
+        epoch=attempt.epoch,
+        job_id=job.job_id,
+        argv=tuple(spec.command),
+        placement=engine_shares(attempt.where),
+        report=ReportTo(
+            url=site.url,
+            token=admitted.token,
+            heartbeat_seconds=site.heartbeat_seconds,
+            sample_seconds=site.sample_seconds,
+        ),
+        env=spec.env,
+        platform_env=platform_env(admitted, context, site),
+        package=package,
+        pip=tuple(spec.pip),
+        pip_system_site_packages=spec.pip_system_site_packages,
+        launcher=Launcher(spec.launcher),
+        processes_per_node=spec.processes_per_node,
+        grace_seconds=spec.grace_seconds,
+        time_limit_seconds=spec.time_limit_seconds,
+        progress_seconds=spec.progress_seconds,
+        name=job.name,
+    )
+
+
+def platform_env(admitted: Admitted, context: Context, site: Site) -> dict[str, str]:
+    """Return the variables by which stock MLflow and our own calls find the job's run."""
+    job, attempt, token = admitted.job, admitted.attempt, admitted.token
+    values = {
+        "MLFLOW_TRACKING_URI": site.url,
+        "MLFLOW_RUN_ID": job.run_uuid,
+        "MLFLOW_EXPERIMENT_ID": context.experiment_id,
+        "MLFLOW_TRACKING_TOKEN": token,
+        # MLflow prefers these two over the token, so a stray pair would win.
+        "MLFLOW_TRACKING_USERNAME": "attempt",
+        "MLFLOW_TRACKING_PASSWORD": token,
+        "YARD_URL": site.url,
+        "YARD_TOKEN": token,
+        "YARD_RUN_ID": job.run_uuid,
+        "YARD_JOB_NAME": job.name,
+        "YARD_TEAM": context.team,
+        "YARD_ATTEMPT": str(attempt.number),
+    }
+    if attempt.resume_step is not None:
+        values["YARD_RESUME_STEP"] = str(attempt.resume_step)
+    if job.array_index is not None:
+        values["YARD_ARRAY_ID"] = job.array_id
+        values["YARD_ARRAY_INDEX"] = str(job.array_index)
+        values["YARD_ARRAY_SIZE"] = str(context.array_size)
+    return values
+
+
+def engine_shares(placement: Placement) -> tuple[NodeShare, ...]:
+    """Say a placement in the engine port's words."""
+    return tuple(
+        NodeShare(
+            node_id=share.node,
+            gpus=tuple(
+                GpuShare(index=index, fraction=share.gpu_milli / WHOLE) for index in share.gpus
+            ),
+            cpus=share.cpu_milli / WHOLE,
+            memory_bytes=share.memory_bytes,
+        )
+        for share in placement.shares
+    )
+
+
+def environment_of(spec: JobSpec, labels: dict[str, dict[str, str]]) -> str:
+    """Return what an attempt's environment is made of, as JSON with one digest over all of it.
+
+    Values of variables appear as digests: they may be secrets.
+    """
+    parts = {
+        "command": spec.command,
+        "package": spec.package,
+        "pip": sorted(line.strip() for line in spec.pip if line.strip()),
+        "env": {
+            name: hashlib.sha256(value.encode()).hexdigest()[:12]
+            for name, value in sorted(spec.env.items())
+        },
+        "launcher": spec.launcher,
+        "commit": spec.source.commit if spec.source else "",
+        "nodes": labels,
+    }
+    digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
+    return msgspec.json.encode({"digest": digest, **parts}, order="sorted").decode()

@@ -1,0 +1,384 @@
+"""The admission loop: load, decide, apply. `trackyard.scheduling` decides and nothing else does.
+
+Owns when a pass happens and that its result is applied once, by the elected server. A pass is
+woken by submissions, ends, node changes and timers; results of a pass that someone overtook are
+dropped row by row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from trackyard.core.errors import Conflict, YardError
+from trackyard.core.lease import Lease
+from trackyard.core.ports import EngineNotice, ExitCause, NoticeKind
+from trackyard.core.reasons import Tier
+from trackyard.jobs import nodes as node_table
+from trackyard.jobs.admission.board import Board, Loaded
+from trackyard.jobs.admission.dispatch import Dispatcher
+from trackyard.jobs.admission.launching import environment_of
+from trackyard.jobs.admission.leader import RENEW_SECONDS, Leadership, Superseded
+from trackyard.jobs.life import Admitted, admit, ask_stop, job_event
+from trackyard.jobs.records import AttemptRow, job_by_inner, load_attempts, load_spec
+from trackyard.scheduling import Admission, Decisions, Policy, Stop, decide
+from trackyard.store.database import Database, Reader, Tx
+
+log = logging.getLogger(__name__)
+
+#: A pass happens at least this often, whatever wakes it.
+PASS_SECONDS = 15.0
+TICK_SECONDS = 1.0
+#: How often another server's writes are looked for, where there can be any.
+POLL_SECONDS = 0.5
+RECONCILE_SECONDS = 5.0
+NODES_SECONDS = 10.0
+#: An attempt that was not heard of for so long is lost; after a start everyone gets it anew.
+SILENCE_SECONDS = 60.0
+_GRAVE = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """The last look at the queue: what was seen and what was decided."""
+
+    at_ms: int
+    loaded: Loaded
+    decisions: Decisions
+    took_seconds: float
+    #: position in the line by job
+    positions: dict[str, int]
+
+
+class Scheduler:
+    """Runs passes while this server leads."""
+
+    def __init__(
+        self,
+        database: Database,
+        dispatcher: Dispatcher,
+        policy: Policy,
+        *,
+        leases: Callable[[Reader], Sequence[Lease]] = lambda _reader: (),
+        silence_seconds: float = SILENCE_SECONDS,
+    ) -> None:
+        self._db = database
+        self._clock = database.clock
+        self.dispatcher = dispatcher
+        dispatcher.on_change = self.wake
+        self.board = Board(policy)
+        self._side_board = Board(policy)
+        self._leases = leases
+        self._silence_ms = int(silence_seconds * 1000)
+        self.leadership = Leadership(alone=database.is_sqlite)
+        self.last: Pass | None = None
+        self.is_leader = False
+        self._led_since_ms = 0
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._main: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._due = {"claim": 0.0, "reconcile": 0.0, "nodes": 0.0, "pass": 0.0}
+        self._last_event = 0
+        self._fencing: set[str] = set()
+        self._looking = asyncio.Lock()
+        #: grave reasons that were told already, by job
+        self._told: dict[str, str] = {}
+
+    # -- life -------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to schedule whenever this server leads."""
+        self._loop = asyncio.get_running_loop()
+        self._main = self._loop.create_task(self._run(), name="yard-scheduler")
+
+    async def stop(self) -> None:
+        """Stop scheduling and let another server take over; jobs run on."""
+        self._unsubscribe()
+        tasks = [task for task in (self._main, *self._tasks) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.is_leader:
+            with contextlib.suppress(YardError):
+                await self._db.write(self.leadership.resign)
+        self.is_leader = False
+        await self.dispatcher.close()
+
+    def wake(self) -> None:
+        """Have a pass soon: something changed."""
+        self._wake.set()
+
+    def _noticed(self, notice: EngineNotice) -> None:
+        """Take a hint from the engine, on any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._take_hint, notice)
+
+    def _take_hint(self, notice: EngineNotice) -> None:
+        if notice.kind is NoticeKind.ATTEMPT_ENDED:
+            self._spawn(self.dispatcher.look(notice.subject))
+        elif notice.kind is not NoticeKind.ATTEMPT_STARTED:
+            self._due["nodes"] = 0.0
+            self.wake()
+
+    def _spawn(self, work: object) -> None:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self) -> None:
+        if not await self.open():
+            return
+        while True:
+            try:
+                await self.tick()
+            except asyncio.CancelledError:
+                raise
+            except Superseded:
+                self.is_leader = False
+            except Exception:
+                log.exception("scheduling failed; it goes on")
+                await asyncio.sleep(TICK_SECONDS)
+            # A pass over a long queue must leave the server time for its callers.
+            took = self.last.took_seconds if self.last is not None else 0.0
+            if took > 0.02:
+                await asyncio.sleep(min(took, 0.5))
+            wait = TICK_SECONDS if self._db.is_sqlite else POLL_SECONDS
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), wait)
+
+    async def open(self) -> bool:
+        """Open the engine and listen to it; return whether this server can schedule."""
+        if not await self.dispatcher.open():
+            return False
+        self._loop = asyncio.get_running_loop()
+        self._unsubscribe = self.dispatcher.engine.subscribe(self._noticed)
+        return True
+
+    async def tick(self) -> None:
+        """Do what is due: lead, look at nodes and attempts, and decide if something changed."""
+        woken = self._wake.is_set()
+        self._wake.clear()
+        if self._is_due("claim", RENEW_SECONDS):
+            await self._claim()
+        if not self.is_leader:
+            return
+        if self._is_due("nodes", NODES_SECONDS):
+            woken |= await self.look_at_nodes()
+        if self._is_due("reconcile", RECONCILE_SECONDS):
+            await self.dispatcher.reconcile()
+            await self.expire()
+            await self.dispatcher.settle()
+        woken |= self._is_time() or await self._others_wrote()
+        if woken or self._is_due("pass", PASS_SECONDS):
+            self._due["pass"] = self._clock.monotonic() + PASS_SECONDS
+            await self.run_pass()
+
+    def _is_due(self, what: str, every: float) -> bool:
+        now = self._clock.monotonic()
+        if now < self._due[what]:
+            return False
+        self._due[what] = now + every
+        return True
+
+    def _is_time(self) -> bool:
+        """Tell whether the moment has come that a waiting job waits for."""
+        if self.last is None:
+            return True
+        now = self._clock.time_ms() / 1000
+        seen = self.last.loaded.snapshot
+        return any(seen.now < one.job.not_before <= now for one in seen.waiting) or any(
+            seen.now < edge <= now
+            for lease in seen.leases
+            for edge in (lease.starts_at, lease.ends_at)
+        )
+
+    async def _others_wrote(self) -> bool:
+        """Tell whether another server on the same database changed a job."""
+        if self._db.is_sqlite:
+            return False
+        row = await self._db.read(
+            lambda reader: reader.one(
+                "SELECT max(id) FROM events WHERE id > ? AND subject IN ('job', 'node', 'queue')",
+                (self._last_event,),
+            )
+        )
+        newest = int(row[0]) if row and row[0] else 0
+        self._last_event = max(self._last_event, newest)
+        return newest > 0
+
+    async def _claim(self) -> None:
+        was = self.is_leader
+        self.is_leader = await self._db.write(self.leadership.claim)
+        if self.is_leader and not was:
+            self._led_since_ms = self._clock.time_ms()
+            self._due.update(reconcile=0.0, nodes=0.0)
+            self.wake()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the loop goes on."""
+        return self._main is not None and not self._main.done()
+
+    # -- looks ------------------------------------------------------------------------------
+
+    async def look_at_nodes(self) -> bool:
+        """Write down the engine's nodes; tell whether something changed."""
+        reports = await self.dispatcher.nodes()
+        if reports is None:
+            return False
+        name = self.dispatcher.engine.name
+        return await self._db.write(lambda tx: node_table.record(tx, name, reports))
+
+    async def expire(self) -> None:
+        """Give up attempts that were not heard of for too long."""
+        now = self._clock.time_ms()
+        if now - self._led_since_ms < self._silence_ms:
+            return
+        silent = await self._db.read(
+            lambda reader: load_attempts(
+                reader,
+                "state IN ('starting', 'running', 'stopping') AND launched_ms IS NOT NULL"
+                " AND seen_ms < ?",
+                (now - self._silence_ms,),
+            )
+        )
+        for attempt in silent:
+            if attempt.attempt_id not in self._fencing:
+                self._fencing.add(attempt.attempt_id)
+                self._spawn(self._fence(attempt))
+
+    async def _fence(self, attempt: AttemptRow) -> None:
+        try:
+            await self.dispatcher.fence(attempt)
+        finally:
+            self._fencing.discard(attempt.attempt_id)
+
+    # -- pass -------------------------------------------------------------------------------
+
+    async def run_pass(self) -> Pass:
+        """Load the queue, decide, apply; then tell the engine."""
+        looked = await self._look(self.board)
+        self.last = looked
+        decisions = looked.decisions
+        admitted: list[Admitted] = []
+        if decisions.admissions or decisions.stops or self._blocked(looked):
+            admitted = await self._db.write(lambda tx: self._apply(tx, looked))
+        for one in admitted:
+            self._spawn(self.dispatcher.launch(one))
+        if len(admitted) < len(decisions.admissions) or decisions.stops:
+            self.wake()
+        stopping = [attempt for _, attempt in looked.loaded.running.values()]
+        await self.dispatcher.send_stops(stopping)
+        return looked
+
+    async def view(self) -> Pass:
+        """Return a recent look at the queue; a server that does not lead takes its own."""
+        now = self._clock.time_ms()
+        if self.last is not None and (self.is_leader or now - self.last.at_ms < 2000):
+            return self.last
+        async with self._looking:
+            if self.last is None or now - self.last.at_ms >= 2000:
+                self.last = await self._look(self._side_board)
+        return self.last
+
+    async def _look(self, board: Board) -> Pass:
+        now_ms = self._clock.time_ms()
+
+        def think(reader: Reader) -> Pass:
+            began = self._clock.monotonic()
+            loaded = board.load(reader, now_ms, self._leases(reader))
+            decisions = decide(loaded.snapshot)
+            return Pass(
+                at_ms=now_ms,
+                loaded=loaded,
+                decisions=decisions,
+                took_seconds=self._clock.monotonic() - began,
+                positions={job: at for at, job in enumerate(decisions.line, start=1)},
+            )
+
+        return await self._db.read(think)
+
+    def _blocked(self, looked: Pass) -> list[str]:
+        before = self._told
+        return [
+            job
+            for job, reasons in looked.decisions.reasons.items()
+            if reasons and reasons[0].tier in _GRAVE and before.get(job) != reasons[0].code
+        ]
+
+    def _apply(self, tx: Tx, looked: Pass) -> list[Admitted]:
+        """Write a pass's decisions, if this server still leads; what moved on is left out."""
+        self.leadership.prove(tx)
+        admitted = [
+            one
+            for admission in looked.decisions.admissions
+            if (one := self._admit(tx, looked, admission)) is not None
+        ]
+        for stop in looked.decisions.stops:
+            self._preempt(tx, looked, stop)
+        self._note_blocked(tx, looked)
+        return admitted
+
+    def _admit(self, tx: Tx, looked: Pass, admission: Admission) -> Admitted | None:
+        seen = looked.loaded.waiting[admission.job]
+        job = job_by_inner(tx, seen.id, lock=True)
+        if job.version != seen.version:
+            return None
+        labels = {
+            node.id: dict(node.labels)
+            for node in looked.loaded.snapshot.nodes
+            if node.id in admission.placement.nodes
+        }
+        return admit(
+            tx,
+            job,
+            admission.placement,
+            environment=environment_of(load_spec(tx, job.spec_id), labels),
+            backfilled=admission.backfilled,
+        )
+
+    def _preempt(self, tx: Tx, looked: Pass, stop: Stop) -> None:
+        seen, _ = looked.loaded.running[stop.job]
+        job = job_by_inner(tx, seen.id, lock=True)
+        if job.version != seen.version:
+            return
+        grace = min(stop.grace_seconds, load_spec(tx, job.spec_id).grace_seconds)
+        with contextlib.suppress(Conflict):
+            ask_stop(
+                tx,
+                job,
+                reason=ExitCause.PREEMPTED,
+                grace_seconds=grace,
+                actor="system",
+                stops_for=stop.for_job,
+                sentence=stop.sentence,
+            )
+
+    def _note_blocked(self, tx: Tx, looked: Pass) -> None:
+        """Record once why a job cannot start as it is written."""
+        known = {job: code for job, code in self._told.items() if job in looked.loaded.waiting}
+        for job_id in self._blocked(looked):
+            reason = looked.decisions.reasons[job_id][0]
+            row = looked.loaded.waiting[job_id]
+            told = tx.one(
+                "SELECT 1 FROM events WHERE subject = 'job' AND subject_id = ?"
+                " AND kind = 'job.blocked' AND data LIKE ? LIMIT 1",
+                (job_id, f'%"code":"{reason.code.value}"%'),
+            )
+            if told is None:
+                job_event(
+                    tx,
+                    "job.blocked",
+                    row,
+                    code=reason.code.value,
+                    sentence=reason.sentence,
+                    remedy=reason.remedy,
+                )
+            known[job_id] = reason.code.value
+        self._told = known

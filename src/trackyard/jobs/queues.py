@@ -1,0 +1,207 @@
+"""Queues and teams as the scheduler sees them: limits, order, share. Every change is audited.
+
+Owns `queues` and the settings in `team_shares`. The queue `default` exists without a row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trackyard.access.directory import team_id_of
+from trackyard.core.errors import InvalidInput, NotFound
+from trackyard.core.ids import QUEUE_NAME, TEAM_NAME
+from trackyard.scheduling.policy import Order
+from trackyard.scheduling.snapshot import Queue, Team
+from trackyard.store.database import Reader, Tx
+
+DEFAULT = "default"
+
+
+class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A queue's rules; null means no limit."""
+
+    #: teams that may use it; empty: all
+    teams: list[str] = []
+    #: among jobs of one class, the queue with the lower rank goes first
+    rank: int = 0
+    #: fifo, fair, dominant, shortest or default; empty: the server's policy
+    order: str = ""
+    quota_gpus: float | None = None
+    max_running: int | None = None
+    max_nodes_per_job: int | None = None
+    max_gpus_per_job: float | None = None
+    max_wall_seconds: float | None = None
+    max_gpus_per_user: float | None = None
+    max_running_per_user: int | None = None
+
+    def check(self) -> None:
+        """Refuse values that make no sense."""
+        if self.order and self.order not in [one.value for one in Order]:
+            names = ", ".join(one.value for one in Order)
+            raise InvalidInput(f"order {self.order[:40]!r} is none of {names}")
+        for team in self.teams:
+            if not TEAM_NAME.match(team):
+                raise InvalidInput(f"{team[:80]!r} is no name of a team")
+        for field in self.__struct_fields__:
+            value = getattr(self, field)
+            if isinstance(value, int | float) and field != "rank" and value < 0:
+                raise InvalidInput(f"{field} cannot be negative")
+
+
+class TeamShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A team's claim on the GPUs; null means no limit."""
+
+    #: weight among teams
+    share: float = 1.0
+    #: GPUs that are its own
+    quota_gpus: float | None = None
+    #: most GPUs at once, borrowed ones included
+    limit_gpus: float | None = None
+    max_running: int | None = None
+
+    def check(self) -> None:
+        """Refuse values that make no sense."""
+        if not 0 < self.share <= 1000:
+            raise InvalidInput("share must lie above 0 and at most 1000")
+        for field in ("quota_gpus", "limit_gpus", "max_running"):
+            value = getattr(self, field)
+            if value is not None and value < 0:
+                raise InvalidInput(f"{field} cannot be negative")
+
+
+_decode = msgspec.json.Decoder(QueueSettings).decode
+
+
+def queue_names(reader: Reader | Tx) -> list[str]:
+    """Return the names of all queues."""
+    rows = reader.all("SELECT name FROM queues ORDER BY name")
+    names = [row[0] for row in rows]
+    return names if DEFAULT in names else [DEFAULT, *names]
+
+
+def load_queues(reader: Reader | Tx) -> dict[str, QueueSettings]:
+    """Return every queue with its rules."""
+    rows = reader.all("SELECT name, settings FROM queues ORDER BY name")
+    return {DEFAULT: QueueSettings(), **{name: _decode(text) for name, text in rows}}
+
+
+def set_queue(tx: Tx, name: str, settings: QueueSettings, *, actor: str) -> None:
+    """Make a queue, or give it other rules."""
+    if not QUEUE_NAME.match(name):
+        raise InvalidInput(f"queue name {name[:80]!r} is not allowed: 1-63 of a-z, 0-9, _ and -")
+    settings.check()
+    before = load_queues(tx).get(name)
+    tx.run(
+        "INSERT INTO queues (name, settings, created_ms, updated_ms) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (name) DO UPDATE SET settings = excluded.settings,"
+        " updated_ms = excluded.updated_ms",
+        (name, msgspec.json.encode(settings).decode(), tx.now_ms, tx.now_ms),
+    )
+    tx.event(
+        "queue.set",
+        team_id=None,
+        actor=actor,
+        subject="queue",
+        subject_id=name,
+        before=None if before is None else msgspec.to_builtins(before),
+        after=msgspec.to_builtins(settings),
+    )
+
+
+def delete_queue(tx: Tx, name: str, *, actor: str) -> None:
+    """Remove an empty queue."""
+    if name == DEFAULT:
+        raise InvalidInput("the queue `default` cannot be removed; it can be given limits")
+    waiting = tx.one(
+        "SELECT count(*) FROM jobs WHERE queue = ? AND state IN"
+        " ('queued', 'starting', 'running', 'stopping')",
+        (name,),
+    )
+    if waiting is not None and waiting[0]:
+        raise InvalidInput(f"queue {name} still has {waiting[0]} jobs: stop or move them first")
+    if not tx.run("DELETE FROM queues WHERE name = ?", (name,)):
+        raise NotFound(f"no queue {name[:80]!r}; `yard queue ls` shows the queues")
+    tx.event("queue.deleted", team_id=None, actor=actor, subject="queue", subject_id=name)
+
+
+def load_shares(reader: Reader | Tx) -> dict[str, TeamShare]:
+    """Return every team with its claim."""
+    rows = reader.all(
+        "SELECT t.name, s.weight, s.quota_gpus, s.limit_gpus, s.max_running FROM teams t"
+        " LEFT JOIN team_shares s ON s.team_id = t.id ORDER BY t.name"
+    )
+    return {row[0]: TeamShare(1.0 if row[1] is None else row[1], *row[2:]) for row in rows}
+
+
+def set_share(tx: Tx, team: str, share: TeamShare, *, actor: str) -> None:
+    """Give a team another claim."""
+    share.check()
+    team_id = team_id_of(tx, team)
+    before = load_shares(tx)[team]
+    tx.run(
+        "INSERT INTO team_shares (team_id, weight, quota_gpus, limit_gpus, max_running, usage,"
+        " usage_ms) VALUES (?, ?, ?, ?, ?, 0, ?) ON CONFLICT (team_id) DO UPDATE SET"
+        " weight = excluded.weight, quota_gpus = excluded.quota_gpus,"
+        " limit_gpus = excluded.limit_gpus, max_running = excluded.max_running",
+        (
+            team_id,
+            share.share,
+            share.quota_gpus,
+            share.limit_gpus,
+            share.max_running,
+            tx.now_ms,
+        ),
+    )
+    tx.event(
+        "team.updated",
+        team_id=team_id,
+        actor=actor,
+        subject="team",
+        subject_id=team,
+        before=msgspec.to_builtins(before),
+        after=msgspec.to_builtins(share),
+    )
+
+
+def scheduler_queues(reader: Reader) -> tuple[Queue, ...]:
+    """Return the queues in the scheduler's own words."""
+    return tuple(
+        Queue(
+            name=name,
+            teams=tuple(rules.teams),
+            rank=rules.rank,
+            order=Order(rules.order) if rules.order else None,
+            **_limits(rules),
+        )
+        for name, rules in load_queues(reader).items()
+    )
+
+
+def scheduler_teams(reader: Reader, usage: dict[str, float]) -> tuple[Team, ...]:
+    """Return the teams in the scheduler's own words, with their use."""
+    return tuple(
+        Team(
+            id=name,
+            quota_gpus=share.quota_gpus,
+            limit_gpus=share.limit_gpus,
+            weight=share.share,
+            max_running=share.max_running,
+            usage_gpu_seconds=usage.get(name, 0.0),
+        )
+        for name, share in load_shares(reader).items()
+    )
+
+
+def _limits(rules: QueueSettings) -> dict[str, Any]:
+    names = (
+        "quota_gpus",
+        "max_running",
+        "max_nodes_per_job",
+        "max_gpus_per_job",
+        "max_wall_seconds",
+        "max_gpus_per_user",
+        "max_running_per_user",
+    )
+    return {name: getattr(rules, name) for name in names}

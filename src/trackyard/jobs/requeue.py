@@ -1,0 +1,89 @@
+"""A job queued again by hand: an ended one anew, a running one after it saved, with changes.
+
+Owns what may change about a job after its submission. The life itself is `life`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trackyard.core.errors import InvalidInput
+from trackyard.core.job import JobState
+from trackyard.core.ports import ExitCause
+from trackyard.jobs.life import ask_stop, change_job, change_request, put_back
+from trackyard.jobs.queues import queue_names
+from trackyard.jobs.records import JobRow, load_spec
+from trackyard.jobs.wishes import JobSpec, parse_priority, split_gpus
+from trackyard.store.database import Tx
+
+
+class Change(msgspec.Struct, forbid_unknown_fields=True):
+    """What may change when a job is queued again; null leaves a field as it is."""
+
+    gpus: float | None = None
+    nodes: int | None = None
+    time_limit_seconds: float | None = None
+    priority: str | None = None
+    queue: str | None = None
+    #: forget on which nodes it failed before
+    anywhere: bool = False
+
+
+def requeue(tx: Tx, row: JobRow, wish: Change, *, actor: str) -> None:
+    """Queue a job again, with what changes."""
+    columns = _changes(tx, row, wish)
+    state = JobState(row.state)
+    if state.is_final:
+        put_back(tx, row, actor=actor, **columns)
+    elif state is JobState.QUEUED:
+        words = ", ".join(sorted(columns)) or "nothing"
+        change_request(tx, row, actor=actor, what=f"Changed: {words}.", not_before_ms=0, **columns)
+    else:
+        if columns:
+            row = change_job(tx, row, **columns)
+        ask_stop(
+            tx,
+            row,
+            reason=ExitCause.PREEMPTED,
+            grace_seconds=load_spec(tx, row.spec_id).grace_seconds,
+            actor=actor,
+            sentence=f"Requeued by {actor}",
+        )
+
+
+def _changes(tx: Tx, row: JobRow, wish: Change) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    spec = load_spec(tx, row.spec_id)
+    changed = _changed(spec, wish)
+    if changed != spec:
+        columns["spec_id"] = tx.insert(
+            "INSERT INTO job_specs (spec) VALUES (?)", (msgspec.json.encode(changed).decode(),)
+        )
+    if wish.priority is not None:
+        columns["priority"] = int(parse_priority(wish.priority))
+    if wish.queue is not None:
+        if wish.queue not in queue_names(tx):
+            raise InvalidInput(f"there is no queue {wish.queue[:80]!r}")
+        columns["queue"] = wish.queue
+    if wish.anywhere:
+        columns["avoid"] = "[]"
+    return columns
+
+
+def _changed(spec: JobSpec, wish: Change) -> JobSpec:
+    values: dict[str, Any] = {}
+    if wish.gpus is not None:
+        values["gpus"], values["gpu_milli"] = split_gpus(wish.gpus)
+    if wish.nodes is not None:
+        values["nodes"] = wish.nodes
+    if wish.time_limit_seconds is not None:
+        if wish.time_limit_seconds < 1:
+            raise InvalidInput("time_limit_seconds must be at least one second")
+        values["time_limit_seconds"] = wish.time_limit_seconds
+    changed = msgspec.structs.replace(spec, **values)
+    fault = changed.request.fault()
+    if fault:
+        raise InvalidInput(f"the request makes no sense: {fault}")
+    return changed

@@ -1,0 +1,468 @@
+"""Jobs as the server uses them: one object that submits, shows, stops and listens to runners.
+
+Owns the composition of the parts; each does its own work. Every change is one transaction, and
+wakes the scheduler after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from trackyard.access.principal import Principal, Role
+from trackyard.core.errors import Denied, InvalidInput, NotFound
+from trackyard.core.job import JobState
+from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
+from trackyard.core.reasons import EVALUATING, Reason
+from trackyard.jobs import logs, signs
+from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief, foresee, full
+from trackyard.jobs.admission.scheduler import Pass, Scheduler
+from trackyard.jobs.ending import Verdict
+from trackyard.jobs.life import ask_stop, end_attempt, hold, release
+from trackyard.jobs.packages import Packages
+from trackyard.jobs.records import (
+    AttemptRow,
+    JobRow,
+    attempt_of,
+    find_job,
+    find_jobs,
+    job_by_inner,
+    load_attempts,
+    load_spec,
+)
+from trackyard.jobs.requeue import Change, requeue
+from trackyard.jobs.submission import acting_for, known_submission, prepare, submit
+from trackyard.jobs.views import (
+    EtaView,
+    JobDetail,
+    JobList,
+    JobView,
+    job_view,
+    list_jobs,
+    load_attempt_views,
+    load_checkpoints,
+    load_facts,
+    reason_view,
+)
+from trackyard.jobs.wishes import JobSpec, Wish, check
+from trackyard.store.database import Database, Reader, Tx
+from trackyard.tracking.service import Tracking
+
+#: Seconds between looks for new log lines that another server took.
+FOLLOW_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """What a submission made, and the answer given with it."""
+
+    jobs: list[JobView]
+    answer: Answer
+    #: whether the same key had submitted it before
+    repeated: bool = False
+
+
+class Jobs:
+    """The jobs half of the platform."""
+
+    def __init__(
+        self, database: Database, tracking: Tracking, packages: Packages, scheduler: Scheduler
+    ) -> None:
+        self._db = database
+        self._tracking = tracking
+        self.packages = packages
+        self.scheduler = scheduler
+        self._memory = signs.Memory()
+        self._followers: dict[int, set[asyncio.Event]] = {}
+        #: running ahead takes the interpreter, so only one does at a time
+        self._answering = asyncio.Lock()
+        self._foreseen: tuple[int, dict[str, EtaView | None]] = (0, {})
+        #: called when an attempt's credential ended, so that caches forget it
+        self.on_fence: Callable[[], None] = lambda: None
+
+    def start(self) -> None:
+        """Begin to schedule."""
+        self.scheduler.start()
+
+    async def stop(self) -> None:
+        """Stop scheduling; jobs run on."""
+        for waiting in self._followers.values():
+            for event in waiting:
+                event.set()
+        await self.scheduler.stop()
+
+    # -- submit -----------------------------------------------------------------------------
+
+    async def submit(self, principal: Principal, wish: Wish) -> Submitted:
+        """Check a wish, answer it, and unless it is a dry run put it into its queue."""
+        spec = check(wish)
+        caller = await self._db.peek(lambda reader: acting_for(reader, principal, wish.team))
+        known = await self._db.peek(lambda reader: known_submission(reader, caller, wish.key))
+        if not known:
+            ready = await self._db.peek(lambda reader: prepare(reader, caller, wish, spec))
+            found = await self._answer(caller, wish, ready)
+            if wish.dry_run:
+                return Submitted(jobs=[], answer=found)
+        else:
+            found = Answer(feasible=True, sentence="It was submitted before under this key.")
+        jobs = await self._db.write(
+            lambda tx: submit(tx, self._tracking.names, caller, wish, spec)
+        )
+        self.scheduler.wake()
+        shown = await self._db.read(lambda reader: self._shown(reader, jobs[:1000]))
+        return Submitted(jobs=shown, answer=found, repeated=bool(known))
+
+    async def _answer(self, caller: Principal, wish: Wish, spec: JobSpec) -> Answer:
+        """Answer a wish; running ahead of a long queue is left to those who ask for it."""
+        snapshot = (await self.scheduler.view()).loaded.snapshot
+        if not wish.dry_run and (len(snapshot.waiting) > FEW_WAITING or self._answering.locked()):
+            return brief(snapshot)
+        async with self._answering:
+            return await asyncio.to_thread(full, snapshot, caller, wish, spec)
+
+    # -- show -------------------------------------------------------------------------------
+
+    async def listing(
+        self,
+        principal: Principal,
+        *,
+        states: Sequence[str],
+        filters: Mapping[str, str],
+        everyone: bool,
+        since_ms: int,
+        before: int | None,
+        limit: int,
+    ) -> JobList:
+        """List jobs of the caller's team, or of all teams for an admin."""
+        if everyone and not principal.is_admin:
+            raise Denied("the jobs of all teams are for platform admins; leave `all` out")
+        team = None if everyone else principal.team_id
+        looked = await self.scheduler.view()
+
+        def load(reader: Reader) -> JobList:
+            rows, counts = list_jobs(
+                reader,
+                team,
+                states=states,
+                filters=filters,
+                since_ms=since_ms,
+                before=before,
+                limit=limit,
+            )
+            facts = load_facts(reader, rows)
+            shown = [_with_reason(job_view(row, facts), looked) for row in rows]
+            older = str(rows[-1].id) if len(rows) == limit else None
+            return JobList(jobs=shown, counts=counts, next=older)
+
+        return await self._db.read(load)
+
+    async def detail(self, principal: Principal, text: str) -> JobDetail:
+        """Show one job with its attempts, reasons and forecast."""
+        looked = await self.scheduler.view()
+        now_ms = self._db.clock.time_ms()
+
+        def load(reader: Reader) -> tuple[JobRow, JobDetail]:
+            row = find_job(reader, principal, text)
+            facts = load_facts(reader, [row])
+            spec = facts.specs[row.spec_id]
+            attempts = load_attempt_views(reader, row, now_ms)
+            reasons = [] if row.state != JobState.QUEUED else _reasons(row, looked)
+            detail = JobDetail(
+                job=_with_reason(job_view(row, facts), looked),
+                spec=msgspec.to_builtins(spec),
+                attempts=attempts,
+                checkpoints=load_checkpoints(reader, row),
+                reasons=[reason_view(one) for one in reasons],
+                eta=None,
+                position=looked.positions.get(row.job_id),
+                waiting=len(looked.positions),
+                waited_ms=(row.started_ms or row.ended_ms or now_ms) - row.submitted_ms,
+                wall_ms=(row.ended_ms or now_ms) - row.started_ms if row.started_ms else 0,
+                gpu_seconds=round(sum(one.gpu_seconds for one in attempts), 3),
+                waits_for=[one.job for one in spec.after],
+                version=row.version,
+            )
+            return row, detail
+
+        row, detail = await self._db.read(load)
+        if row.state == JobState.QUEUED:
+            detail.eta = await self.eta(row.job_id)
+        else:
+            detail.position = None
+        return detail
+
+    async def eta(self, job_id: str) -> EtaView | None:
+        """Foresee when a waiting job starts; told once per pass."""
+        looked = await self.scheduler.view()
+        if job_id not in looked.loaded.waiting:
+            return None
+        async with self._answering:
+            if self._foreseen[0] != looked.at_ms:
+                self._foreseen = (looked.at_ms, {})
+            known = self._foreseen[1]
+            if job_id not in known:
+                known[job_id] = await asyncio.to_thread(foresee, looked.loaded.snapshot, job_id)
+            return known[job_id]
+
+    def _shown(self, reader: Reader, jobs: Sequence[JobRow]) -> list[JobView]:
+        facts = load_facts(reader, jobs)
+        return [job_view(job, facts) for job in jobs]
+
+    async def view_of(self, rows: Sequence[JobRow]) -> list[JobView]:
+        """Show rows as they stand now."""
+        ids = [row.id for row in rows]
+        return await self._db.read(
+            lambda reader: self._shown(reader, [job_by_inner(reader, inner) for inner in ids])
+        )
+
+    # -- act --------------------------------------------------------------------------------
+
+    async def stop_jobs(
+        self, principal: Principal, text: str, grace_seconds: float | None
+    ) -> list[JobView]:
+        """Stop a job, or every live job of an array, at whatever state it is."""
+
+        def change(tx: Tx) -> list[JobRow]:
+            rows = self._own(tx, principal, text, "stop")
+            for row in rows:
+                if JobState(row.state).is_final:
+                    continue
+                grace = load_spec(tx, row.spec_id).grace_seconds
+                ask_stop(
+                    tx,
+                    row,
+                    reason=ExitCause.STOPPED,
+                    grace_seconds=grace if grace_seconds is None else grace_seconds,
+                    actor=principal.name,
+                )
+            return rows
+
+        return await self._act(change)
+
+    async def hold_jobs(self, principal: Principal, text: str) -> list[JobView]:
+        """Keep a waiting job, or the waiting ones of an array, from starting."""
+        return await self._each_waiting(principal, text, "hold", hold)
+
+    async def release_jobs(self, principal: Principal, text: str) -> list[JobView]:
+        """Let held jobs start again."""
+        return await self._each_waiting(principal, text, "release", release)
+
+    async def requeue_jobs(self, principal: Principal, text: str, wish: Change) -> list[JobView]:
+        """Queue a job again: an ended one anew, a running one after it saved, with changes."""
+
+        def change(tx: Tx) -> list[JobRow]:
+            rows = self._own(tx, principal, text, "requeue")
+            for row in rows:
+                requeue(tx, row, wish, actor=principal.name)
+            return rows
+
+        return await self._act(change)
+
+    async def _each_waiting(
+        self, principal: Principal, text: str, verb: str, step: Callable[..., None]
+    ) -> list[JobView]:
+        def change(tx: Tx) -> list[JobRow]:
+            rows = self._own(tx, principal, text, verb)
+            chosen = rows
+            if len(rows) > 1:
+                chosen = [row for row in rows if row.state == JobState.QUEUED]
+            for row in chosen:
+                step(tx, row, actor=principal.name)
+            return rows
+
+        return await self._act(change)
+
+    async def _act(self, change: Callable[[Tx], list[JobRow]]) -> list[JobView]:
+        rows = await self._db.write(change)
+        self.scheduler.wake()
+        return await self.view_of(rows[:1000])
+
+    def _own(self, tx: Tx, principal: Principal, text: str, verb: str) -> list[JobRow]:
+        rows = find_jobs(tx, principal, text)
+        for row in rows:
+            if row.user_id != principal.user_id and not principal.may(Role.maintainer):
+                raise Denied(
+                    f"job {row.job_id} is {row.user_name}'s: to {verb} it needs the role"
+                    f" maintainer in team {principal.team}"
+                )
+        return [job_by_inner(tx, row.id, lock=True) for row in rows]
+
+    # -- logs -------------------------------------------------------------------------------
+
+    async def log_source(
+        self, principal: Principal, text: str, attempt: int | None
+    ) -> tuple[JobRow, AttemptRow | None]:
+        """Return the job and the attempt whose log is asked for; the latest unless told."""
+
+        def load(reader: Reader) -> tuple[JobRow, AttemptRow | None]:
+            job = find_job(reader, principal, text)
+            number = job.attempt if attempt is None else attempt
+            found = load_attempts(reader, "job = ? AND number = ?", (job.id, number))
+            if attempt is not None and not found:
+                raise NotFound(f"job {job.job_id} has no attempt {attempt}")
+            return job, found[0] if found else None
+
+        return await self._db.peek(load)
+
+    async def read_log(self, attempt: AttemptRow, rank: int, offset: int, limit: int) -> bytes:
+        """Return a stretch of a log."""
+        return await self._db.read(
+            lambda reader: logs.read(reader, attempt.id, rank, offset, limit)
+        )
+
+    async def log_end(self, attempt: AttemptRow, rank: int) -> int:
+        """Return up to where a log is held."""
+        end = await self._db.peek(lambda reader: logs.log_end(reader, attempt.id, rank))
+        if end is None:
+            raise NotFound(f"attempt {attempt.attempt_id} has no rank {rank}")
+        return end
+
+    async def tail(self, attempt: AttemptRow, rank: int, lines: int) -> int:
+        """Return where the last lines of a log begin."""
+        return await self._db.read(
+            lambda reader: logs.tail_offset(reader, attempt.id, rank, lines)
+        )
+
+    async def follow(self, attempt: AttemptRow, rank: int, offset: int) -> AsyncIterator[bytes]:
+        """Yield a log from an offset until the attempt is over and all of it was told."""
+        event = asyncio.Event()
+        waiting = self._followers.setdefault(attempt.id, set())
+        waiting.add(event)
+        try:
+            while True:
+                event.clear()
+                over = await self._db.peek(
+                    lambda reader: _is_told(reader, attempt.attempt_id, rank)
+                )
+                while data := await self.read_log(attempt, rank, offset, logs.READ_BYTES):
+                    offset += len(data)
+                    yield data
+                if over or not self.scheduler.is_running:
+                    return
+                try:
+                    await asyncio.wait_for(event.wait(), FOLLOW_SECONDS)
+                except TimeoutError:
+                    continue
+        finally:
+            waiting.discard(event)
+            if not waiting:
+                self._followers.pop(attempt.id, None)
+
+    # -- runners ----------------------------------------------------------------------------
+
+    async def heartbeat(
+        self, principal: Principal, attempt_id: str, epoch: int, beat: signs.Heartbeat
+    ) -> dict[str, Any]:
+        """Take a runner's sign of life; answer with a stop if one was asked for."""
+        attempt = await self._db.peek(
+            lambda reader: signs.live_attempt(
+                reader, principal, attempt_id, epoch, ended_too=False
+            )
+        )
+        now_ms = self._db.clock.time_ms()
+        if self._memory.is_news(attempt_id, beat, now_ms):
+            await self._db.write(lambda tx: signs.take_heartbeat(tx, attempt_id, beat))
+            self._memory.note(attempt_id, beat, now_ms)
+        if attempt.stop_reason is None:
+            return {}
+        grace = max(0, (attempt.stop_ms or 0) + (attempt.grace_ms or 0) - now_ms) / 1000
+        return {"stop": {"reason": attempt.stop_reason, "grace_seconds": grace}}
+
+    async def take_log(
+        self,
+        principal: Principal,
+        attempt_id: str,
+        epoch: int,
+        *,
+        member: int,
+        offset: int,
+        data: bytes,
+    ) -> tuple[bool, int]:
+        """Take log bytes; return whether they fit, and the end held."""
+        attempt = await self._db.peek(
+            lambda reader: signs.live_attempt(reader, principal, attempt_id, epoch, ended_too=True)
+        )
+        taken = await self._db.write(lambda tx: logs.append(tx, attempt, member, offset, data))
+        for event in self._followers.get(attempt.id, ()):
+            event.set()
+        return taken
+
+    async def take_samples(
+        self, principal: Principal, attempt_id: str, epoch: int, batch: signs.Samples
+    ) -> None:
+        """Take machine samples."""
+        attempt = await self._db.peek(
+            lambda reader: signs.live_attempt(reader, principal, attempt_id, epoch, ended_too=True)
+        )
+        await self._db.write(
+            lambda tx: signs.take_samples(tx, self._tracking.names, principal, attempt, batch)
+        )
+        assert principal.scope is not None
+        self._tracking.on_points(principal.team_id, principal.scope.run_id)
+
+    async def take_exit(
+        self, principal: Principal, attempt_id: str, epoch: int, record: ExitRecord, raw: bytes
+    ) -> None:
+        """Take a member's exit record; with the last member's the attempt is over."""
+        if record.attempt_id != attempt_id:
+            raise InvalidInput("the record speaks of another attempt")
+        await self._db.peek(
+            lambda reader: signs.live_attempt(reader, principal, attempt_id, epoch, ended_too=True)
+        )
+        await self._db.write(lambda tx: _take_exit(tx, attempt_id, record, raw))
+        self.scheduler.wake()
+
+
+def _is_told(reader: Reader, attempt_id: str, rank: int) -> bool:
+    """Tell whether an attempt is over and its whole log is here."""
+    attempt = attempt_of(reader, attempt_id)
+    if attempt is None or attempt.settled:
+        return True
+    if not attempt.is_over:
+        return False
+    row = reader.one(
+        "SELECT log_end, exit FROM attempt_members WHERE attempt = ? AND member = ?",
+        (attempt.id, rank),
+    )
+    if row is None or row[1] is None:
+        return False
+    return int(row[0]) >= int(msgspec.json.decode(row[1]).get("log_bytes", 0))
+
+
+def _take_exit(tx: Tx, attempt_id: str, record: ExitRecord, raw: bytes) -> None:
+    attempt = attempt_of(tx, attempt_id, lock=True)
+    if attempt is None:
+        return
+    tx.run(
+        "UPDATE attempt_members SET exit = ? WHERE attempt = ? AND member = ? AND exit IS NULL",
+        (raw.decode(), attempt.id, record.member),
+    )
+    saved = msgspec.json.decode(raw).get("checkpoint")
+    if isinstance(saved, dict) and not attempt.is_over:
+        job = job_by_inner(tx, attempt.job)
+        signs.note_checkpoint(tx, job, attempt, msgspec.convert(saved, signs.Saved))
+    rows = tx.all("SELECT exit FROM attempt_members WHERE attempt = ?", (attempt.id,))
+    if any(row[0] is None for row in rows):
+        return
+    records = [ExitRecord.from_json(msgspec.json.decode(row[0])) for row in rows]
+    deciding = deciding_exit(records)
+    if deciding is not None:
+        end_attempt(tx, attempt_id, Verdict.of(deciding))
+
+
+def _reasons(row: JobRow, looked: Pass) -> list[Reason]:
+    found = looked.decisions.reasons.get(row.job_id)
+    return list(found) if found else [EVALUATING]
+
+
+def _with_reason(view: JobView, looked: Pass) -> JobView:
+    if view.state != "queued":
+        return view
+    found = looked.decisions.reasons.get(view.job_id)
+    view.reason = reason_view(found[0] if found else EVALUATING)
+    view.position = looked.positions.get(view.job_id)
+    return view

@@ -1,0 +1,178 @@
+"""Submission: a checked wish becomes a job in its queue, with its run. One transaction.
+
+Owns what a submission looks up (queue, package, experiment, dependencies) and writes. Knows
+neither the engine nor when the job will start.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import msgspec
+
+from trackyard.access.principal import Principal
+from trackyard.core.errors import Denied, InvalidInput, NotFound
+from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
+from trackyard.jobs.life import job_event
+from trackyard.jobs.packages import require_package
+from trackyard.jobs.queues import queue_names
+from trackyard.jobs.records import JobRow, find_jobs, load_jobs
+from trackyard.jobs.wishes import After, JobSpec, Wish, parse_array, parse_priority
+from trackyard.store.database import Reader, Tx
+from trackyard.store.names import Names
+from trackyard.tracking.experiments import create_experiment, inner_experiment_id
+from trackyard.tracking.runs import create_run
+
+_DIFF_TAG_CHARACTERS = 4000
+
+
+def acting_for(reader: Reader | Tx, principal: Principal, team: str) -> Principal:
+    """Return the caller as one who acts for the team a wish names."""
+    if not team or team == principal.team:
+        return principal
+    if not principal.is_admin:
+        raise Denied(
+            f"this token acts for team {principal.team}, not for {team}: use a token of that team"
+        )
+    row = reader.one("SELECT id, default_experiment_id FROM teams WHERE name = ?", (team,))
+    if row is None:
+        raise NotFound(f"no team named {team!r}; `yard team ls` shows the teams")
+    return replace(principal, team_id=row[0], team=team, default_experiment=row[1])
+
+
+def prepare(reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec) -> JobSpec:
+    """Check what the wish refers to, and resolve its dependencies to job ids."""
+    names = queue_names(reader)
+    if wish.queue not in names:
+        raise InvalidInput(f"there is no queue {wish.queue!r}; there are {', '.join(names)}")
+    if spec.package:
+        require_package(reader, principal, spec.package)
+    after = [
+        After(job=job.job_id, when=one.when)
+        for one in wish.after
+        for job in find_jobs(reader, principal, one.job)
+    ]
+    return msgspec.structs.replace(spec, after=after)
+
+
+def known_submission(reader: Reader | Tx, principal: Principal, key: str) -> list[JobRow]:
+    """Return the jobs of a submission that was made before under the same key."""
+    if not key:
+        return []
+    row = reader.one(
+        "SELECT job_id FROM submissions WHERE team_id = ? AND key = ?", (principal.team_id, key)
+    )
+    return [] if row is None else find_jobs(reader, principal, row[0])
+
+
+def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec) -> list[JobRow]:
+    """Queue a job, or all jobs of an array, each with its run; the same key submits once."""
+    known = known_submission(tx, principal, wish.key)
+    if known:
+        return known
+    spec = prepare(tx, principal, wish, spec)
+    experiment = _experiment(tx, principal, wish.experiment)
+    spec_id = tx.insert(
+        "INSERT INTO job_specs (spec) VALUES (?)", (msgspec.json.encode(spec).decode(),)
+    )
+    base, name = new_job_id(), wish.name or new_name()
+    array = parse_array(wish.array) if wish.array else None
+    indices: list[int | None] = [None] if array is None else list(array.indices)
+    for index in indices:
+        job_id = base if index is None else f"{base}-{index}"
+        run_id = create_run(
+            tx,
+            names,
+            principal,
+            experiment_id=experiment,
+            run_name=name if index is None else f"{name}-{index}",
+            user=principal.name,
+            start_ms=None,
+            tags=_tags(wish, spec, job_id),
+        )
+        tx.run("UPDATE runs SET status = 'SCHEDULED' WHERE uuid = ?", (run_id,))
+        tx.run(
+            "INSERT INTO jobs (job_id, team_id, user_id, user_name, spec_id, name, state, queue,"
+            " priority, held, not_before_ms, submitted_ms, run_uuid, array_id, array_index,"
+            " array_cap, attempt, epoch, failures, interruptions, attained_ms, avoid, engine_note,"
+            " version) VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0,"
+            " 0, '[]', '', 1)",
+            (
+                job_id,
+                principal.team_id,
+                principal.user_id,
+                principal.name,
+                spec_id,
+                name,
+                wish.queue,
+                int(parse_priority(wish.priority)),
+                int(wish.hold),
+                wish.not_before_ms,
+                tx.now_ms,
+                run_id,
+                base if array is not None else "",
+                index,
+                array.cap if array is not None else 0,
+            ),
+        )
+    jobs = load_jobs(tx, "spec_id = ? ORDER BY id", (spec_id,))
+    for job in jobs:
+        job_event(
+            tx,
+            "job.submitted",
+            job,
+            actor=principal.name,
+            queue=job.queue,
+            priority=wish.priority,
+            gpus=spec.request.total_gpus,
+            nodes=spec.nodes,
+        )
+    if wish.key:
+        tx.run(
+            "INSERT INTO submissions (team_id, key, job_id, created_ms) VALUES (?, ?, ?, ?)",
+            (principal.team_id, wish.key, base, tx.now_ms),
+        )
+    return jobs
+
+
+def _experiment(tx: Tx, principal: Principal, wanted: str) -> int:
+    """Return the experiment of a name or id, made if nobody has that name."""
+    if not wanted:
+        return principal.default_experiment
+    row = tx.one(
+        "SELECT id FROM experiments WHERE team_id = ? AND name = ?", (principal.team_id, wanted)
+    )
+    if row is not None:
+        return int(row[0])
+    if EXPERIMENT_ID.match(wanted):
+        inner = inner_experiment_id(principal, wanted)
+        row = tx.one(
+            "SELECT id FROM experiments WHERE team_id = ? AND id = ?", (principal.team_id, inner)
+        )
+        if row is not None:
+            return int(row[0])
+    return create_experiment(tx, principal, name=wanted, artifact_location=None, tags=[])
+
+
+def _tags(wish: Wish, spec: JobSpec, job_id: str) -> list[tuple[str, str]]:
+    tags = dict(wish.tags)
+    tags["mlflow.source.name"] = shlex.join(spec.command)[:_DIFF_TAG_CHARACTERS]
+    tags["mlflow.source.type"] = "JOB"
+    tags["yard.job"] = job_id
+    source = spec.source
+    if source is not None and source.commit:
+        tags["mlflow.source.git.commit"] = source.commit
+        tags["mlflow.source.git.dirty"] = str(source.dirty).lower()
+        if source.branch:
+            tags["mlflow.source.git.branch"] = source.branch
+        if source.remote:
+            tags["mlflow.source.git.repoURL"] = source.remote
+        if source.diff:
+            tags["yard.git.diff"] = source.diff[:_DIFF_TAG_CHARACTERS]
+    return list(tags.items())
+
+
+def is_array_id(text: str, jobs: list[JobRow]) -> bool:
+    """Tell whether a word named a whole array."""
+    return bool(jobs) and bool(JOB_ID.match(text)) and jobs[0].array_id == text

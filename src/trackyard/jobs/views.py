@@ -1,0 +1,371 @@
+"""Jobs as the API shows them. Owns the shapes and how rows become them; changes nothing."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from trackyard.core.job import AttemptState, JobState, PriorityClass
+from trackyard.core.reasons import Reason
+from trackyard.core.resources import WHOLE
+from trackyard.jobs.records import (
+    SHOWN,
+    STATES,
+    AttemptRow,
+    JobRow,
+    load_attempts,
+    load_jobs,
+    load_specs,
+)
+from trackyard.jobs.wishes import JobSpec
+from trackyard.store.database import Reader
+
+
+class ReasonView(msgspec.Struct):
+    """Why a job waits: code, tier, sentence and remedy, with the numbers behind them."""
+
+    code: str
+    tier: str
+    sentence: str
+    remedy: str
+    needed: float | None = None
+    free: float | None = None
+    limit: float | None = None
+    holders: list[str] = []
+    holder_count: int = 0
+    until_ms: int | None = None
+    ahead: int = 0
+
+
+class EtaView(msgspec.Struct):
+    """When a waiting job is foreseen to start."""
+
+    #: most likely moment, and the range that eight of ten such forecasts fall into
+    start_ms: int | None = None
+    earliest_ms: int | None = None
+    latest_ms: int | None = None
+    #: 0 (a guess) to 1
+    confidence: float = 0.0
+
+
+class GpuHeld(msgspec.Struct):
+    """GPUs of one node that an attempt holds."""
+
+    node: str
+    gpus: list[int]
+    #: share of each GPU, 1 for whole ones
+    share: float
+    cpus: float
+    memory_bytes: int
+
+
+class AttemptView(msgspec.Struct):
+    """One execution of a job."""
+
+    attempt_id: str
+    number: int
+    #: starting, running, stopping, succeeded, failed, stopped, preempted or lost
+    state: str
+    cause: str | None
+    sentence: str | None
+    exit_code: int | None
+    signal: int | None
+    error_line: str | None
+    saved: bool
+    nodes: list[str]
+    placement: list[GpuHeld]
+    admitted_ms: int
+    started_ms: int | None
+    ended_ms: int | None
+    seen_ms: int | None
+    ranks: int
+    resume_step: int | None
+    step: int | None
+    stalled: bool
+    loss_nan: bool
+    peak_memory_bytes: int | None
+    gpu_seconds: float
+    log_bytes: list[int]
+    log_lost_bytes: int
+    environment: dict[str, Any]
+    notes: list[str]
+
+
+class CheckpointView(msgspec.Struct):
+    """A complete checkpoint."""
+
+    name: str
+    step: int
+    attempt: int
+    size_bytes: int
+    created_ms: int
+
+
+class JobView(msgspec.Struct):
+    """A job in a list."""
+
+    job_id: str
+    name: str
+    state: str
+    team: str
+    user: str
+    queue: str
+    priority: str
+    command: str
+    gpus: float
+    gpu_types: list[str]
+    nodes: int
+    cpus: float
+    memory_bytes: int
+    run_id: str
+    experiment_id: str
+    array_id: str
+    array_index: int | None
+    submitted_ms: int
+    started_ms: int | None
+    ended_ms: int | None
+    attempt: int
+    stopping: bool
+    held: bool
+    stalled: bool
+    #: nodes it holds now
+    on: list[str]
+    step: int | None
+    cause: str | None
+    sentence: str | None
+    time_limit_seconds: float | None
+    preemptible: bool
+    #: place in the line, 1 is next; null unless queued
+    position: int | None = None
+    #: dominant reason, null unless queued
+    reason: ReasonView | None = None
+
+
+class JobList(msgspec.Struct):
+    """Jobs, newest first, and the cursor to older ones."""
+
+    jobs: list[JobView]
+    #: how many match per state, over all pages
+    counts: dict[str, int]
+    next: str | None = None
+
+
+class JobDetail(msgspec.Struct):
+    """A job with all that is known of it."""
+
+    job: JobView
+    spec: dict[str, Any]
+    attempts: list[AttemptView]
+    checkpoints: list[CheckpointView]
+    reasons: list[ReasonView]
+    eta: EtaView | None
+    position: int | None
+    waiting: int
+    waited_ms: int
+    wall_ms: int
+    gpu_seconds: float
+    waits_for: list[str]
+    version: int
+
+
+def reason_view(reason: Reason) -> ReasonView:
+    """Say a reason as the API does."""
+    return ReasonView(
+        code=reason.code.value,
+        tier=reason.tier.value,
+        sentence=reason.sentence,
+        remedy=reason.remedy,
+        needed=reason.needed,
+        free=reason.free,
+        limit=reason.limit,
+        holders=list(reason.holders[:10]),
+        holder_count=max(reason.holder_count, len(reason.holders)),
+        until_ms=None if reason.until is None else int(reason.until * 1000),
+        ahead=reason.ahead,
+    )
+
+
+def attempt_word(state: str) -> str:
+    """Say an attempt's state as the API does."""
+    return "stopped" if state == AttemptState.CANCELLED else state
+
+
+class Facts(msgspec.Struct):
+    """What job rows refer to, loaded once for a page of them."""
+
+    specs: dict[int, JobSpec]
+    teams: dict[int, str]
+    experiments: dict[str, str]
+    live: dict[int, AttemptRow]
+
+
+def load_facts(reader: Reader, rows: Sequence[JobRow]) -> Facts:
+    """Load what a page of jobs refers to, in a few queries whatever their number."""
+    specs = load_specs(reader, (row.spec_id for row in rows))
+    teams, defaults = {}, {}
+    for team_id, name, default in reader.all("SELECT id, name, default_experiment_id FROM teams"):
+        teams[team_id], defaults[team_id] = name, default
+    runs = [row.run_uuid for row in rows]
+    experiments: dict[str, str] = {}
+    for at in range(0, len(runs), 500):
+        part = runs[at : at + 500]
+        marks = ",".join("?" * len(part))
+        for uuid, experiment, team_id in reader.all(
+            f"SELECT uuid, experiment_id, team_id FROM runs WHERE uuid IN ({marks})", part
+        ):
+            is_default = experiment == defaults.get(team_id)
+            experiments[uuid] = "0" if is_default else str(experiment)
+    live = {
+        attempt.job: attempt
+        for attempt in load_attempts(reader, "state IN ('starting', 'running', 'stopping')")
+    }
+    return Facts(specs, teams, experiments, live)
+
+
+def job_view(row: JobRow, facts: Facts) -> JobView:
+    """Show a job."""
+    spec = facts.specs[row.spec_id]
+    request = spec.request
+    live = facts.live.get(row.id)
+    return JobView(
+        job_id=row.job_id,
+        name=row.name,
+        state=row.shown,
+        team=facts.teams.get(row.team_id, ""),
+        user=row.user_name,
+        queue=row.queue,
+        priority=PriorityClass(row.priority).name.lower(),
+        command=shlex.join(spec.command)[:1000],
+        gpus=request.total_gpus,
+        gpu_types=spec.gpu_types,
+        nodes=spec.nodes,
+        cpus=spec.cpu_milli / WHOLE,
+        memory_bytes=spec.memory_bytes,
+        run_id=row.run_uuid,
+        experiment_id=facts.experiments.get(row.run_uuid, ""),
+        array_id=row.array_id,
+        array_index=row.array_index,
+        submitted_ms=row.submitted_ms,
+        started_ms=row.started_ms,
+        ended_ms=row.ended_ms,
+        attempt=row.attempt,
+        stopping=row.state == JobState.STOPPING,
+        held=bool(row.held),
+        stalled=bool(live and live.stalled),
+        on=list(live.where.nodes) if live else [],
+        step=live.step if live else None,
+        cause=row.cause,
+        sentence=row.sentence,
+        time_limit_seconds=spec.time_limit_seconds,
+        preemptible=spec.preemptible,
+    )
+
+
+def load_attempt_views(reader: Reader, job: JobRow, now_ms: int) -> list[AttemptView]:
+    """Show every attempt of a job, the first one first."""
+    ends: dict[int, list[tuple[int, int]]] = {}
+    rows = load_attempts(reader, "job = ? ORDER BY number", (job.id,))
+    for inner, end, lost in reader.all(
+        "SELECT m.attempt, m.log_end, m.log_lost FROM attempt_members m"
+        " JOIN attempts a ON a.id = m.attempt WHERE a.job = ? ORDER BY m.member",
+        (job.id,),
+    ):
+        ends.setdefault(inner, []).append((end, lost))
+    return [_attempt_view(row, ends.get(row.id, []), now_ms) for row in rows]
+
+
+def _attempt_view(row: AttemptRow, ends: list[tuple[int, int]], now_ms: int) -> AttemptView:
+    placement = row.where
+    held_ms = (row.ended_ms or now_ms) - row.admitted_ms
+    return AttemptView(
+        attempt_id=row.attempt_id,
+        number=row.number,
+        state=attempt_word(row.state),
+        cause=row.cause,
+        sentence=row.sentence,
+        exit_code=row.exit_code,
+        signal=row.signal,
+        error_line=row.error_line,
+        saved=bool(row.saved),
+        nodes=list(placement.nodes),
+        placement=[
+            GpuHeld(
+                node=share.node,
+                gpus=list(share.gpus),
+                share=share.gpu_milli / WHOLE,
+                cpus=share.cpu_milli / WHOLE,
+                memory_bytes=share.memory_bytes,
+            )
+            for share in placement.shares
+        ],
+        admitted_ms=row.admitted_ms,
+        started_ms=row.started_ms,
+        ended_ms=row.ended_ms,
+        seen_ms=row.seen_ms,
+        ranks=row.members,
+        resume_step=row.resume_step,
+        step=row.step,
+        stalled=bool(row.stalled),
+        loss_nan=bool(row.nan_seen),
+        peak_memory_bytes=row.peak_memory_bytes,
+        gpu_seconds=round(placement.gpu_milli_total / WHOLE * max(0, held_ms) / 1000, 3),
+        log_bytes=[end for end, _ in ends],
+        log_lost_bytes=sum(lost for _, lost in ends),
+        environment=msgspec.json.decode(row.environment),
+        notes=msgspec.json.decode(row.notes),
+    )
+
+
+def load_checkpoints(reader: Reader, job: JobRow) -> list[CheckpointView]:
+    """Show a job's checkpoints, the newest first."""
+    rows = reader.all(
+        "SELECT name, step, attempt, size_bytes, created_ms FROM checkpoints WHERE job = ?"
+        " ORDER BY id DESC LIMIT 1000",
+        (job.id,),
+    )
+    return [CheckpointView(*row) for row in rows]
+
+
+def list_jobs(
+    reader: Reader,
+    team_id: int | None,
+    *,
+    states: Sequence[str] = (),
+    filters: Mapping[str, str] = {},
+    since_ms: int = 0,
+    before: int | None = None,
+    limit: int = 100,
+) -> tuple[list[JobRow], dict[str, int]]:
+    """Return jobs, newest first, and how many there are of each state."""
+    where, params = ["1 = 1"], []  # type: list[str], list[Any]
+    if team_id is not None:
+        where.append("team_id = ?")
+        params.append(team_id)
+    for column, value in filters.items():
+        where.append(f"{column} = ?")
+        params.append(value)
+    if since_ms:
+        where.append("(submitted_ms >= ? OR ended_ms >= ?)")
+        params += [since_ms, since_ms]
+    counted = reader.all(
+        f"SELECT state, count(*) FROM jobs WHERE {' AND '.join(where)} GROUP BY state", params
+    )
+    counts = dict.fromkeys(STATES, 0)
+    for state, number in counted:
+        counts[_shown(state)] += number
+    if states:
+        inner = [state.value for state in JobState if _shown(state.value) in states]
+        where.append(f"state IN ({','.join('?' * len(inner))})")
+        params += inner
+    if before is not None:
+        where.append("id < ?")
+        params.append(before)
+    rows = load_jobs(reader, f"{' AND '.join(where)} ORDER BY id DESC LIMIT ?", [*params, limit])
+    return rows, counts
+
+
+def _shown(state: str) -> str:
+    return SHOWN[JobState(state)]

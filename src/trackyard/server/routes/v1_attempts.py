@@ -1,0 +1,137 @@
+"""What runners report: heartbeats, log bytes, samples, the end. For attempts' own tokens alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from trackyard.core.errors import BadRequest, Denied, InvalidInput
+from trackyard.core.ports import ExitRecord
+from trackyard.jobs.signs import Heartbeat, Samples
+from trackyard.server.http import JSONResponse, Request, Response
+from trackyard.server.routes.body import decode
+from trackyard.server.routes.v1_jobs import number
+from trackyard.server.routing import Permission, Route
+from trackyard.server.services import Services
+
+LOG_LIMIT = 2 * 1024 * 1024
+RECORD_LIMIT = 256 * 1024
+
+
+class StopOrder(msgspec.Struct):
+    """An order to stop, in the answer to a heartbeat."""
+
+    reason: str
+    grace_seconds: float
+
+
+class HeartbeatReply(msgspec.Struct, omit_defaults=True):
+    """The answer to a heartbeat."""
+
+    stop: StopOrder | None = None
+
+
+class LogReply(msgspec.Struct):
+    """Up to where the log is held."""
+
+    next_offset: int
+
+
+class AttemptRoutes:
+    """Handlers of runners' reports."""
+
+    def __init__(self, services: Services) -> None:
+        self._jobs = services.jobs
+
+    async def heartbeat(self, request: Request) -> Response:
+        """POST /api/v1/attempts/{attempt}/heartbeat: a sign of life; may be answered by a stop."""
+        _runner(request)
+        beat = await decode(request, Heartbeat)
+        found = await self._jobs.heartbeat(
+            request.principal, request.params["attempt"], _epoch(request), beat
+        )
+        return JSONResponse(found)
+
+    async def logs(self, request: Request) -> Response:
+        """POST /api/v1/attempts/{attempt}/logs: bytes at an offset; 416 names the end held."""
+        _runner(request)
+        member, offset = number(request, "member", 0), number(request, "offset", 0)
+        data = await request.body(LOG_LIMIT)
+        fits, end = await self._jobs.take_log(
+            request.principal,
+            request.params["attempt"],
+            _epoch(request),
+            member=member,
+            offset=offset,
+            data=data,
+        )
+        return JSONResponse(LogReply(end), status=200 if fits else 416)
+
+    async def samples(self, request: Request) -> Response:
+        """POST /api/v1/attempts/{attempt}/samples: the machine, as system metrics of the run."""
+        _runner(request)
+        batch = await decode(request, Samples)
+        await self._jobs.take_samples(
+            request.principal, request.params["attempt"], _epoch(request), batch
+        )
+        return JSONResponse({})
+
+    async def exit(self, request: Request) -> Response:
+        """POST /api/v1/attempts/{attempt}/exit: the runner's record of the end."""
+        _runner(request)
+        request.require_json()
+        raw = await request.body(RECORD_LIMIT)
+        try:
+            record = ExitRecord.from_json(msgspec.json.decode(raw, type=dict[str, Any]))
+        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+            raise BadRequest(f"the body is not valid JSON: {fault}") from fault
+        except ValueError as fault:
+            raise InvalidInput(str(fault)) from fault
+        await self._jobs.take_exit(
+            request.principal, request.params["attempt"], _epoch(request), record, raw
+        )
+        return JSONResponse({})
+
+
+def _runner(request: Request) -> None:
+    if request.principal.scope is None:
+        raise Denied("this call is for runners: it takes the token of an attempt")
+
+
+def _epoch(request: Request) -> int:
+    text = request.header("x-yard-epoch") or ""
+    if not text.isdigit() or len(text) > 15:
+        raise InvalidInput("the header X-Yard-Epoch must hold the attempt's epoch")
+    return int(text)
+
+
+def routes(services: Services) -> list[Route]:
+    """Return the routes of runners."""
+    do = AttemptRoutes(services)
+
+    def route(
+        verb: str, handler: Any, gives: Any, takes: Any = None, query: dict[str, str] | None = None
+    ) -> Route:
+        return Route(
+            method="POST",
+            path=f"/api/v1/attempts/{{attempt}}/{verb}",
+            handler=handler,
+            permission=Permission.LOG,
+            attempts=True,
+            takes=takes,
+            gives=gives,
+            query=query or {},
+        )
+
+    return [
+        route("heartbeat", do.heartbeat, HeartbeatReply, Heartbeat),
+        route(
+            "logs",
+            do.logs,
+            LogReply,
+            query={"member": "rank of the member", "offset": "position of the first byte"},
+        ),
+        route("samples", do.samples, dict[str, Any], Samples),
+        route("exit", do.exit, dict[str, Any], dict[str, Any]),
+    ]
