@@ -15,8 +15,8 @@ from trackyard.access.principal import Principal
 from trackyard.core.errors import BadRequest, EndpointNotFound, InternalFault, YardError
 from trackyard.server.access import Gate
 from trackyard.server.http import Request, Response, error_response
-from trackyard.server.pace import Pace
-from trackyard.server.routing import Router
+from trackyard.server.pace import Pace, Turn
+from trackyard.server.routing import Route, Router
 
 log = logging.getLogger(__name__)
 
@@ -91,17 +91,23 @@ class Application:
         if principal is None or is_socket:
             response = await route.handler(request)
         else:
-            # Uploads stay long, so they have a lane of their own and hold up no log call.
-            lane = (principal.token_id or principal.name, method == "PUT")
-            if not self._pace.try_enter(lane):
-                await self._pace.enter(lane)
-            try:
-                response = await route.handler(request)
-            finally:
-                self._pace.leave(lane)
+            response = await self._in_turn(request, route, principal)
         if method == "HEAD":
             response.body = b""
         return response
+
+    async def _in_turn(self, request: Request, route: Route, principal: Principal) -> Response:
+        """Run a handler within its caller's pace."""
+        is_upload = request.method == "PUT"
+        # Uploads stay long, so they have a lane of their own and hold up no log call.
+        turn = request.turn = Turn(self._pace, (principal.token_id or principal.name, is_upload))
+        # A call with a body takes its turn once the body is here: who dawdles holds no place.
+        if request.method not in ("POST", "PATCH"):
+            await turn.take()
+        try:
+            return await route.handler(request)
+        finally:
+            turn.end()
 
 
 #: Returned by handlers that have answered by themselves (streams, WebSockets).

@@ -1,14 +1,21 @@
-"""The home folder: one owner at a time, private to its user, with the admin token inside."""
+"""What the server takes of its machine: a home folder with one owner at a time, private to its
+user, with the admin token inside; a port; and enough open files.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import resource
 import socket
 from pathlib import Path
 from typing import IO
 
 from trackyard.core.errors import SetupError
+
+#: Open files that serve some ten thousand callers at once.
+MANY_FILES = 65_536
 
 
 class HomeLock:
@@ -77,3 +84,12 @@ def free_port(host: str, port: int) -> int:
             ) from fault
         bound: int = probe.getsockname()[1]
         return bound
+
+
+def allow_many_sockets() -> None:
+    """Raise the limit on open files as far as the system lets us: each caller holds one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, MANY_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -24,6 +24,7 @@ from trackyard.core.strict_json import check_json, too_deep
 
 if TYPE_CHECKING:
     from trackyard.access.principal import Principal
+    from trackyard.server.pace import Turn
 
 JSON_LIMIT = 8 * 1024 * 1024
 #: Seconds in which a JSON body must have arrived.
@@ -47,7 +48,17 @@ _decode = msgspec.json.Decoder().decode
 class Request:
     """One HTTP request, with its caller once access has been checked."""
 
-    __slots__ = ("_headers", "_query", "method", "params", "path", "principal", "proto", "scope")
+    __slots__ = (
+        "_headers",
+        "_query",
+        "method",
+        "params",
+        "path",
+        "principal",
+        "proto",
+        "scope",
+        "turn",
+    )
 
     def __init__(self, scope: Any, proto: Any) -> None:
         self.scope = scope
@@ -59,6 +70,8 @@ class Request:
         self.params: Mapping[str, str] = {}
         #: set by the application before the handler runs; a public route has none
         self.principal: Principal = None  # type: ignore[assignment]
+        #: the caller's place in line, taken once the body is here
+        self.turn: Turn | None = None
 
     def header(self, name: str) -> str | None:
         """Return a header's value by its lower-case name."""
@@ -130,11 +143,14 @@ class Request:
             raise WrongMediaType("packed bodies are not taken; send it without Content-Encoding")
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                return await self._receive(length, limit)
+                raw = await self._receive(length, limit)
         except TimeoutError:
             raise TooSlow(
                 f"the body did not arrive within {BODY_SECONDS:.0f} seconds; nothing was done"
             ) from None
+        if self.turn is not None:
+            await self.turn.take()
+        return raw
 
     async def _receive(self, length: int | None, limit: int) -> bytes:
         if length is not None:

@@ -81,6 +81,30 @@ class Pace:
             del self._busy[lane]
 
 
+class Turn:
+    """One call's place in its lane: taken once, given back at the end."""
+
+    __slots__ = ("_lane", "_pace", "_taken")
+
+    def __init__(self, pace: Pace, lane: Lane) -> None:
+        self._pace = pace
+        self._lane = lane
+        self._taken = False
+
+    async def take(self) -> None:
+        """Take the place, waiting for it if need be; again costs nothing."""
+        if not self._taken:
+            if not self._pace.try_enter(self._lane):
+                await self._pace.enter(self._lane)
+            self._taken = True
+
+    def end(self) -> None:
+        """Give the place back, if it was taken."""
+        if self._taken:
+            self._taken = False
+            self._pace.leave(self._lane)
+
+
 def _refusal() -> TooMany:
     return TooMany(
         f"this token has more than {IN_FLIGHT} calls under way and the line behind them is long;"

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from trackyard.core.errors import TooMany
-from trackyard.server.pace import Pace
+from trackyard.server.pace import Pace, Turn
 
 A, B = ("a", False), ("b", False)
 
@@ -83,3 +83,15 @@ async def test_a_caller_who_goes_away_loses_no_place() -> None:
     await asyncio.wait_for(third, 1)
     pace.leave(A)
     assert pace._busy == {}
+
+
+async def test_a_turn_is_taken_once_and_given_back_once() -> None:
+    pace = Pace(limit=1)
+    turn = Turn(pace, A)
+    turn.end()
+    await turn.take()
+    await turn.take()
+    assert not pace.try_enter(A)
+    turn.end()
+    turn.end()
+    assert pace.try_enter(A)

@@ -1,0 +1,127 @@
+"""Many callers and rude ones: a thousand at once are served late but served; those who dawdle,
+sit idle or shout are sent away while everyone else is served as before.
+"""
+
+import asyncio
+import json
+import statistics
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.acceptance.serving import TrackingServer
+
+NewServer = Callable[..., TrackingServer]
+CROWD = 1000
+#: The server's own patience with headers and bodies, and some for a busy machine.
+DAWDLE_SECONDS = 30.0 + 8.0
+
+
+def head(server: TrackingServer, line: str, *more: str) -> bytes:
+    lines = [f"{line} HTTP/1.1", f"Host: 127.0.0.1:{server.port}"]
+    lines += [f"{name}: {value}" for name, value in server.headers.items()]
+    return "\r\n".join([*lines, *more, "", ""]).encode()
+
+
+def call(server: TrackingServer, path: str, body: object) -> bytes:
+    raw = json.dumps(body).encode()
+    more = ("Content-Type: application/json", f"Content-Length: {len(raw)}")
+    return head(server, f"POST /api/2.0/mlflow/{path}", *more) + raw
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, str], bytes]:
+    """Read one whole answer."""
+    top = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+    headers = dict(line.lower().split(": ", 1) for line in top[1:] if ": " in line)
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return int(top[0].split()[1]), headers, body
+
+
+async def connect(server: TrackingServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", server.port)
+
+
+@pytest.mark.alone
+async def test_a_thousand_callers_at_once_are_all_served(new_server: NewServer) -> None:
+    """A thousand connections of one token log at once, again and again: none is lost."""
+    server = new_server()
+    server.start()
+    run_id = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
+    statuses: list[int] = []
+    gate = asyncio.Event()
+
+    async def log(caller: int) -> None:
+        reader, writer = await connect(server)
+        await gate.wait()
+        for step in range(3):
+            point = {"key": f"m{caller % 20}", "value": 1.0, "timestamp": caller, "step": step}
+            writer.write(call(server, "runs/log-metric", {"run_id": run_id, **point}))
+            statuses.append((await answer(reader))[0])
+        writer.close()
+
+    callers = [asyncio.create_task(log(number)) for number in range(CROWD)]
+    await asyncio.sleep(1)
+    gate.set()
+    await asyncio.wait_for(asyncio.gather(*callers), 100)
+    assert statuses == [200] * (CROWD * 3)
+    points = [server.history(run_id, f"m{number}") for number in range(20)]
+    assert sum(len(series) for series in points) == CROWD * 3
+
+
+async def test_those_who_dawdle_are_sent_away(new_server: NewServer) -> None:
+    """Half a header, half a body, silence, a giant header: refused; others hardly notice."""
+    server = new_server()
+    server.start()
+    calm = await latency(server)
+    slow_header, slow_writer = await connect(server)
+    slow_writer.write(b"GET /health HTTP/1.1\r\nHost: 127.0.0")
+    slow_body, body_writer = await connect(server)
+    more = ("Content-Type: application/json", "Content-Length: 50")
+    body_writer.write(head(server, "POST /api/2.0/mlflow/runs/create", *more) + b'{"experi')
+    idle = [await connect(server) for _ in range(400)]
+    dawdlers = []
+    for _ in range(100):
+        reader, writer = await connect(server)
+        writer.write(head(server, "POST /api/2.0/mlflow/runs/create", *more) + b"{")
+        dawdlers.append((reader, writer))
+    assert await latency(server) < 10 * calm + 0.2
+    for line in (
+        head(server, "GET /health", f"X-Long: {'a' * 1_000_000}"),
+        head(server, "GET /health", *(f"X-{number}: a" for number in range(500))),
+        head(server, f"GET /health?{'a' * 100_000}"),
+    ):
+        reader, writer = await connect(server)
+        writer.write(line)
+        status, _, _ = await asyncio.wait_for(answer(reader), 10)
+        assert status in (400, 413, 414, 431)
+    chunks = b"".join(b"%x\r\n" % 65_536 + b"x" * 65_536 + b"\r\n" for _ in range(140))
+    json_chunked = ("Content-Type: application/json", "Transfer-Encoding: chunked")
+    reader, writer = await connect(server)
+    writer.write(head(server, "POST /api/2.0/mlflow/runs/create", *json_chunked) + chunks)
+    status, _, body = await asyncio.wait_for(answer(reader), 10)
+    assert (status, json.loads(body)["error_code"]) == (413, "REQUEST_LIMIT_EXCEEDED")
+    status, _, body = await asyncio.wait_for(answer(slow_body), DAWDLE_SECONDS)
+    assert (status, json.loads(body)["error_code"]) == (408, "DEADLINE_EXCEEDED")
+    assert await asyncio.wait_for(slow_header.read(), DAWDLE_SECONDS) == b""
+    for reader, writer in dawdlers:
+        assert (await asyncio.wait_for(answer(reader), DAWDLE_SECONDS))[0] == 408
+        writer.close()
+    assert await latency(server) < 10 * calm + 0.2
+    for _, writer in idle:
+        writer.close()
+    assert server.post("runs/search", experiment_ids=["0"]) == {}
+
+
+async def latency(server: TrackingServer) -> float:
+    """Return the median seconds of a call on a connection of its own."""
+    taken = []
+    reader, writer = await connect(server)
+    for _ in range(20):
+        began = time.monotonic()
+        writer.write(head(server, "GET /api/2.0/mlflow/experiments/get?experiment_id=0"))
+        status, _, _ = await asyncio.wait_for(answer(reader), 10)
+        taken.append(time.monotonic() - began)
+        assert status == 200
+    writer.close()
+    return statistics.median(taken)
