@@ -17,20 +17,44 @@ VERBS = (
     "up",
     "env",
     "login",
+    "submit",
+    "ps",
+    "show",
+    "why",
+    "logs",
+    "stop",
+    "requeue",
+    "hold",
+    "release",
+    "top",
+    "nodes",
+    "drain",
+    "undrain",
+    "queues",
+    "queue",
+    "teams",
+    "team",
     "token",
     "user",
-    "team",
     "experiments",
     "runs",
-    "show",
     "diff",
+    "edit",
     "models",
+    "register",
+    "alias",
     "events",
     "doctor",
     "gc",
     "demo",
 )
 USAGE, FAILED = 2, 1
+#: What to do where the server's own words do not say it.
+_HINTS = {
+    401: "`yard login` stores a token; YARD_TOKEN names one for a single command",
+    429: "wait a little and try again",
+    503: "the server is busy or starting: try again in a moment",
+}
 
 
 def build_parser(verbs: Sequence[str] = VERBS) -> argparse.ArgumentParser:
@@ -78,8 +102,8 @@ def _explain(fault: Exception) -> int:
     if isinstance(fault, Unreachable):
         return complain(str(fault), fault.hint, 5)
     if isinstance(fault, ApiFault):
-        code = {404: 3, 401: 4, 403: 4, 400: 2}.get(fault.status, FAILED)
-        return complain(str(fault), None, code)
+        code = {404: 3, 401: 4, 403: 4, 429: 4, 400: 2, 413: 2}.get(fault.status, FAILED)
+        return complain(str(fault), _HINTS.get(fault.status), code)
     return complain(f"unexpected fault: {fault!r}", "run again with --debug to see where", FAILED)
 
 

@@ -1,12 +1,16 @@
-"""`yard show RUN`: one run as a page."""
+"""`yard show JOB|RUN`: one job with its attempts, or one run, as a page."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Any
 
-from trackyard.cli.output import add_json, ago, duration, emit_json, table
+from trackyard.cli.jobview import FINAL, draw_job
+from trackyard.cli.listing import get_job
+from trackyard.cli.output import ago, duration, table
+from trackyard.cli.watching import add_watch, present
 from trackyard.client.api import Api
+from trackyard.core.ids import RUN_ID
 
 #: Tags of MLflow's that the page shows in words of its own.
 _SOURCE, _COMMIT, _NOTE = (
@@ -18,20 +22,23 @@ _SOURCE, _COMMIT, _NOTE = (
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb's parser."""
-    parser = subparsers.add_parser("show", help="show one run")
-    parser.add_argument("run", help="run id")
-    add_json(parser)
+    parser = subparsers.add_parser("show", help="show one job or run")
+    parser.add_argument("name", metavar="JOB|RUN", help="job id, job name, or run id")
+    add_watch(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the run."""
-    page = Api.from_environment().get(f"/api/v1/runs/{args.run}")
-    if args.json:
-        emit_json(page)
-        return 0
-    _print(page)
-    return 0
+    """Print the job, or the run."""
+    api = Api.from_environment()
+    if RUN_ID.match(args.name):
+        return present(args, lambda: api.get(f"/api/v1/runs/{args.name}"), _print)
+    return present(
+        args,
+        lambda: get_job(api, args.name),
+        draw_job,
+        done=lambda page: page["job"]["state"] in FINAL,
+    )
 
 
 def _print(page: dict[str, Any]) -> None:

@@ -1,11 +1,14 @@
-"""`yard team add|list|members|set|remove`: teams and who is in them."""
+"""`yard team add|list|set|members|member|remove`: teams, their share, and who is in them."""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
+from trackyard.cli import amounts
 from trackyard.cli.output import add_json, ago, emit_json, say, table
 from trackyard.client.api import Api
+from trackyard.core.errors import SetupError
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -15,7 +18,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add = actions.add_parser("add", help="create a team")
     add.add_argument("name")
     add.set_defaults(func=add_team)
-    listing = actions.add_parser("list", help="list teams")
+    share = actions.add_parser("set", help="set a team's share, quota and limits (admins)")
+    share.add_argument("name", metavar="team")
+    share.add_argument("--share", metavar="N", help="weight among the teams (default 1)")
+    share.add_argument("--quota", metavar="GPUS", help="GPUs that are its own, or none")
+    share.add_argument("--limit", metavar="GPUS", help="most GPUs at once, or none")
+    share.add_argument("--max-running", metavar="N", help="most jobs at once, or none")
+    add_json(share)
+    share.set_defaults(func=set_share)
+    listing = actions.add_parser("list", aliases=["ls"], help="list teams")
     add_json(listing)
     listing.set_defaults(func=list_teams)
     members = actions.add_parser("members", help="list the members of your team")
@@ -37,6 +48,46 @@ def add_team(args: argparse.Namespace) -> int:
     Api.from_environment().post("/api/v1/teams", {"name": args.name})
     say(f"team {args.name} is there")
     return 0
+
+
+def set_share(args: argparse.Namespace) -> int:
+    """Change what is given of a team's claim, and leave the rest."""
+    api = Api.from_environment()
+    given = {
+        "share": None if args.share is None else amounts.number(args.share, what="--share"),
+        "quota_gpus": _limit(args.quota, "--quota"),
+        "limit_gpus": _limit(args.limit, "--limit"),
+        "max_running": _limit(args.max_running, "--max-running", is_whole=True),
+    }
+    if all(value is None for value in given.values()):
+        raise SetupError(
+            "nothing is to be set", hint=f"yard team set {args.name} --share 2 --quota 8"
+        )
+    known = {row["team"]: row for row in api.get("/api/v1/shares")["teams"]}
+    before = known.get(args.name, {})
+    body = {key: before[key] for key in given if key in before}
+    body |= {key: _value(value) for key, value in given.items() if value is not None}
+    answer = api.call("PUT", f"/api/v1/teams/{args.name}/share", body=body)
+    if args.json:
+        emit_json({"team": args.name, **answer})
+    else:
+        quota, limit = answer.get("quota_gpus"), answer.get("limit_gpus")
+        say(
+            f"team {args.name} has share {answer['share']:g},"
+            f" quota {'none' if quota is None else f'{quota:g} gpus'},"
+            f" limit {'none' if limit is None else f'{limit:g} gpus'}"
+        )
+    return 0
+
+
+def _limit(text: str | None, what: str, *, is_whole: bool = False) -> Any:
+    if text is None or text == "none":
+        return text
+    return amounts.whole(text, what=what) if is_whole else amounts.number(text, what=what)
+
+
+def _value(given: Any) -> Any:
+    return None if given == "none" else given
 
 
 def list_teams(args: argparse.Namespace) -> int:

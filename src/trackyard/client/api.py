@@ -101,6 +101,20 @@ class Api:
         while line := response.readline():
             yield line.rstrip(b"\r\n")
 
+    def pieces(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
+        """GET a path and yield its bytes as they come; a cut connection is Unreachable."""
+        response = self._send("GET", path, query=query, body=None, raw=None, timeout=None)
+        if response.status >= 400:
+            raise _fault(response.status, response.read())
+        try:
+            while piece := response.read1(64 * 1024):
+                yield piece
+        except (http.client.HTTPException, OSError) as cut:
+            raise Unreachable(f"the server at {self.url} hung up") from cut
+        finally:
+            # What was not read to its end would be taken for the next answer.
+            self._connection = None
+
     def _send(
         self,
         method: str,

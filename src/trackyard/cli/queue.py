@@ -1,0 +1,102 @@
+"""`yard queue set|list|remove`: queues and their rules, for admins."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+from urllib.parse import quote
+
+from trackyard.cli import amounts, queues
+from trackyard.cli.output import emit_json, say
+from trackyard.client.api import Api
+from trackyard.core.errors import SetupError
+
+ORDERS = ("default", "fifo", "fair", "dominant", "shortest")
+#: Flags that take a number or `none`, with the setting each stands for.
+LIMITS = {
+    "quota": ("quota_gpus", "GPUs its jobs may hold at once"),
+    "max_running": ("max_running", "jobs that run at once"),
+    "max_gpus": ("max_gpus_per_job", "GPUs of one job"),
+    "max_nodes": ("max_nodes_per_job", "nodes of one job"),
+    "max_user_gpus": ("max_gpus_per_user", "GPUs of one user at once"),
+    "max_user_running": ("max_running_per_user", "jobs of one user at once"),
+}
+_WHOLE = ("max_running", "max_nodes", "max_user_running")
+
+
+def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb's parser."""
+    parser = subparsers.add_parser("queue", help="set up queues and their limits")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", aliases=["ls"], help="list queues")
+    queues.add_arguments(listing)
+    change = actions.add_parser("set", help="make a queue, or change its rules")
+    change.add_argument("name")
+    change.add_argument("--teams", metavar="A,B", help="teams that may use it; `all` for every")
+    change.add_argument("--rank", type=int, help="lower goes first among jobs of one class")
+    change.add_argument("--order", choices=ORDERS, help="who goes first in it")
+    change.add_argument("--max-time", metavar="T", help="longest time limit of a job, or none")
+    for flag, (_, words) in LIMITS.items():
+        change.add_argument(f"--{flag.replace('_', '-')}", metavar="N", help=f"{words}, or none")
+    change.add_argument("--json", action="store_true", help="print JSON")
+    change.set_defaults(func=set_queue)
+    remove = actions.add_parser("remove", aliases=["rm"], help="remove an empty queue")
+    remove.add_argument("name")
+    remove.set_defaults(func=remove_queue)
+
+
+def set_queue(args: argparse.Namespace) -> int:
+    """Make a queue, or change those of its rules that are given."""
+    api = Api.from_environment()
+    found = {row["name"]: row for row in api.get("/api/v1/queues")["queues"]}
+    known = found.get(args.name, {}).get("settings", {})
+    settings = {**known, **changes(args)}
+    answer = api.call("PUT", f"/api/v1/queues/{quote(args.name, safe='')}", body=settings)
+    if args.json:
+        emit_json({"name": args.name, "settings": answer})
+    else:
+        verb = "has new rules" if args.name in found else "is there"
+        say(f"queue {args.name} {verb}: {queues.rules(answer) or 'no limits'}")
+    return 0
+
+
+def changes(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that the flags change."""
+    changed: dict[str, Any] = {}
+    if args.teams is not None:
+        names = [word.strip() for word in args.teams.split(",") if word.strip()]
+        changed["teams"] = [] if names == ["all"] else names
+    if args.rank is not None:
+        changed["rank"] = args.rank
+    if args.order is not None:
+        changed["order"] = args.order
+    if args.max_time is not None:
+        changed["max_wall_seconds"] = (
+            None if args.max_time == "none" else amounts.seconds(args.max_time, what="--max-time")
+        )
+    for flag, (setting, _) in LIMITS.items():
+        given = getattr(args, flag)
+        if given is not None:
+            changed[setting] = limit(given, flag)
+    return changed
+
+
+def limit(text: str, flag: str) -> float | int | None:
+    """Read a limit: a number, or `none` for no limit."""
+    if text == "none":
+        return None
+    what = f"--{flag.replace('_', '-')}"
+    if flag in _WHOLE:
+        return amounts.whole(text, what=what)
+    return amounts.number(text, what=what)
+
+
+def remove_queue(args: argparse.Namespace) -> int:
+    """Remove a queue."""
+    if args.name == "default":
+        raise SetupError(
+            "the queue `default` cannot be removed", hint="`yard queue set default` limits it"
+        )
+    Api.from_environment().call("DELETE", f"/api/v1/queues/{quote(args.name, safe='')}")
+    say(f"queue {args.name} is gone")
+    return 0
