@@ -63,8 +63,9 @@ class Pace:
                 raise _refusal() from None
             raise
         finally:
-            if not queue:
-                self._waiting.pop(lane, None)
+            # Another line may have formed since ours was empty.
+            if not queue and self._waiting.get(lane) is queue:
+                del self._waiting[lane]
 
     def leave(self, lane: Lane) -> None:
         """Give the place to the next in line, or back."""

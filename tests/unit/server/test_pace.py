@@ -95,3 +95,49 @@ async def test_a_turn_is_taken_once_and_given_back_once() -> None:
     turn.end()
     turn.end()
     assert pace.try_enter(A)
+
+
+async def test_nobody_is_forgotten_in_a_crowd() -> None:
+    """However arrivals and departures interleave, everyone who waits gets a turn."""
+    pace = Pace(limit=3, patience=5)
+    most = busy = served = 0
+
+    async def call(number: int) -> None:
+        nonlocal most, busy, served
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        turn = Turn(pace, A)
+        await turn.take()
+        busy += 1
+        most = max(most, busy)
+        for _ in range(number % 5):
+            await asyncio.sleep(0)
+        busy -= 1
+        served += 1
+        turn.end()
+
+    for wave in range(20):
+        waves = [asyncio.create_task(call(wave + number)) for number in range(40)]
+        await asyncio.wait_for(asyncio.gather(*waves), 2)
+    assert (most, served) == (3, 800)
+    assert pace._busy == {}
+    assert pace._waiting == {}
+
+
+async def test_a_new_line_survives_the_end_of_the_old_one() -> None:
+    """Who starts to wait while the last of an older line step forward is not forgotten."""
+    pace = Pace(limit=2, patience=5)
+    assert pace.try_enter(A)
+    assert pace.try_enter(A)
+
+    async def twice() -> None:
+        await pace.enter(A)
+        await pace.enter(A)
+
+    first, second = asyncio.create_task(twice()), asyncio.create_task(pace.enter(A))
+    await asyncio.sleep(0)
+    pace.leave(A)
+    pace.leave(A)
+    await second
+    pace.leave(A)
+    await asyncio.wait_for(first, 1)
