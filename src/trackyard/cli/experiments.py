@@ -11,6 +11,7 @@ from trackyard.client.api import Api
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("experiments", help="list experiments")
+    parser.add_argument("--create", metavar="NAME", help="make an experiment first")
     parser.add_argument("--deleted", action="store_true", help="list deleted ones instead")
     parser.add_argument("-q", "--quiet", action="store_true", help="print ids only")
     add_json(parser)
@@ -20,7 +21,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """List the experiments."""
     query = {"deleted": "1"} if args.deleted else None
-    found = Api.from_environment().get("/api/v1/experiments", query)["experiments"]
+    api = Api.from_environment()
+    if args.create:
+        api.mlflow("POST", "experiments/create", {"name": args.create})
+    found = api.get("/api/v1/experiments", query)["experiments"]
     if args.json:
         emit_json(found)
     elif args.quiet:
