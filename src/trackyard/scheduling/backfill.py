@@ -135,8 +135,7 @@ class Reservations:
         if shape.same:
             groups = self._state.table.groups(shape.same)
             options = [
-                self._earliest_of(job, shape, seconds, np.intersect1d(rows, group))
-                for group in groups
+                self._earliest_of(job, shape, seconds, group[able[group]]) for group in groups
             ]
             found = [option for option in options if option is not None]
             return min(found, key=lambda opening: opening.at, default=None)

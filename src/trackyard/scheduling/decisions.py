@@ -5,9 +5,10 @@ Owns the output types. Every job of the snapshot's line is either admitted or ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import overload
 
 from trackyard.core.reasons import Reason
 from trackyard.core.resources import Placement
@@ -76,6 +77,38 @@ class Reservation:
     placement: Placement
 
 
+class Ranking(Sequence[str]):
+    """Job ids in order, sorted when first looked at."""
+
+    def __init__(self, sort: Callable[[], tuple[str, ...]]) -> None:
+        self._sort: Callable[[], tuple[str, ...]] | None = sort
+        self._ids: tuple[str, ...] = ()
+
+    def _all(self) -> tuple[str, ...]:
+        if self._sort is not None:
+            self._ids, self._sort = self._sort(), None
+        return self._ids
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        return self._all()[index]
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decisions:
     """The answer to one snapshot."""
@@ -89,7 +122,7 @@ class Decisions:
     #: for every job left waiting its reasons, the dominant one first
     reasons: Mapping[str, tuple[Reason, ...]]
     #: the line: ids of the jobs left waiting, the next one first
-    line: tuple[str, ...] = ()
+    line: Sequence[str] = ()
 
     def reason(self, job: str) -> Reason:
         """Return the dominant reason of a waiting job."""

@@ -144,6 +144,8 @@ class DurationModel:
         return seen.bounds[bisect_right(EDGES, attained_seconds)]
 
     def _best(self, job: Job) -> tuple[str, _Seen | None]:
+        if not self._seen:
+            return "nothing", None
         for source, key in _keys(job):
             seen = self._seen.get(key)
             if seen is not None and seen.count >= _ENOUGH:

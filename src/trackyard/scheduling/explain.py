@@ -102,15 +102,17 @@ class Explainer:
         style = self._state.policy.style
         if place(self._first, pending.shape, style=style, allowed=allowed) is None:
             return None
-        names = [started.waiting.job.id for started, _, _ in self._result.started]
-        names.extend(self._result.claims)
+        started = self._result.started
+        names = [one.waiting.job.id for one, _, _ in started[:MOST_NAMES]]
+        names.extend(list(self._result.claims)[: MOST_NAMES - len(names)])
+        count = len(started) + len(self._result.claims)
         return Reason(
             code=Code.BEHIND_JOBS,
             needed=pending.shape.total_milli / WHOLE,
             free=_free_gpus(self._first, pending.shape),
-            holders=tuple(names[:MOST_NAMES]),
-            holder_count=len(names),
-            ahead=len(names),
+            holders=tuple(names),
+            holder_count=count,
+            ahead=count,
         )
 
     def _capacity(self, bucket: Bucket, pending: Pending) -> Reason:

@@ -34,12 +34,18 @@ def standing(
     fault = shape.request.fault()
     if fault:
         return Reason(code=Code.BAD_REQUEST, what=fault)
+    plain = not (job.lease or waiting.avoid)
+    if plain and shape.is_known_sound:
+        return _queue_fault(job, shape, ledger) or ledger.never(job, shape)
+    hardware = _hardware_fault(shape, table)
+    room = hardware or _room_fault(waiting, shape, table, windows)
+    shape.is_known_sound = plain and room is None
     return (
         _queue_fault(job, shape, ledger)
-        or _hardware_fault(shape, table)
+        or hardware
         or _lease_fault(job, windows, now)
         or ledger.never(job, shape)
-        or _room_fault(waiting, shape, table, windows)
+        or room
     )
 
 

@@ -22,6 +22,8 @@ from trackyard.scheduling.state import Held, State
 
 _CAUSES = (Cause.HIGHER_CLASS, Cause.RECLAIMED, Cause.YIELDS_TO_SHORTER)
 _NOBODY = 9
+#: Rows looked at closely for one claimant, beside those that its gang needs.
+_MOST_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,24 +172,42 @@ class Preemption:
         able = shape.any_mask() & state.table.up
         if allowed is not None:
             able &= allowed
-        on_row: dict[int, list[tuple[int, int]]] = {}
-        for cost, slot in enumerate(ranked):
-            held = state.victims.held[slot]
-            assert held is not None
-            for row, _ in held.parts:
-                if able[row]:
-                    on_row.setdefault(row, []).append((cost, slot))
+        on_row = self._promising(shape, ranked, able)
         fitting = np.flatnonzero(self._capacity.fits(shape, able)).tolist()
         options: list[tuple[int, int, int, list[int]]] = [(0, 0, row, []) for row in fitting]
         for row, candidates in on_row.items():
-            if not self._capacity.fits_row(shape, row):
-                chosen = self._clear_row(shape, row, candidates)
-                if chosen:
-                    worst = max(cost for cost, _ in chosen)
-                    options.append((len(chosen), worst, row, [slot for _, slot in chosen]))
+            chosen = self._clear_row(shape, row, candidates)
+            if chosen:
+                worst = max(cost for cost, _ in chosen)
+                options.append((len(chosen), worst, row, [slot for _, slot in chosen]))
         options.sort(key=lambda option: (option[1], option[0], option[2]))
         rows = self._rows_together(shape, options)
         return None if rows is None else self._plan(rows, causes)
+
+    def _promising(
+        self, shape: Shape, ranked: list[int], able: Mask
+    ) -> dict[int, list[tuple[int, int]]]:
+        """Victims by row, cheapest first, for rows where they could free enough GPUs."""
+        need = shape.gpus * shape.milli
+        whole = self._capacity.whole
+        on_row: dict[int, list[tuple[int, int]]] = {}
+        freed: dict[int, int] = {}
+        ready: dict[int, list[tuple[int, int]]] = {}
+        for cost, slot in enumerate(ranked):
+            held = self._state.victims.held[slot]
+            assert held is not None
+            for row, gpus in held.parts:
+                if not able[row] or self._capacity.fits_row(shape, row):
+                    continue
+                on_row.setdefault(row, []).append((cost, slot))
+                milli = freed.get(row, int(whole[row]) * WHOLE) + len(gpus) * held.shape.milli
+                freed[row] = milli
+                if milli >= need:
+                    ready[row] = on_row[row]
+            # The cheapest are found; rows further down cost more.
+            if len(ready) >= _MOST_ROWS + 2 * shape.node_count and not shape.same:
+                break
+        return ready
 
     def _plan(self, rows: list[tuple[int, int, int, list[int]]], causes: Ints) -> Plan | None:
         state = self._state

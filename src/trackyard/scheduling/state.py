@@ -101,8 +101,7 @@ class State:
         #: row among the victims of the job that has a GPU to itself; -1: nobody, or several
         self.slot_on: Ints = np.full(self.free_at.shape, -1, dtype=np.int64)
         self.fragmentation: Fragmentation | None = None
-        for running in snapshot.running:
-            self.hold(self._held(running))
+        self._load([self._held(running) for running in snapshot.running])
 
     def hold(self, held: Held) -> None:
         """Let a job have its parts."""
@@ -117,6 +116,42 @@ class State:
                 line[gpu] = max(line[gpu], held.ends_at)
             if not held.shape.is_fraction:
                 self.slot_on[row, list(gpus)] = held.slot
+
+    def _load(self, everyone: list[Held]) -> None:
+        """Hold many at once."""
+        rows: list[int] = []
+        places: list[int] = []
+        milli: list[int] = []
+        ends: list[float] = []
+        nodes: list[int] = []
+        cpu: list[int] = []
+        memory: list[int] = []
+        capacity = self.capacity
+        self.victims.load(everyone, self.durations)
+        for held in everyone:
+            shape, name = held.shape, held.job.id
+            self.held[name] = held
+            self.ledger.charge(held.job, shape)
+            for row, gpus in held.parts:
+                self.on_row[row][name] = held
+                nodes.append(row)
+                cpu.append(shape.cpu)
+                memory.append(shape.memory)
+                if shape.exclusive:
+                    capacity.open[row] = False
+                for gpu in gpus:
+                    rows.append(row)
+                    places.append(gpu)
+                    milli.append(shape.milli)
+                    ends.append(held.ends_at)
+                if not shape.is_fraction:
+                    self.slot_on[row, list(gpus)] = held.slot
+        np.subtract.at(capacity.gpu, (rows, places), np.array(milli, dtype=np.int32))
+        np.maximum.at(self.free_at, (rows, places), np.array(ends, dtype=np.float64))
+        np.subtract.at(capacity.cpu, nodes, np.array(cpu, dtype=np.int64))
+        np.subtract.at(capacity.memory, nodes, np.array(memory, dtype=np.int64))
+        np.add.at(capacity.tenants, nodes, 1)
+        capacity.recount_all()
 
     def release(self, job: str) -> Held:
         """Take a job's parts back."""

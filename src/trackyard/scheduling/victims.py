@@ -79,6 +79,35 @@ class Victims:
         else:
             self.stated[slot] = job.estimate_seconds
 
+    def load(self, everyone: list[Held], durations: DurationModel) -> None:
+        """Give many their rows at once, in an empty table."""
+        if len(everyone) > len(self.held):
+            self._resize(len(everyone) + 64)
+        count = len(everyone)
+        self._free = list(range(len(self.held) - 1, count - 1, -1))
+        for slot, held in enumerate(everyone):
+            held.slot = slot
+            self.held[slot] = held
+        jobs = [held.job for held in everyone]
+        teams = self.teams
+        columns: tuple[tuple[str, list[Any]], ...] = (
+            ("can_stop", [held.job.preemptible and held.stops_at is None for held in everyone]),
+            ("protected", [held.protected_until for held in everyone]),
+            ("started", [held.started_at for held in everyone]),
+            ("attained", [held.attained for held in everyone]),
+            ("saved", [max(held.started_at, held.checkpoint_at or 0.0) for held in everyone]),
+            ("size", [size_of(held.shape) for held in everyone]),
+            ("milli", [held.shape.total_milli for held in everyone]),
+            ("level", [int(job.priority) for job in jobs]),
+            ("team", [teams.setdefault(job.team, len(teams)) for job in jobs]),
+            ("stated", [-1.0 if (e := job.estimate_seconds) is None else e for job in jobs]),
+        )
+        for name, values in columns:
+            getattr(self, name)[:count] = values
+        for slot, job in enumerate(jobs):
+            if job.estimate_seconds is None:
+                self.ranks[slot] = durations.rows(job)
+
     def remove(self, held: Held) -> None:
         """Free a job's row."""
         self.can_stop[held.slot] = False

@@ -28,6 +28,8 @@ class Windows:
             for node in lease.nodes:
                 if node in table.row:
                     self._by_row.setdefault(table.row[node], []).append(lease)
+        #: whether a lease tells users of one team apart
+        self.is_personal = any(lease.user for lease in leases)
         self._deadlines: dict[tuple[Holder, float], Floats] = {}
 
     def __bool__(self) -> bool:

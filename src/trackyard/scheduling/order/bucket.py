@@ -95,6 +95,20 @@ class Bucket:
         measure = pending.length if in_time else submitted
         return (measure, submitted, pending.sequence, pending.bound, pending)
 
+    def scale(self, ledger: Ledger) -> tuple[float, float]:
+        """Return factor and addend that turn an entry's own measure into one for all lines."""
+        if self.phase != IN_TIME:
+            return 1.0, 0.0
+        if self.order is Order.DEFAULT:
+            return self.team.stretch, 0.0
+        if self.order is Order.FAIR:
+            # What a team holds counts as used for the hour to come, so that one pass is fair.
+            used = self.team.usage + self.team.milli * 3.6
+            return 0.0, used / max(self.team.team.weight, 1e-9)
+        if self.order is Order.DOMINANT:
+            return 0.0, ledger.dominant_share(self.team)
+        return 1.0, 0.0
+
     def key(self, entry: Entry, ledger: Ledger) -> Key:
         """Return how a job of this line compares with those of other lines."""
         borrowing = self.team.milli + self.shape.total_milli > self.team.quota
@@ -107,16 +121,8 @@ class Bucket:
             and self._key_stretch == stretch
         ):
             return known
-        measure = entry[0]
-        if self.phase == IN_TIME:
-            if self.order is Order.DEFAULT:
-                measure *= stretch
-            elif self.order is Order.FAIR:
-                # What a team holds counts as used for the hour to come, so that one pass is fair.
-                used = self.team.usage + self.team.milli * 3.6
-                measure = used / max(self.team.team.weight, 1e-9)
-            elif self.order is Order.DOMINANT:
-                measure = ledger.dominant_share(self.team)
+        factor, team_part = self.scale(ledger)
+        measure = entry[0] * factor + team_part
         key = (self.level, borrowing, self.rank, self.phase, measure, entry[1], entry[2])
         if not self._is_live:
             self._key, self._key_stretch = key, stretch

@@ -6,8 +6,6 @@ Owns Pending and how its lengths are found. Knows nothing of lines, capacity or 
 
 from __future__ import annotations
 
-from math import inf
-
 from trackyard.scheduling.durations import DurationModel, level_of
 from trackyard.scheduling.place.table import Shape
 from trackyard.scheduling.policy import Order
@@ -20,7 +18,7 @@ class Pending:
     __slots__ = ("bound", "length", "sequence", "shape", "waiting")
 
     def __init__(
-        self, waiting: Waiting, *, shape: Shape, sequence: int, length: float, bound: float
+        self, waiting: Waiting, shape: Shape, sequence: int, length: float, bound: float
     ) -> None:
         self.waiting = waiting
         self.shape = shape
@@ -31,28 +29,44 @@ class Pending:
         self.bound = bound
 
 
-def measure(
-    waiting: Waiting, *, shape: Shape, sequence: int, order: Order, durations: DurationModel
-) -> Pending:
-    """Foresee a waiting job's lengths under an order."""
-    job = waiting.job
-    if job.estimate_seconds is not None:
-        rest = max(job.estimate_seconds - waiting.attained_seconds, 0.0)
-        bound = rest if job.time_limit_seconds is None else min(rest, job.time_limit_seconds)
-        length = rest * size_of(shape) if order is Order.DEFAULT else rest
-        return Pending(waiting, shape=shape, sequence=sequence, length=length, bound=bound)
-    bound = job.time_limit_seconds if job.time_limit_seconds is not None else inf
-    length = 0.0
-    if order is Order.DEFAULT:
-        rank = durations.rows(job)[level_of(waiting.attained_seconds)]
-        length = min(rank, bound) * size_of(shape)
-    elif order is Order.SHORTEST:
-        length = durations.expected_seconds(job)
-    if bound == inf:
-        bound = durations.bound_seconds(job, waiting.attained_seconds)
-    return Pending(waiting, shape=shape, sequence=sequence, length=length, bound=bound)
+class Measurer:
+    """Foresees lengths; what was learned is looked up once for jobs that have it in common."""
+
+    def __init__(self, durations: DurationModel) -> None:
+        self._durations = durations
+        self._rows: dict[tuple[object, ...], tuple[float, ...]] = {}
+
+    def __call__(self, waiting: Waiting, shape: Shape, sequence: int, order: Order) -> Pending:
+        """Measure a waiting job under an order."""
+        job = waiting.job
+        limit = job.time_limit_seconds
+        if job.estimate_seconds is not None:
+            rest = max(job.estimate_seconds - waiting.attained_seconds, 0.0)
+            bound = rest if limit is None else min(rest, limit)
+            length = rest * size_of(shape) if order is Order.DEFAULT else rest
+            return Pending(waiting, shape, sequence, length, bound)
+        length = 0.0
+        if order is Order.DEFAULT:
+            length = self._rank(waiting, shape)
+            if limit is not None and limit < length:
+                length = limit
+            length *= shape.size
+        elif order is Order.SHORTEST:
+            length = self._durations.expected_seconds(job)
+        if limit is None:
+            limit = self._durations.bound_seconds(job, waiting.attained_seconds)
+        return Pending(waiting, shape, sequence, length, limit)
+
+    def _rank(self, waiting: Waiting, shape: Shape) -> float:
+        job = waiting.job
+        alike = (job.team, job.user, job.name, job.command, job.group, shape.total_milli)
+        rows = self._rows.get(alike)
+        if rows is None:
+            rows = self._rows[alike] = self._durations.rows(job)
+        attained = waiting.attained_seconds
+        return rows[level_of(attained) if attained else 0]
 
 
 def size_of(shape: Shape) -> float:
     """GPUs that a job ties up, the weight of its length; a job without GPUs counts as a tenth."""
-    return max(shape.total_milli / 1000.0, 0.1)
+    return shape.size

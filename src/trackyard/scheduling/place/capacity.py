@@ -143,6 +143,12 @@ class Capacity:
         self.whole[row] = whole
         self.largest[row] = free.max()
 
+    def recount_all(self) -> None:
+        """Bring all rows' sums in line with their GPUs."""
+        self.whole = (self.gpu == WHOLE).sum(axis=1)
+        self.whole_total = int(self.whole.sum())
+        self.largest = self.gpu.max(axis=1).astype(np.int64)
+
     def _change(self, row: int, gpus: tuple[int, ...], milli: int) -> None:
         free = self.gpu[row]
         if milli in (WHOLE, -WHOLE):

@@ -36,7 +36,11 @@ def place(
             able &= allowed
         rows = np.flatnonzero(able)
         if len(rows) >= shape.node_count:
-            chosen = _choose(scores_of or capacity, shape, rows, style, fragmentation)
+            scored = scores_of or capacity
+            if shape.same:
+                chosen = _choose_together(scored, shape, able, style, fragmentation)
+            else:
+                chosen = _choose(scored, shape, rows, style, fragmentation)
             if chosen:
                 return [(row, capacity.pick(shape, row)) for row in chosen]
     return None
@@ -49,9 +53,7 @@ def _choose(
     style: Style,
     fragmentation: Fragmentation | None,
 ) -> list[int]:
-    """Pick as many rows as the gang has nodes, best first; empty when there are too few."""
-    if shape.same:
-        return _choose_together(capacity, shape, rows, style, fragmentation)
+    """Pick as many rows as the gang has nodes, best first."""
     if len(rows) == 1:
         return [int(rows[0])]
     scores = _scores(capacity, shape, rows, shape.style or style, fragmentation)
@@ -63,12 +65,12 @@ def _choose(
 def _choose_together(
     capacity: Capacity,
     shape: Shape,
-    rows: Ints,
+    able: Mask,
     style: Style,
     fragmentation: Fragmentation | None,
 ) -> list[int]:
     """Pick rows that share a label's value, from the smallest group that has enough."""
-    groups = [np.intersect1d(rows, group) for group in capacity.table.groups(shape.same)]
+    groups = [group[able[group]] for group in capacity.table.groups(shape.same)]
     enough = [group for group in groups if len(group) >= shape.node_count]
     if not enough:
         return []

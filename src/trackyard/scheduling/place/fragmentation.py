@@ -2,9 +2,10 @@
 
 Owns Fragmentation: for each node the free GPU thousandths that typical jobs could not use,
 because of the GPUs' remaining shares, the type, or the CPUs and memory left beside them. The
-best place for a job is where this grows least. In the spirit of fragmentation gradient descent
-(Weng et al., ATC 2023); unlike it, a node counts as usable only as far as its CPUs and memory
-reach, not as soon as one more job fits.
+best place for a job is where this grows least. It follows fragmentation gradient descent (Weng
+et al., ATC 2023) with three changes: a node also counts as usable only as far as its CPUs and
+memory reach, large jobs weigh less than by their number, and GPU types that some jobs insist on
+are spared by the others.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
 
 #: Typical shapes considered; more cost time and hardly change the choice.
 MOST_SHAPES = 200
+#: How far the reach of CPUs and memory counts, against the GPUs alone.
+_REACH = 0.2
+#: Typical jobs weigh by their number times their size to this power.
+_SIZE_POWER = -0.2
 #: How much a GPU type that some insist on is spared by the others; found on the openb trace.
 _PRESSURE_WEIGHT = 0.3
 
@@ -30,17 +35,22 @@ class Fragmentation:
     def __init__(
         self, table: NodeTable, demand: Sequence[tuple[Shape, float]], *, most: int = MOST_SHAPES
     ) -> None:
-        with_gpus = [(shape, weight) for shape, weight in demand if shape.gpus and weight > 0]
+        with_gpus = [
+            (shape, weight * (shape.total_milli / WHOLE) ** _SIZE_POWER)
+            for shape, weight in demand
+            if shape.gpus and weight > 0
+        ]
         with_gpus.sort(key=lambda pair: (-pair[1], pair[0].index))
         chosen = with_gpus[:most]
         self.is_blind = not chosen
         total = sum(weight for _, weight in chosen) or 1.0
         self._weight = np.array([weight / total for _, weight in chosen])
         self._gpus = np.array([float(shape.gpus) for shape, _ in chosen])
-        self._milli = np.array([float(shape.milli) for shape, _ in chosen])
+        milli = np.array([float(shape.milli) for shape, _ in chosen])
+        self._size = self._gpus * milli
         self._cpu = np.array([float(max(shape.cpu, 1)) for shape, _ in chosen])
         self._memory = np.array([float(max(shape.memory, 1)) for shape, _ in chosen])
-        self._needs, self._need_of = np.unique(self._milli, return_inverse=True)
+        self._needs, self._need_of = np.unique(milli, return_inverse=True)
         masks = [shape.any_mask() for shape, _ in chosen]
         self.pressure = _pressure(table, demand)
         self._able = np.stack(masks, axis=1) if masks else np.zeros((table.count, 0), np.bool_)
@@ -87,12 +97,13 @@ class Fragmentation:
     ) -> NDArray[np.float64]:
         """Free thousandths of each row that typical jobs cannot use, on average."""
         free = gpu.sum(axis=1, dtype=np.float64)
-        pieces = np.stack([(gpu // int(need)).sum(axis=1) for need in self._needs], axis=1)
-        by_gpu = np.floor(pieces[:, self._need_of] / self._gpus)
+        large = np.stack([(gpu * (gpu >= need)).sum(axis=1) for need in self._needs], axis=1)
+        enough = np.stack([(gpu >= need).sum(axis=1) for need in self._needs], axis=1)
+        by_gpu = large[:, self._need_of].astype(np.float64)
         by_rest = np.minimum(cpu[:, None] / self._cpu, memory[:, None] / self._memory)
-        # Below one whole job nothing fits; above it fractions count, so that the score is smooth.
-        fits = (by_gpu >= 1) & (by_rest >= 1) & self._able[rows]
-        usable = np.where(fits, np.minimum(by_gpu, by_rest), 0.0) * (self._gpus * self._milli)
+        fits = (enough[:, self._need_of] >= self._gpus) & (by_rest >= 1) & self._able[rows]
+        limited = np.minimum(by_gpu, by_rest * self._size)
+        usable = np.where(fits, _REACH * limited + (1 - _REACH) * by_gpu, 0.0)
         result: Floats = free - usable @ self._weight
         return result
 

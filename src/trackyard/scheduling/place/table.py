@@ -28,6 +28,7 @@ class Shape:
         "gpus",
         "index",
         "is_fraction",
+        "is_known_sound",
         "is_plain",
         "kind",
         "least_milli",
@@ -37,6 +38,7 @@ class Shape:
         "node_count",
         "request",
         "same",
+        "size",
         "style",
         "total_milli",
     )
@@ -54,6 +56,8 @@ class Shape:
         self.style: Style | None = request.style
         self.is_fraction = request.gpu_milli < WHOLE
         self.total_milli = request.gpu_milli_total
+        #: GPUs that it ties up, the weight of its length; without GPUs it counts as a tenth
+        self.size = max(self.total_milli / WHOLE, 0.1)
         #: whole GPUs, in thousandths, without which it can never start
         self.least_milli = 0 if self.is_fraction else self.total_milli
         #: what it asks for, for comparison with others of its kind
@@ -64,6 +68,8 @@ class Shape:
             self.gpus
             and not (self.is_fraction or self.cpu or self.memory or self.exclusive or self.same)
         )
+        #: set once the gate found that idle nodes in service could hold it
+        self.is_known_sound = False
         #: rows of the right type and labels that fit when idle, one mask per preferred type
         self.masks = masks
 

@@ -1,0 +1,167 @@
+"""A pass of live size: many waiting jobs, 1,000 nodes, quotas, priorities, leases and backfill on.
+
+    python bench/scheduling/live_pass.py [TRACES] [--rounds 20] [--growth]
+
+The traces' folder is accepted, as by the other benches, and not needed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import sys
+import time
+from dataclasses import replace
+from statistics import median
+
+from trackyard.core.job import Job, PriorityClass
+from trackyard.core.lease import Lease
+from trackyard.core.node import Gpu, Node
+from trackyard.core.resources import Request
+from trackyard.scheduling import Queue, Running, Snapshot, Team, Waiting, decide
+from trackyard.scheduling.snapshot import Snapshot as _Snapshot
+
+NOW = 1_000_000.0
+
+
+def yard(jobs: int, nodes: int, *, load: float) -> _Snapshot:
+    """A busy cluster: two GPU types, ten teams with quotas, two leases, jobs of many shapes."""
+    draw = random.Random(7)
+    machines = tuple(
+        Node(
+            id=f"n{i:04d}",
+            gpus=tuple(Gpu(index=g, type="H100" if i % 4 == 0 else "A100") for g in range(8)),
+            cpu_milli=128_000,
+            memory_bytes=1024 * 2**30,
+            labels=(("rack", f"r{i // 16}"),),
+        )
+        for i in range(nodes)
+    )
+    teams = tuple(
+        Team(id=f"t{i}", quota_gpus=nodes * 8 // 10, usage_gpu_seconds=draw.random() * 1e7)
+        for i in range(10)
+    )
+    shapes = _shapes(draw)
+    running = _fill(draw, machines, load)
+    waiting = tuple(Waiting(job=_job(draw, i, shapes)) for i in range(jobs))
+    leases = tuple(
+        Lease(
+            id=f"l{i}",
+            nodes=tuple(machine.id for machine in machines[40 * i : 40 * i + 8]),
+            starts_at=NOW + 3600.0 * (i + 1),
+            ends_at=NOW + 3600.0 * (i + 5),
+            team=f"t{i}",
+        )
+        for i in range(2)
+    )
+    return Snapshot(
+        now=NOW,
+        nodes=machines,
+        waiting=waiting,
+        running=running,
+        teams=teams,
+        queues=(Queue(), Queue(name="debug", rank=-1, max_running_per_user=4)),
+        leases=leases,
+    )
+
+
+def _shapes(draw: random.Random) -> list[Request]:
+    found = [Request(gpus=1, gpu_milli=m, cpu_milli=2000) for m in (250, 500)]
+    for gpus in (1, 2, 4, 8):
+        for cpu in (4, 8, 12):
+            for kind in ((), ("H100",), ("A100",)):
+                found.append(
+                    Request(
+                        gpus=gpus,
+                        cpu_milli=gpus * cpu * 1000,
+                        memory_bytes=gpus * 64 * 2**30,
+                        gpu_types=kind,
+                    )
+                )
+    found += [Request(nodes=n, gpus=8, same="rack") for n in (2, 4, 8)]
+    draw.shuffle(found)
+    return found
+
+
+def _job(draw: random.Random, number: int, shapes: list[Request]) -> Job:
+    return Job(
+        id=f"j{number}",
+        team=f"t{draw.randrange(10)}",
+        user=f"u{draw.randrange(60)}",
+        queue="debug" if draw.random() < 0.05 else "default",
+        priority=draw.choice(list(PriorityClass)[1:4]),
+        request=draw.choice(shapes),
+        submitted_at=NOW - draw.random() * 90_000,
+        time_limit_seconds=draw.choice([600.0, 3600.0, 4 * 3600.0, 86400.0]),
+    )
+
+
+def _fill(draw: random.Random, machines: tuple[Node, ...], load: float) -> tuple[Running, ...]:
+    """Let jobs of one to eight GPUs take a part of the cluster."""
+    sizes = [1, 1, 2, 4, 8]
+    jobs = [
+        Waiting(
+            job=Job(
+                id=f"r{i}",
+                team=f"t{draw.randrange(10)}",
+                priority=draw.choice(list(PriorityClass)[1:4]),
+                request=Request(gpus=draw.choice(sizes), cpu_milli=4000),
+                submitted_at=NOW - 90_000,
+                time_limit_seconds=draw.choice([7200.0, 86400.0, 4 * 86400.0]),
+            )
+        )
+        for i in range(int(len(machines) * 8 * load / 3.2))
+    ]
+    before = Snapshot(now=NOW - 7000.0, nodes=machines, waiting=tuple(jobs))
+    by_id = {one.job.id: one.job for one in jobs}
+    return tuple(
+        Running(job=by_id[one.job], placement=one.placement, started_at=NOW - 7000.0)
+        for one in decide(before).admissions
+    )
+
+
+def passes(snapshot: _Snapshot, rounds: int) -> tuple[list[float], int]:
+    """Time whole passes in CPU milliseconds, and count what one admits."""
+    found, admitted = [], 0
+    for _ in range(rounds):
+        gc.collect()
+        begun = time.process_time()
+        decisions = decide(snapshot)
+        found.append(1000 * (time.process_time() - begun))
+        admitted = len(decisions.admissions)
+        assert admitted + len(decisions.reasons) == len(snapshot.waiting)
+    return sorted(found), admitted
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("traces", nargs="?")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--growth", action="store_true", help="1,000 to 100,000 waiting jobs")
+    args = parser.parse_args()
+    print("| waiting | nodes | running | admitted | p50 ms | p95 ms | admissions a second |")
+    print("|---:|" * 1 + "---:|" * 6)
+    worst = 0.0
+    for jobs in (1_000, 3_000, 10_000, 30_000, 100_000) if args.growth else (10_000,):
+        for load in (1.0, 0.9) if not args.growth else (1.0,):
+            snapshot = yard(jobs, 1000, load=load)
+            times, admitted = passes(snapshot, args.rounds)
+            p95 = times[min(int(0.95 * len(times)), len(times) - 1)]
+            if jobs == 10_000 and load == 1.0:
+                worst = p95
+            rate = admitted / (median(times) / 1000)
+            print(
+                f"| {jobs:,} | 1,000 | {len(snapshot.running):,} | {admitted:,} |"
+                f" {median(times):.0f} | {p95:.0f} | {rate:,.0f} |",
+                flush=True,
+            )
+    empty = replace(yard(10_000, 1000, load=0.0), leases=())
+    times, admitted = passes(empty, 3)
+    rate = admitted / (median(times) / 1000)
+    print(f"| 10,000 | 1,000 | 0 | {admitted:,} | {median(times):.0f} | | {rate:,.0f} |")
+    return 0 if worst < 100 and rate >= 1000 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
