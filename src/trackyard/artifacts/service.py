@@ -6,6 +6,7 @@ transaction, while bytes are written before it and removed after it. Knows no HT
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
@@ -58,6 +59,9 @@ class Artifacts:
         #: blobs being read, and those to delete once nobody reads them
         self._readers: Counter[str] = Counter()
         self._doomed: set[str] = set()
+        #: backups under way, for which nothing is removed, and what is to go after them
+        self._holds = 0
+        self._held: set[str] = set()
 
     # -- owners -----------------------------------------------------------------------------
 
@@ -119,8 +123,23 @@ class Artifacts:
         await self.retire(row[1] for row in rows)
         return len(rows)
 
+    @contextlib.asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Remove no blob while the block runs, so that a copy of the rows finds every one."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            if not self._holds:
+                held, self._held = self._held, set()
+                await self.retire(held)
+
     async def retire(self, blobs: Iterable[str]) -> None:
-        """Delete blobs nothing refers to any more, those under a reader later."""
+        """Delete blobs nothing refers to any more, those under a reader or a backup later."""
+        if self._holds:
+            self._held.update(blobs)
+            return
         free = []
         for blob in blobs:
             if self._readers[blob] > 0:

@@ -46,6 +46,8 @@ VERBS = (
     "events",
     "doctor",
     "gc",
+    "backup",
+    "restore",
     "demo",
 )
 USAGE, FAILED = 2, 1

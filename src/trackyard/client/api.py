@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlencode, urlsplit
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 TIMEOUT_SECONDS = 60.0
+_PIECE_BYTES = 1024 * 1024
 _NO_SERVER = "start one with `yard up`, or name another with YARD_URL or `yard login URL`"
 
 
@@ -114,6 +115,18 @@ class Api:
         finally:
             # What was not read to its end would be taken for the next answer.
             self._connection = None
+
+    def download(self, path: str) -> Iterator[bytes]:
+        """GET a path and yield its bytes in pieces; the last one comes only if all have come."""
+        response = self._send("GET", path, query=None, body=None, raw=None, timeout=self._timeout)
+        if response.status >= 400:
+            raise _fault(response.status, response.read())
+        try:
+            while piece := response.read(_PIECE_BYTES):
+                yield piece
+        except (http.client.IncompleteRead, OSError) as fault:
+            self._connection = None
+            raise Unreachable(f"the server at {self.url} hung up in the middle") from fault
 
     def _send(
         self,

@@ -79,6 +79,7 @@ EVENT_KINDS: dict[str, str] = {
     "node.undrained": "an operator gave a node back to the queue",
     "scheduler.elected": "a server process became the one that schedules",
     "access.denied": "a request was refused for want of permission",
+    "backup.taken": "a backup of the server was taken",
 }
 
 
