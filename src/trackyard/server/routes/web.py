@@ -13,7 +13,7 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 
 #: Pages of the single-page application; a fresh load of any of them gets index.html.
-PAGES = ("/", "/signin")
+PAGES = ("/", "/signin", "/app", "/app/")
 CSP = (
     "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"
     " blob:; media-src 'self' blob:; connect-src 'self'; frame-src 'self' blob:;"
