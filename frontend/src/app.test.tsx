@@ -9,8 +9,8 @@ beforeEach(() => {
 });
 afterEach(cleanup);
 
-test("without a session the first page asks for one", async () => {
+test("without a session the first page asks for one", { timeout: 20_000 }, async () => {
   vi.stubGlobal("fetch", () => Promise.resolve(new Response('{"error_code":"UNAUTHENTICATED","message":"no"}', { status: 401 })));
   render(<App />);
-  expect(await screen.findByRole("heading", { name: "Sign in" })).toBeTruthy();
+  expect(await screen.findByRole("heading", { name: "Sign in" }, { timeout: 15_000 })).toBeTruthy();
 });

@@ -76,7 +76,7 @@ function rounds([low, high]: Range): number[] {
 function powers([low, high]: Range): number[] {
   const first = Math.ceil(Math.log10(low) - 1e-9);
   const last = Math.floor(Math.log10(high) + 1e-9);
-  return Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => 10 ** (first + at));
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, at) => Number(`1e${first + at}`));
 }
 
 function wordScale(values: readonly string[]): Scale {

@@ -42,6 +42,8 @@ export const yard = {
   alias: (model: string, version: string, alias: string): string =>
     line("alias", shell(model), shell(alias), version),
   unalias: (model: string, alias: string): string => line("alias", shell(model), shell(alias), "--remove"),
+  editModel: (model: string, ...words: string[]): string => line("edit", "--model", shell(model), ...words.map(shell)),
+  editExperiment: (name: string, ...words: string[]): string => line("edit", "--experiment", shell(name), ...words.map(shell)),
   events: (run?: string): string => line("events", ...(run === undefined ? [] : ["--run", run])),
   token: (): string => line("token", "create"),
 };

@@ -3,12 +3,15 @@ import { useState, type FormEvent, type ReactElement } from "react";
 
 import type { KeyValue } from "../../api/wire";
 import { Icon } from "../../ui/icon";
+import { YardLine } from "../../ui/parts";
 import { complain } from "../../ui/toast";
 
 interface Props {
   tags: readonly KeyValue[];
   onSet: (key: string, value: string) => Promise<unknown>;
   onRemove: (key: string) => Promise<unknown>;
+  /** the command that does the same; without a value, the one that takes the tag away */
+  line: (key: string, value: string | null) => string;
 }
 
 /** Tags that pages show in their own places. */
@@ -16,7 +19,7 @@ export function isOwnTag(key: string): boolean {
   return key.startsWith("mlflow.") || key.startsWith("yard.");
 }
 
-export function Tags({ tags, onSet, onRemove }: Props): ReactElement {
+export function Tags({ tags, onSet, onRemove, line }: Props): ReactElement {
   const [text, setText] = useState("");
   const submit = (event: FormEvent): void => {
     event.preventDefault();
@@ -37,7 +40,7 @@ export function Tags({ tags, onSet, onRemove }: Props): ReactElement {
             <span className="clip">
               <span className="muted">{tag.key}</span> {tag.value}
             </span>
-            <button type="button" aria-label={`Remove tag ${tag.key}`} onClick={() => void onRemove(tag.key).catch((cause: unknown) => complain("The tag was not removed", cause))}>
+            <button type="button" aria-label={`Remove tag ${tag.key}`} title={line(tag.key, null)} onClick={() => void onRemove(tag.key).catch((cause: unknown) => complain("The tag was not removed", cause))}>
               ×
             </button>
           </span>
@@ -48,6 +51,7 @@ export function Tags({ tags, onSet, onRemove }: Props): ReactElement {
           <Icon name="plus" />
         </button>
       </form>
+      {text.includes("=") && <YardLine line={line(text.split("=")[0]?.trim() ?? "", text.slice(text.indexOf("=") + 1).trim())} />}
     </div>
   );
 }

@@ -108,9 +108,9 @@ export function ExperimentsPage(): ReactElement {
                     </td>
                     <td style={{ width: 40 }}>
                       {showDeleted ? (
-                        <IconButton icon="restore" label={`Restore ${one.name}`} onClick={() => restore(one)} />
+                        <IconButton icon="restore" label={`Restore ${one.name} (${yard.editExperiment(one.name, "--restore")})`} onClick={() => restore(one)} />
                       ) : (
-                        one.experiment_id !== "0" && <IconButton icon="trash" label={`Delete ${one.name}`} onClick={() => remove(one)} />
+                        one.experiment_id !== "0" && <IconButton icon="trash" label={`Delete ${one.name} (${yard.editExperiment(one.name, "--delete")})`} onClick={() => remove(one)} />
                       )}
                     </td>
                   </tr>

@@ -105,13 +105,13 @@ function Loaded({ model, versions }: { model: RegisteredModel; versions: readonl
           </section>
           <div className="stack">
             {open !== undefined && <VersionCard key={open.version} version={open} onChange={refresh} onClose={() => set({ version: "" })} />}
-            <Note title="Description" text={model.description ?? ""} onSave={(text) => describeModel(model.name, text).then(refresh)} />
+            <Note title="Description" text={model.description ?? ""} onSave={(text) => describeModel(model.name, text).then(refresh)} line={(text) => yard.editModel(model.name, "--note", text)} />
             <section className="card" aria-label="Tags">
               <div className="card-head">
                 <h2>Tags</h2>
               </div>
               <div style={{ padding: 12 }}>
-                <Tags tags={model.tags ?? []} onSet={(key, value) => setModelTag(model.name, key, value).then(refresh)} onRemove={(key) => deleteModelTag(model.name, key).then(refresh)} />
+                <Tags tags={model.tags ?? []} onSet={(key, value) => setModelTag(model.name, key, value).then(refresh)} onRemove={(key) => deleteModelTag(model.name, key).then(refresh)} line={(key, value) => (value === null ? yard.editModel(model.name, "--untag", key) : yard.editModel(model.name, "--tag", `${key}=${value}`))} />
               </div>
             </section>
           </div>
@@ -122,6 +122,7 @@ function Loaded({ model, versions }: { model: RegisteredModel; versions: readonl
           <p>
             The model and its {count(versions.length, "version")} are removed for good. The runs and their artifacts stay.
           </p>
+          <YardLine line={yard.editModel(model.name, "--delete")} />
           <div className="dialog-foot">
             <button type="button" className="btn" onClick={() => setDeleting(false)}>
               Keep

@@ -9,6 +9,7 @@ import type { ModelVersion } from "../../api/wire";
 import { Note } from "../../features/markdown/note";
 import { exact, short } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
+import { yard } from "../../lib/yard-line";
 import { Icon } from "../../ui/icon";
 import { Copy, IconButton } from "../../ui/parts";
 import { complain, toast } from "../../ui/toast";
@@ -19,6 +20,7 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
   const source = sourceOf(version);
   const run = useQuery({ ...runQuery(source.run ?? ""), enabled: source.run !== null });
   const [sure, setSure] = useState(false);
+  const target = `${version.name}/${version.version}`;
   const use = `mlflow.pyfunc.load_model("models:/${version.name}/${version.version}")`;
   const remove = (): void => {
     deleteVersion(version.name, version.version).then(
@@ -35,7 +37,7 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
     <section className="card version-card" aria-label={`Version ${version.version}`}>
       <div className="card-head">
         <h2 className="grow">Version {version.version}</h2>
-        <button type="button" className="btn danger small" onClick={() => (sure ? remove() : setSure(true))}>
+        <button type="button" className="btn danger small" title={yard.editModel(target, "--delete")} onClick={() => (sure ? remove() : setSure(true))}>
           <Icon name="trash" />
           {sure ? "Yes, delete for good" : "Delete"}
         </button>
@@ -61,6 +63,7 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
           <select
             className="field"
             aria-label="Stage"
+            title={yard.editModel(target, "--stage", version.current_stage)}
             value={version.current_stage}
             onChange={(event) => void moveStage(version.name, version.version, event.target.value).then(onChange, (cause: unknown) => complain("The stage was not changed", cause))}
           >
@@ -78,7 +81,7 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
           <FactMetric key={metric.key} name={metric.key} value={metric.last} />
         ))}
       </dl>
-      <Note title="Notes on this version" text={version.description ?? ""} onSave={(text) => describeVersion(version.name, version.version, text).then(onChange)} />
+      <Note title="Notes on this version" text={version.description ?? ""} onSave={(text) => describeVersion(version.name, version.version, text).then(onChange)} line={(text) => yard.editModel(target, "--note", text)} />
     </section>
   );
 }

@@ -51,6 +51,7 @@ export function Overview({ whole, tags }: Props): ReactElement {
               tags={data.tags ?? []}
               onSet={(key, value) => setTag(info.run_id, key, value).then(refresh)}
               onRemove={(key) => deleteTag(info.run_id, key).then(refresh)}
+              line={(key, value) => (value === null ? yard.untag([info.run_id], key) : yard.tag([info.run_id], key, value))}
             />
           </div>
         </section>

@@ -1,0 +1,150 @@
+// @vitest-environment node
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+
+import type { RunsTable } from "./runs";
+import { cuts, SeriesStore, type Series, type Want } from "./series";
+import { addColumns, TableStore } from "./table-store";
+import { spaced, staleBy } from "./live";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const series = (run: string, key: string, last: number): Series => ({ run_id: run, key, width: 1, step: [0], time_ms: [0], last: [last], min: [last], max: [last], mean: [last], count: [1] });
+const want = (runs: string[], key: string): Want => ({ runs, key, points: 100, span: null, orphans: false });
+
+describe("series", () => {
+  test("wishes of many panels go out as one call", async () => {
+    const load = vi.fn(async ({ run_ids, keys }: { run_ids: string[]; keys: string[] }) => ({ series: run_ids.flatMap((run) => keys.map((key) => series(run, key, 1))) }));
+    const store = new SeriesStore(load);
+    const changed = vi.fn();
+    store.watch(want(["a", "b"], "loss"), changed);
+    store.watch(want(["a", "b"], "acc"), changed);
+    await vi.advanceTimersByTimeAsync(50);
+    expect(load).toHaveBeenCalledTimes(1);
+    expect(store.get(want(["a", "b"], "acc")).map((one) => one.run_id)).toEqual(["a", "b"]);
+    expect(changed).toHaveBeenCalledTimes(2);
+  });
+
+  test("only runs that grew are read again, and only while someone looks", async () => {
+    let value = 1;
+    const load = vi.fn(async ({ run_ids, keys }: { run_ids: string[]; keys: string[] }) => ({ series: run_ids.flatMap((run) => keys.map((key) => series(run, key, value))) }));
+    const store = new SeriesStore(load);
+    const stop = store.watch(want(["a", "b"], "loss"), () => undefined);
+    await vi.advanceTimersByTimeAsync(50);
+    value = 2;
+    store.touched(["b", "z"]);
+    await vi.advanceTimersByTimeAsync(1500);
+    expect(load.mock.calls[1]?.[0].run_ids).toEqual(["b"]);
+    expect(store.get(want(["a", "b"], "loss")).map((one) => one.last[0])).toEqual([1, 2]);
+    stop();
+    store.touched(["a"]);
+    await vi.advanceTimersByTimeAsync(1500);
+    expect(load).toHaveBeenCalledTimes(2);
+  });
+
+  test("a fault is told and a metric that a run lacks is not asked for twice", async () => {
+    const failing = new SeriesStore(() => Promise.reject(new Error("no")));
+    failing.watch(want(["a"], "loss"), () => undefined);
+    await vi.advanceTimersByTimeAsync(50);
+    expect(failing.stateOf(want(["a"], "loss"))).toEqual({ loading: false, fault: "no" });
+    const load = vi.fn(async () => ({ series: [] }));
+    const store = new SeriesStore(load);
+    store.watch(want(["a"], "loss"), () => undefined);
+    await vi.advanceTimersByTimeAsync(50);
+    store.watch(want(["a"], "loss"), () => undefined);
+    await vi.advanceTimersByTimeAsync(50);
+    expect(load).toHaveBeenCalledTimes(1);
+    expect(store.get(want(["a"], "loss"))).toEqual([]);
+  });
+
+  test("large wishes are cut to what the server takes", () => {
+    const runs = Array.from({ length: 450 }, (_, at) => String(at));
+    const parts = cuts(runs, ["a", "b"]);
+    expect(parts.every(([some, keys]) => some.length * keys.length <= 400)).toBe(true);
+    expect(parts.reduce((sum, [some, keys]) => sum + some.length * keys.length, 0)).toBe(900);
+  });
+});
+
+const table = (ids: string[]): RunsTable => ({
+  run_id: ids,
+  experiment_id: ids.map(() => "1"),
+  name: ids,
+  user: ids,
+  status: ids.map(() => "RUNNING"),
+  lifecycle: ids.map(() => "active"),
+  start_ms: ids.map(() => 0),
+  end_ms: ids.map(() => null),
+  metrics: {},
+  params: {},
+  tags: {},
+  next_page_token: null,
+});
+const wish = { experiment_ids: ["1"], filter: "", order_by: [], view: "ACTIVE_ONLY" as const, limit: 10 };
+
+describe("the runs table", () => {
+  test("columns are read once they are looked at, and only those", async () => {
+    const columns = vi.fn(async (ids: readonly string[]) => ({ ...table([...ids]), params: { lr: ids.map(() => "1") } }));
+    const store = new TableStore({ table: async () => table(["a", "b"]), columns });
+    await store.load(wish);
+    store.want({ metrics: [], params: ["lr"], tags: [] });
+    await vi.advanceTimersByTimeAsync(50);
+    store.want({ metrics: [], params: ["lr"], tags: [] });
+    await vi.advanceTimersByTimeAsync(50);
+    expect(columns).toHaveBeenCalledTimes(1);
+    expect(store.get().table?.params.lr).toEqual(["1", "1"]);
+  });
+
+  test("a run that changed is patched in place", async () => {
+    const columns = async (ids: readonly string[]): Promise<RunsTable> => ({ ...table([...ids]), status: ids.map(() => "FINISHED") });
+    const store = new TableStore({ table: async () => table(["a", "b"]), columns });
+    await store.load(wish);
+    const before = store.get().version;
+    store.touched(["b", "unknown"]);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(store.get().table?.status).toEqual(["RUNNING", "FINISHED"]);
+    expect(store.get().version).toBeGreaterThan(before);
+  });
+
+  test("a fault leaves what was shown, and says why", async () => {
+    let isBroken = false;
+    const store = new TableStore({ table: async () => (isBroken ? Promise.reject(new Error("bad filter")) : table(["a"])), columns: async () => table([]) });
+    await store.load(wish);
+    isBroken = true;
+    await store.load({ ...wish, filter: "x" });
+    expect(store.get().fault?.message).toBe("bad filter");
+    expect(store.get().table?.run_id).toEqual(["a"]);
+  });
+
+  test("columns of runs that went meanwhile find their rows", () => {
+    const held = table(["a", "b", "c"]);
+    addColumns(held, { ...table(["c", "a"]), tags: { team: ["x", "y"] }, metrics: { loss: { last: [1, 2], min: [1, 2], max: [1, 2], step: [0, 0] } } });
+    expect(held.tags.team).toEqual(["y", null, "x"]);
+    expect(held.metrics.loss?.last).toEqual([2, null, 1]);
+  });
+});
+
+describe("live refreshes", () => {
+  test("come at once, then not more often than they should", () => {
+    const act = vi.fn();
+    const soon = spaced(act, 1000);
+    soon();
+    soon();
+    soon();
+    expect(act).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(1000);
+    expect(act).toHaveBeenCalledTimes(2);
+    vi.advanceTimersByTime(5000);
+    expect(act).toHaveBeenCalledTimes(2);
+  });
+
+  test("an event makes stale what it is about", () => {
+    expect(staleBy({ kind: "model_alias.set" })).toEqual(["models", "model", "versions"]);
+    expect(staleBy({ kind: "run.created" })).toContain("experiments");
+    expect(staleBy({ kind: "token.created" })).toEqual([]);
+    expect([staleBy({ kind: "artifact.written" }), staleBy({ kind: "experiment.created" }), staleBy({ kind: "run.logged" })]).toEqual([["files"], ["experiments", "experiment"], ["names"]]);
+  });
+});

@@ -1,0 +1,298 @@
+/** The submit form: what is written in it, the wish it makes, and the `yard submit` line that does the same. Pure. */
+import { amountOfMemory, amountOfTime, readMemory, readPairs, readTime, splitCommand } from "./amounts";
+import { shell } from "./yard-line";
+
+export interface Form {
+  command: string;
+  name: string;
+  experiment: string;
+  gpus: string;
+  gpuType: string;
+  nodes: string;
+  cpus: string;
+  memory: string;
+  time: string;
+  estimate: string;
+  queue: string;
+  priority: string;
+  team: string;
+  preemptible: boolean;
+  retries: string;
+  after: string;
+  array: string;
+  env: string;
+  pip: string;
+  lease: string;
+  labels: string;
+  same: string;
+  exclusive: boolean;
+  style: string;
+  launcher: string;
+  processes: string;
+  grace: string;
+  progress: string;
+  hold: boolean;
+  tags: string;
+  /** the packaged folder of the job this one is copied from */
+  package: string;
+  packageFormat: string;
+}
+
+export const EMPTY: Form = {
+  command: "",
+  name: "",
+  experiment: "",
+  gpus: "1",
+  gpuType: "",
+  nodes: "1",
+  cpus: "",
+  memory: "",
+  time: "",
+  estimate: "",
+  queue: "",
+  priority: "normal",
+  team: "",
+  preemptible: false,
+  retries: "",
+  after: "",
+  array: "",
+  env: "",
+  pip: "",
+  lease: "",
+  labels: "",
+  same: "",
+  exclusive: false,
+  style: "",
+  launcher: "plain",
+  processes: "",
+  grace: "",
+  progress: "",
+  hold: false,
+  tags: "",
+  package: "",
+  packageFormat: "zip",
+};
+
+export const PRIORITIES = ["scavenge", "low", "normal", "high", "urgent"] as const;
+export const LAUNCHERS = ["plain", "torchrun", "accelerate", "mpirun"] as const;
+export const STYLES = ["", "pack", "spread", "balanced", "least-fragmentation"] as const;
+const ENDINGS = ["success", "failure", "any-end"];
+
+export type Fields = Record<string, unknown> & { command: string[] };
+export interface Read {
+  fields: Fields | null;
+  faults: Partial<Record<keyof Form, string>>;
+}
+
+type Faults = Partial<Record<keyof Form, string>>;
+
+/** Read the form into a wish; null while the command is empty or something is wrong. */
+export function readForm(form: Form): Read {
+  const faults: Faults = {};
+  const fields: Record<string, unknown> = {};
+  const command = readCommand(form.command, faults);
+  readWords(form, fields);
+  readNumbers(form, fields, faults);
+  readTimes(form, fields, faults);
+  readLists(form, fields, faults);
+  const bad = Object.keys(faults).length > 0 || command.length === 0;
+  return { fields: bad ? null : { ...fields, command }, faults };
+}
+
+function readCommand(text: string, faults: Faults): string[] {
+  const words = splitCommand(text);
+  if (words === null) {
+    faults.command = "A quote is still open";
+    return [];
+  }
+  return words;
+}
+
+const WORDS = { name: "name", experiment: "experiment", queue: "queue", team: "team", array: "array", lease: "lease", same: "same", style: "style", package: "package" } as const;
+
+function readWords(form: Form, fields: Record<string, unknown>): void {
+  for (const [key, field] of Object.entries(WORDS) as [keyof typeof WORDS, string][]) {
+    if (form[key].trim() !== "") {
+      fields[field] = form[key].trim();
+    }
+  }
+  if (form.package !== "") {
+    fields.package_format = form.packageFormat;
+  }
+  for (const key of ["preemptible", "exclusive", "hold"] as const) {
+    if (form[key]) {
+      fields[key] = true;
+    }
+  }
+  if (form.priority !== "normal") {
+    fields.priority = form.priority;
+  }
+  if (form.launcher !== "plain") {
+    fields.launcher = form.launcher;
+  }
+}
+
+const NUMBERS = {
+  gpus: { field: "gpus", whole: false, start: 0 },
+  nodes: { field: "nodes", whole: true, start: 1 },
+  cpus: { field: "cpus", whole: false, start: 0 },
+  retries: { field: "retries", whole: true, start: 0 },
+  processes: { field: "processes_per_node", whole: true, start: null },
+} as const;
+
+function readNumbers(form: Form, fields: Record<string, unknown>, faults: Faults): void {
+  for (const [key, { field, whole, start }] of Object.entries(NUMBERS) as [keyof typeof NUMBERS, (typeof NUMBERS)[keyof typeof NUMBERS]][]) {
+    const text = form[key].trim();
+    if (text === "") {
+      continue;
+    }
+    const value = Number(text);
+    if (!Number.isFinite(value) || value < 0 || (whole && !Number.isInteger(value))) {
+      faults[key] = whole ? "A whole number" : "A number, such as 2 or 0.5";
+    } else if (value !== start) {
+      fields[field] = value;
+    }
+  }
+  if (form.memory.trim() !== "") {
+    const value = readMemory(form.memory);
+    if (value === null) {
+      faults.memory = "With a unit, as in 500M or 64G";
+    } else {
+      fields.memory_bytes = value;
+    }
+  }
+}
+
+const TIMES = { time: "time_limit_seconds", estimate: "estimate_seconds", grace: "grace_seconds", progress: "progress_seconds" } as const;
+
+function readTimes(form: Form, fields: Record<string, unknown>, faults: Faults): void {
+  for (const [key, field] of Object.entries(TIMES) as [keyof typeof TIMES, string][]) {
+    if (form[key].trim() === "") {
+      continue;
+    }
+    const value = readTime(form[key]);
+    if (value === null) {
+      faults[key] = "With units, as in 45m or 2h30m";
+    } else {
+      fields[field] = value;
+    }
+  }
+}
+
+const commas = (text: string): string[] => text.split(/[,\s]+/).filter((word) => word !== "");
+
+function readLists(form: Form, fields: Record<string, unknown>, faults: Faults): void {
+  const types = form.gpuType.split(",").map((word) => word.trim()).filter((word) => word !== "");
+  if (types.length > 0) {
+    fields.gpu_types = types;
+  }
+  const after = commas(form.after).map((word) => {
+    const [job = "", when = "success"] = word.split(":");
+    return { job, when };
+  });
+  if (after.some((one) => one.job === "" || !ENDINGS.includes(one.when))) {
+    faults.after = "JOB, or JOB:any-end";
+  } else if (after.length > 0) {
+    fields.after = after;
+  }
+  const pip = form.pip.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"));
+  if (pip.length > 0) {
+    fields.pip = pip;
+  }
+  for (const [key, field] of [["env", "env"], ["labels", "labels"], ["tags", "tags"]] as const) {
+    const { pairs, fault } = readPairs(form[key]);
+    if (fault !== null) {
+      faults[key] = fault;
+    } else if (Object.keys(pairs).length > 0) {
+      fields[field] = pairs;
+    }
+  }
+}
+
+const option = (flag: string, value: unknown): string[] => (value === undefined ? [] : [flag, shell(String(value as string | number))]);
+const pairsOf = (flag: string, pairs: unknown): string[] =>
+  Object.entries((pairs ?? {}) as Record<string, string>).flatMap(([name, value]) => [flag, shell(`${name}=${value}`)]);
+const timeOption = (flag: string, seconds: unknown): string[] => (typeof seconds === "number" ? [flag, amountOfTime(seconds)] : []);
+
+/** The `yard submit` line of a wish. */
+export function submitLine(fields: Fields): string {
+  const after = (fields.after ?? []) as { job: string; when: string }[];
+  const words = [
+    "yard submit",
+    ...option("--name", fields.name),
+    ...option("--experiment", fields.experiment),
+    ...option("--gpus", fields.gpus),
+    ...option("--gpu-type", (fields.gpu_types as string[] | undefined)?.join(",")),
+    ...option("--nodes", fields.nodes),
+    ...option("--cpus", fields.cpus),
+    ...(typeof fields.memory_bytes === "number" ? ["--memory", amountOfMemory(fields.memory_bytes)] : []),
+    ...timeOption("--time", fields.time_limit_seconds),
+    ...timeOption("--estimate", fields.estimate_seconds),
+    ...option("--queue", fields.queue),
+    ...option("--priority", fields.priority),
+    ...option("--team", fields.team),
+    ...(fields.preemptible === true ? ["--preemptible"] : []),
+    ...option("--retries", fields.retries),
+    ...after.flatMap((one) => ["--after", one.when === "success" ? one.job : `${one.job}:${one.when}`]),
+    ...option("--array", fields.array),
+    ...pairsOf("--env", fields.env),
+    ...(fields.pip === undefined ? [] : ["--pip requirements.txt"]),
+    ...option("--lease", fields.lease),
+    ...pairsOf("--label", fields.labels),
+    ...option("--same", fields.same),
+    ...(fields.exclusive === true ? ["--exclusive"] : []),
+    ...option("--style", fields.style),
+    ...option("--launcher", fields.launcher),
+    ...option("--processes-per-node", fields.processes_per_node),
+    ...timeOption("--grace", fields.grace_seconds),
+    ...timeOption("--progress", fields.progress_seconds),
+    ...(fields.hold === true ? ["--hold"] : []),
+    ...pairsOf("--tag", fields.tags),
+    ...(fields.package === undefined ? ["--no-working-dir"] : []),
+    "--",
+    ...fields.command.map(shell),
+  ];
+  return words.join(" ");
+}
+
+interface Source {
+  job: { name: string; queue: string; priority: string; gpus: number; nodes: number; cpus: number; memory_bytes: number; gpu_types: string[]; preemptible: boolean; time_limit_seconds: number | null };
+  spec: Record<string, unknown>;
+}
+
+const lines = (pairs: unknown): string => Object.entries((pairs ?? {}) as Record<string, string>).map(([name, value]) => `${name}=${value}`).join("\n");
+const time = (seconds: unknown): string => (typeof seconds === "number" ? amountOfTime(seconds) : "");
+
+/** The form that would submit a job like this one; dependencies are left out. */
+export function formOf({ job, spec }: Source): Form {
+  const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
+  return {
+    ...EMPTY,
+    command: ((spec.command ?? []) as string[]).map(shell).join(" "),
+    name: job.name,
+    gpus: String(job.gpus / Math.max(1, job.nodes)),
+    gpuType: job.gpu_types.join(", "),
+    nodes: String(job.nodes),
+    cpus: job.cpus > 0 ? String(job.cpus) : "",
+    memory: job.memory_bytes > 0 ? amountOfMemory(job.memory_bytes) : "",
+    time: time(job.time_limit_seconds),
+    estimate: time(spec.estimate_seconds),
+    queue: job.queue === "default" ? "" : job.queue,
+    priority: job.priority,
+    preemptible: job.preemptible,
+    retries: text(spec.retries),
+    env: lines(spec.env),
+    pip: ((spec.pip ?? []) as string[]).join("\n"),
+    labels: lines(spec.labels),
+    same: text(spec.same),
+    exclusive: spec.exclusive === true,
+    style: text(spec.style),
+    launcher: text(spec.launcher) || "plain",
+    processes: text(spec.processes_per_node),
+    grace: time(spec.grace_seconds),
+    progress: time(spec.progress_seconds),
+    lease: text(spec.lease),
+    package: text(spec.package),
+    packageFormat: text(spec.package_format) || "zip",
+  };
+}

@@ -1,0 +1,5 @@
+/** What jsdom lacks and the pages' libraries ask for when they are loaded. */
+if (typeof window !== "undefined" && typeof window.matchMedia !== "function") {
+  window.matchMedia = (media: string): MediaQueryList =>
+    ({ matches: false, media, addEventListener: () => undefined, removeEventListener: () => undefined }) as unknown as MediaQueryList;
+}
