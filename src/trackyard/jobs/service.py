@@ -47,6 +47,7 @@ from trackyard.jobs.views import (
     load_checkpoints,
     load_facts,
     reason_view,
+    spec_view,
 )
 from trackyard.jobs.wishes import JobSpec, Wish, check
 from trackyard.store.database import Database, Reader, Tx
@@ -81,8 +82,6 @@ class Jobs:
         #: running ahead takes the interpreter, so only one does at a time
         self._answering = asyncio.Lock()
         self._foreseen: tuple[int, dict[str, EtaView | None]] = (0, {})
-        #: called when an attempt's credential ended, so that caches forget it
-        self.on_fence: Callable[[], None] = lambda: None
 
     def start(self) -> None:
         """Begin to schedule."""
@@ -173,7 +172,7 @@ class Jobs:
             reasons = [] if row.state != JobState.QUEUED else _reasons(row, looked)
             detail = JobDetail(
                 job=_with_reason(job_view(row, facts), looked),
-                spec=msgspec.to_builtins(spec),
+                spec=spec_view(spec),
                 attempts=attempts,
                 checkpoints=load_checkpoints(reader, row),
                 reasons=[reason_view(one) for one in reasons],

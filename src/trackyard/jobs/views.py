@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,6 +23,9 @@ from trackyard.jobs.records import (
 )
 from trackyard.jobs.wishes import JobSpec
 from trackyard.store.database import Reader
+
+#: Names of variables whose values are kept from the team's other members.
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)KEY(_|$)|APIKEY", re.I)
 
 
 class ReasonView(msgspec.Struct):
@@ -186,6 +190,16 @@ def reason_view(reason: Reason) -> ReasonView:
         until_ms=None if reason.until is None else int(reason.until * 1000),
         ahead=reason.ahead,
     )
+
+
+def spec_view(spec: JobSpec) -> dict[str, Any]:
+    """Show what a job was submitted with; values that look like secrets are not told."""
+    shown: dict[str, Any] = msgspec.to_builtins(spec)
+    if "env" in shown:
+        shown["env"] = {
+            name: "***" if _SECRET.search(name) else value for name, value in spec.env.items()
+        }
+    return shown
 
 
 def attempt_word(state: str) -> str:

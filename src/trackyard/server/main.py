@@ -129,6 +129,7 @@ def build(settings: Settings) -> Services:
     )
     dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
     scheduler = Scheduler(database, dispatcher, policy(settings))
+    scheduler.on_fence = gate.forget
     return Services(
         settings=settings,
         clock=SYSTEM_CLOCK,

@@ -108,6 +108,7 @@ Table(
     integer("version"),
     UniqueConstraint("job_id"),
     Index(None, "state", "id"),
+    Index(None, "state", "ended_ms"),
     Index(None, "team_id", "id"),
     Index(None, "team_id", "name", "id"),
     Index(None, "array_id"),

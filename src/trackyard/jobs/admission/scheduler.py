@@ -86,6 +86,8 @@ class Scheduler:
         self._last_event = 0
         self._fencing: set[str] = set()
         self._looking = asyncio.Lock()
+        #: called when an earlier attempt's credential ended, so that caches forget it
+        self.on_fence: Callable[[], None] = lambda: None
         #: grave reasons that were told already, by job
         self._told: dict[str, str] = {}
 
@@ -220,6 +222,11 @@ class Scheduler:
             self._due.update(reconcile=0.0, nodes=0.0)
             self.wake()
 
+    async def drain(self) -> None:
+        """Wait for the launches and looks in flight."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
     @property
     def is_running(self) -> bool:
         """Whether the loop goes on."""
@@ -269,6 +276,8 @@ class Scheduler:
         admitted: list[Admitted] = []
         if decisions.admissions or decisions.stops or self._blocked(looked):
             admitted = await self._db.write(lambda tx: self._apply(tx, looked))
+        if any(one.attempt.number > 1 for one in admitted):
+            self.on_fence()
         for one in admitted:
             self._spawn(self.dispatcher.launch(one))
         if len(admitted) < len(decisions.admissions) or decisions.stops:

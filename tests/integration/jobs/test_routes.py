@@ -1,0 +1,267 @@
+"""Jobs over HTTP: who may do what, what is refused, and how a runner and a script are let in."""
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.server.platform import Answer, Caller, Platform, open_platform
+from trackyard.core.clock import SYSTEM_CLOCK
+from trackyard.core.ports import LaunchSpec
+from trackyard.testing.engine import FakeEngine, Program, fake_node
+
+
+@dataclass
+class Site:
+    """A platform whose jobs run on a fake engine."""
+
+    platform: Platform
+    engine: FakeEngine
+    specs: dict[str, LaunchSpec]
+
+    async def tick(self) -> None:
+        scheduler = self.platform.services.jobs.scheduler
+        for _ in range(3):
+            scheduler.wake()
+            await scheduler.tick()
+            await scheduler.drain()
+
+    async def submit(self, caller: Caller | None = None, **wish: Any) -> dict[str, Any]:
+        answer = await (caller or self.platform.admin)(
+            "POST", "/api/v1/jobs", {"command": ["train"], **wish}
+        )
+        assert answer.status == 200, answer.body
+        await self.tick()
+        return answer.json()["jobs"][0]
+
+    def runner(self, job: dict[str, Any], number: int = 1) -> "Runner":
+        return Runner(self, self.specs[f"{job['job_id']}-a{number}"])
+
+
+class Runner:
+    """The runner of one attempt, and a script inside it."""
+
+    def __init__(self, site: Site, spec: LaunchSpec) -> None:
+        self.spec = spec
+        assert spec.report is not None
+        self.script = Caller(site.platform.application, spec.report.token)
+
+    async def post(self, verb: str, body: Any = None, **more: Any) -> Answer:
+        epoch = str(more.pop("epoch", self.spec.epoch))
+        attempt = more.pop("attempt", self.spec.attempt_id)
+        path = f"/api/v1/attempts/{attempt}/{verb}"
+        return await self.script("POST", path, body, headers={"x-yard-epoch": epoch}, **more)
+
+
+@pytest.fixture
+async def site(database_url: str, tmp_path: Path) -> AsyncIterator[Site]:
+    """A platform with one node of two GPUs."""
+    async with open_platform(database_url, tmp_path / "home") as platform:
+        specs: dict[str, LaunchSpec] = {}
+
+        def program(spec: LaunchSpec) -> Program:
+            specs[spec.attempt_id] = spec
+            return Program()
+
+        engine = FakeEngine(SYSTEM_CLOCK, [fake_node("n1", gpus=2)], program=program)
+        scheduler = platform.services.jobs.scheduler
+        scheduler.dispatcher._open_engine = lambda: engine
+        await scheduler.open()
+        found = Site(platform, engine, specs)
+        await found.tick()
+        yield found
+        await scheduler.drain()
+        await scheduler.dispatcher.close()
+
+
+async def test_a_job_over_http_from_submission_to_its_log(site: Site) -> None:
+    """Submit, list, show, why, beat, log, exit: what the CLI and the pages build on."""
+    admin = site.platform.admin
+    job = await site.submit(gpus=1, name="first")
+    runner = site.runner(job)
+    assert (await runner.post("heartbeat", {"state": "running", "extra": 1})).json() == {}
+    taken = await runner.post("logs?member=0&offset=0", raw=b"hello\nworld\n")
+    assert taken.json() == {"next_offset": 12}
+    gap = await runner.post("logs?member=0&offset=99", raw=b"x")
+    assert (gap.status, gap.json()) == (416, {"next_offset": 12})
+    sample = {"seq": 1, "time_ms": 1, "values": {"system/cpu": 1.5}}
+    assert (await runner.post("samples", {"samples": [sample]})).status == 200
+    shown = (await admin("GET", "/api/v1/jobs/first")).json()
+    assert shown["job"]["state"] == "running"
+    assert shown["attempts"][0]["placement"][0]["node"] == "n1"
+    log = await admin("GET", "/api/v1/jobs/first/logs?offset=6")
+    assert (log.body, log.header("x-yard-next-offset")) == (b"world\n", "12")
+    page = (await admin("GET", "/api/v1/jobs/first/logs?tail=1&format=json")).json()
+    assert (page["text"], page["complete"]) == ("world\n", False)
+    cluster = (await admin("GET", "/api/v1/cluster")).json()
+    assert cluster["totals"]["gpus"] == 2
+    waiting = await site.submit(gpus=2, name="next")
+    why = (await admin("GET", f"/api/v1/jobs/{waiting['job_id']}/why")).json()
+    assert why["reasons"][0]["code"] in ("no_free_gpus", "fragmented")
+    assert why["position"] == 1
+    listed = (await admin("GET", "/api/v1/jobs?state=queued")).json()
+    assert [one["name"] for one in listed["jobs"]] == ["next"]
+    assert listed["counts"]["running"] == 1
+    demand = (await admin("GET", "/api/v1/cluster")).json()["demand"]
+    assert demand[0]["job_ids"] == [waiting["job_id"]]
+
+
+async def test_a_script_inside_a_job_logs_and_makes_child_runs_and_reaches_no_other(
+    site: Site,
+) -> None:
+    """Whatever experiment it sets, its runs are the job's; strangers' runs are not found."""
+    admin = site.platform.admin
+    job = await site.submit(gpus=1, experiment="mine")
+    stranger = await admin.mlflow("POST", "runs/create", {"experiment_id": "0"})
+    other_run = stranger.json()["run"]["info"]["run_id"]
+    script = site.runner(job).script
+    named = await script.mlflow("GET", "experiments/get-by-name?experiment_name=whatever")
+    assert named.json()["experiment"]["experiment_id"] == job["experiment_id"]
+    made = await script.mlflow("POST", "experiments/create", {"name": "new"})
+    assert made.json() == {"experiment_id": job["experiment_id"]}
+    child = await script.mlflow(
+        "POST", "runs/create", {"experiment_id": job["experiment_id"], "run_name": "child"}
+    )
+    child_id = child.json()["run"]["info"]["run_id"]
+    elsewhere = await script.mlflow("POST", "runs/create", {"experiment_id": "0"})
+    assert elsewhere.status == 403
+    point = {"key": "loss", "value": 1.0, "timestamp": 1}
+    statuses = [
+        (await script.mlflow("POST", "runs/log-metric", {"run_id": run, **point})).status
+        for run in (job["run_id"], child_id, other_run)
+    ]
+    assert statuses == [200, 200, 404]
+    second = site.runner(await site.submit(gpus=1, experiment="mine")).script
+    refused = await second.mlflow("POST", "runs/log-metric", {"run_id": child_id, **point})
+    assert refused.status == 404
+
+
+async def test_an_attempt_token_is_no_user_and_a_user_is_no_runner(site: Site) -> None:
+    job = await site.submit(gpus=1)
+    runner = site.runner(job)
+    for method, path in (
+        ("POST", "/api/v1/jobs"),
+        ("GET", "/api/v1/jobs"),
+        ("POST", f"/api/v1/jobs/{job['job_id']}/stop"),
+        ("GET", f"/api/v1/jobs/{job['job_id']}/logs"),
+        ("PUT", f"/api/v1/packages/{'a' * 64}"),
+        ("GET", "/api/v1/nodes"),
+        ("POST", "/api/v1/nodes/n1/drain"),
+    ):
+        body = {"command": ["x"]} if method == "POST" else None
+        assert (await runner.script(method, path, body)).status == 403, path
+    mine = Caller(site.platform.application, site.platform.admin.token)
+    answer = await mine(
+        "POST",
+        f"/api/v1/attempts/{runner.spec.attempt_id}/heartbeat",
+        {"state": "running"},
+        headers={"x-yard-epoch": "1"},
+    )
+    assert answer.status == 403
+
+
+async def test_an_old_epoch_is_refused_with_409_on_every_report(site: Site) -> None:
+    """Also the token itself: what a superseded script logs counts no more."""
+    job = await site.submit(gpus=1)
+    old = site.runner(job)
+    assert (await old.post("heartbeat", {"state": "running"}, epoch=99)).status == 409
+    assert (await old.post("heartbeat", {"state": "running"}, epoch="x")).status == 400
+    assert (await old.post("heartbeat", {}, attempt="jaaaaaaaaaa-a1")).status == 404
+    site.engine.lose(old.spec.attempt_id)
+    await site.tick()
+    site.platform.services.gate.forget()
+    for verb, body in (("heartbeat", {}), ("samples", {"samples": []}), ("exit", {})):
+        assert (await old.post(verb, body)).status == 409, verb
+    assert (await old.post("logs?offset=0", raw=b"x")).status == 409
+    point = {"key": "loss", "value": 1.0, "timestamp": 1, "run_id": job["run_id"]}
+    assert (await old.script.mlflow("POST", "runs/log-metric", point)).status == 409
+    assert (await site.runner(job, 2).post("heartbeat", {"state": "running"})).status == 200
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {},
+        {"command": "python train.py"},
+        {"command": ["x"], "name": "a\nb"},
+        {"command": ["x"], "env": {"YARD_TOKEN": "x"}},
+        {"command": ["x"], "env": {"LD_PRELOAD": "x.so"}},
+        {"command": ["x"], "queue": "nosuch"},
+        {"command": ["x"], "package": "b" * 64},
+        {"command": ["x"], "colour": "red"},
+        {"command": ["x"], "after": [{"job": "../../x"}]},
+    ],
+)
+async def test_bad_submissions_are_400_with_a_sentence(site: Site, wish: dict[str, Any]) -> None:
+    answer = await site.platform.admin("POST", "/api/v1/jobs", wish)
+    assert answer.status == 400, answer.body
+    assert len(answer.json()["message"]) > 10
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "%2e%2e%2fetc", "*", "jx%00", "j..aaaaaaaaa", "x" * 300, "a%2fb", "job;ls"]
+)
+async def test_strange_job_names_open_nothing(site: Site, name: str) -> None:
+    """The log route takes a job, never a path."""
+    for verb in ("", "/logs", "/why", "/logs?filename=../../etc/passwd&glob=**"):
+        answer = await site.platform.admin("GET", f"/api/v1/jobs/{name}{verb}")
+        assert answer.status in (400, 404), (name, verb, answer.status)
+
+
+async def test_packages_are_checked_on_the_wire(site: Site) -> None:
+    admin = site.platform.admin
+    data = b"not really a zip"
+    digest = hashlib.sha256(data).hexdigest()
+    assert (await admin("PUT", f"/api/v1/packages/{digest}", raw=data)).json()["created"]
+    assert (await admin("GET", f"/api/v1/packages/{digest}")).body == data
+    head = await admin("HEAD", f"/api/v1/packages/{'a' * 64}")
+    assert head.status == 404
+    for name in ("a" * 64, "A" * 64, "..%2f" + "a" * 60, "gcs:%2f%2fx", "x"):
+        answer = await admin("PUT", f"/api/v1/packages/{name}", raw=data)
+        assert answer.status in (400, 404), name
+    answer = await admin("PUT", f"/api/v1/packages/{digest}?format=rar", raw=data)
+    assert answer.status == 400
+    other = await site.platform.caller("bob", "other", "owner")
+    assert (await other("GET", f"/api/v1/packages/{digest}")).status == 404
+
+
+async def test_members_stop_their_own_and_maintainers_any(site: Site) -> None:
+    ann = await site.platform.caller("ann", "default", "member")
+    bob = await site.platform.caller("bob", "default", "member")
+    boss = await site.platform.caller("boss", "default", "maintainer")
+    job = await site.submit(ann, gpus=1)
+    path = f"/api/v1/jobs/{job['job_id']}"
+    for verb in ("stop", "hold", "requeue", "release"):
+        assert (await bob("POST", f"{path}/{verb}", {})).status == 403, verb
+    assert (await boss("POST", f"{path}/stop", {"grace_seconds": 1})).status == 200
+    assert (await ann("POST", f"{path}/stop", {})).status == 200
+
+
+async def test_queues_shares_and_nodes_are_for_admins_and_leave_their_trace(site: Site) -> None:
+    admin, member = site.platform.admin, await site.platform.caller("ann", "default", "owner")
+    assert (await member("PUT", "/api/v1/queues/q", {})).status == 403
+    assert (await member("PUT", "/api/v1/teams/default/share", {"share": 9})).status == 403
+    assert (await admin("PUT", "/api/v1/queues/q", {"max_running": 2})).status == 200
+    assert (await admin("PUT", "/api/v1/queues/Bad name", {})).status == 400
+    assert (await admin("PUT", "/api/v1/queues/q", {"order": "chaos"})).status == 400
+    assert (await admin("PUT", "/api/v1/teams/default/share", {"share": 0})).status == 400
+    queues = (await member("GET", "/api/v1/queues")).json()["queues"]
+    assert [queue["name"] for queue in queues] == ["default", "q"]
+    assert queues[1]["settings"] == {"max_running": 2}
+    drained = await admin("POST", "/api/v1/nodes/n1/drain", {"note": "fan"})
+    assert (drained.json()["state"], drained.json()["note"]) == ("drained", "fan")
+    assert (await admin("POST", "/api/v1/nodes/nosuch/drain", {})).status == 404
+    assert (await admin("POST", "/api/v1/nodes/n1/undrain")).json()["state"] == "ready"
+    assert (await admin("DELETE", "/api/v1/queues/q")).status == 200
+    shares = (await member("GET", "/api/v1/shares")).json()["teams"]
+    assert [share["team"] for share in shares] == ["default"]
+
+
+async def test_secrets_of_a_job_are_not_shown(site: Site) -> None:
+    job = await site.submit(env={"WANDB_API_KEY": "s3cret", "LR": "0.1"})
+    shown = await site.platform.admin("GET", f"/api/v1/jobs/{job['job_id']}")
+    assert shown.json()["spec"]["env"] == {"WANDB_API_KEY": "***", "LR": "0.1"}
+    assert b"s3cret" not in shown.body
