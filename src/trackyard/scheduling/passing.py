@@ -309,14 +309,16 @@ class Pass:
         if known is None:
             return False
         nodes, gpus, milli, cpu, memory = shape.asked
-        return any(
-            nodes >= failed[0]
-            and gpus >= failed[1]
-            and milli >= failed[2]
-            and cpu >= failed[3]
-            and memory >= failed[4]
-            for failed in known
-        )
+        for failed in known:
+            if (
+                gpus >= failed[1]
+                and nodes >= failed[0]
+                and milli >= failed[2]
+                and cpu >= failed[3]
+                and memory >= failed[4]
+            ):
+                return True
+        return False
 
     def _give_up_on(self, bucket: Bucket, shape: Shape) -> None:
         if bucket.allowed is None and not self._state.windows:

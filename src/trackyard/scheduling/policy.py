@@ -51,6 +51,8 @@ class Preemption:
     lower_classes: bool = True
     #: a team within its quota may take back what others borrowed
     reclaim: bool = True
+    #: but only for a job that waited this long, so that quotas do not chase each other
+    reclaim_after_seconds: float = 1800.0
     #: a job may yield to a much shorter one of its own class
     yield_to_shorter: bool = True
     #: how many times longer the victim's predicted rest must be

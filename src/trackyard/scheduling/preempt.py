@@ -78,9 +78,11 @@ class Preemption:
         state, settings = self._state, self._settings
         if self.attempts >= settings.attempts_per_pass:
             return False
-        if self._ripe is None:
-            victims = state.victims
+        victims = state.victims
+        if self._ripe is None or len(self._ripe) != len(victims.started):
             ripe = victims.can_stop & (victims.started <= state.now - settings.min_run_seconds)
+            # Whoever started at this very moment was just preferred to others.
+            ripe &= victims.started < state.now
             self._ripe = ripe
             self._lowest = int(victims.level[ripe].min()) if ripe.any() else _NOBODY
             self._some_over = any(use.is_over for use in state.ledger.teams.values())
@@ -92,9 +94,19 @@ class Preemption:
         level = int(pending.waiting.job.priority)
         return (
             (settings.lower_classes and self._lowest < level)
-            or (settings.reclaim and self._some_over)
+            or (self._some_over and self._reclaims(pending))
             or settings.yield_ratio * pending.length < self._longest
         )
+
+    def _reclaims(self, pending: Pending) -> bool:
+        """Say whether a job may take back what others borrowed from its team."""
+        settings, waiting = self._settings, pending.waiting
+        if not settings.reclaim:
+            return False
+        waited = self._state.now - waiting.job.submitted_at - waiting.attained_seconds
+        if waited < settings.reclaim_after_seconds:
+            return False
+        return not self._state.ledger.borrows(waiting.job.team, pending.shape)
 
     def _spare_kept(self, causes: Ints, kept: frozenset[tuple[int, int]]) -> None:
         """Let those run on whose GPUs are reserved for someone ahead."""
@@ -113,7 +125,8 @@ class Preemption:
         state, settings, victims = self._state, self._settings, self._state.victims
         job = pending.waiting.job
         level = int(job.priority)
-        ripe = victims.can_stop & (victims.started <= state.now - settings.min_run_seconds)
+        assert self._ripe is not None, "may() comes first"
+        ripe = self._ripe & victims.can_stop & (victims.started < state.now)
         causes: Ints = np.full(len(ripe), _NOBODY, dtype=np.int64)
         lengths = None
         if settings.yield_to_shorter:
@@ -121,7 +134,7 @@ class Preemption:
             longer = lengths > settings.yield_ratio * pending.length
             loose = victims.protected <= state.now
             causes[ripe & longer & loose & (victims.level == level)] = 2
-        if settings.reclaim and not state.ledger.borrows(job.team, pending.shape):
+        if self._reclaims(pending):
             over = [
                 number
                 for name, number in victims.teams.items()

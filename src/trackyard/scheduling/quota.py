@@ -67,6 +67,7 @@ class Ledger:
         quotas = [use.quota for use in self.teams.values() if use.quota < inf]
         self.cohort_quota = sum(quotas) if quotas else inf
         self.cohort_milli = 0
+        self._borrow_limits: dict[tuple[str, int, int, int], Reason] = {}
         self._is_unlimited = not any(map(_limits_team, self.teams.values())) and not any(
             map(_limits_queue, self.queues.values())
         )
@@ -109,6 +110,7 @@ class Ledger:
         if elapsed <= 0:
             return
         self.now = now
+        self._borrow_limits.clear()
         keep = 0.5 ** (elapsed / half_life_seconds)
         for use in self.teams.values():
             use.usage = use.usage * keep + use.milli / WHOLE * elapsed
@@ -177,14 +179,22 @@ class Ledger:
                 limit=use.limit / WHOLE,
             )
         if self.cohort_milli + need > self.cohort_quota:
-            return Reason(
+            return self._borrow_limit(job.team, use, need)
+        return None
+
+    def _borrow_limit(self, team: str, use: TeamUse, need: int) -> Reason:
+        """The same answer for all alike jobs until someone starts or ends."""
+        key = (team, need, use.milli, self.cohort_milli)
+        known = self._borrow_limits.get(key)
+        if known is None:
+            known = self._borrow_limits[key] = Reason(
                 code=Code.BORROW_LIMIT,
-                what=job.team,
-                needed=(after - max(use.quota, use.milli)) / WHOLE,
+                what=team,
+                needed=(use.milli + need - max(use.quota, use.milli)) / WHOLE,
                 free=max(self.cohort_quota - self.cohort_milli, 0) / WHOLE,
                 limit=use.quota / WHOLE,
             )
-        return None
+        return known
 
     def _block_queue(self, job: Job, shape: Shape) -> Reason | None:
         queue, use, need = self.queues[job.queue], self.queue_use[job.queue], shape.total_milli

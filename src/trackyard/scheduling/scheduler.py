@@ -33,6 +33,8 @@ from trackyard.scheduling.state import Held, State, deadline
 _STRETCH_EVERY_SECONDS = 300.0
 #: Typical shapes that a live pass looks at when it weighs fragmentation.
 _TYPICAL_SHAPES = 8
+#: Nodes that a live pass weighs for one job, the fullest of those that fit.
+_SCORED_ROWS = 48
 
 
 class Scheduler:
@@ -370,7 +372,9 @@ class Scheduler:
         counted += [(b.shape, float(len(b.line))) for b in self._buckets.values() if not b.gate]
         for shape, weight in counted:
             weights[shape.index] = (shape, weights.get(shape.index, (shape, 0.0))[1] + weight)
-        return Fragmentation(self.state.table, list(weights.values()), most=_TYPICAL_SHAPES)
+        return Fragmentation(
+            self.state.table, list(weights.values()), most=_TYPICAL_SHAPES, most_rows=_SCORED_ROWS
+        )
 
     def _reasons(self, result: Result) -> dict[str, tuple[Reason, ...]]:
         reasons: dict[str, tuple[Reason, ...]] = {

@@ -30,18 +30,21 @@ class Windows:
                     self._by_row.setdefault(table.row[node], []).append(lease)
         #: whether a lease tells users of one team apart
         self.is_personal = any(lease.user for lease in leases)
-        self._deadlines: dict[tuple[Holder, float], Floats] = {}
+        self._now = -inf
+        self._deadlines: dict[Holder, Floats] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_row)
 
     def deadlines(self, job: Job, now: float) -> Floats:
         """Until when each row is open to this job's holder; minus infinity: closed now."""
-        holder = (job.team, job.user, job.lease)
-        known = self._deadlines.get((holder, now))
+        if now != self._now:
+            self._now = now
+            self._deadlines.clear()
+        holder = (job.team, job.user if self.is_personal else "", job.lease)
+        known = self._deadlines.get(holder)
         if known is None:
-            self._deadlines = {key: rows for key, rows in self._deadlines.items() if key[1] == now}
-            known = self._deadlines[holder, now] = self._compute(holder, now)
+            known = self._deadlines[holder] = self._compute(holder, now)
         return known
 
     def start_from(self, job: Job, row: int, at: float, seconds: float) -> float:

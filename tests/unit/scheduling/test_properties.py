@@ -210,9 +210,12 @@ def test_removing_the_lease_or_limit_lifts_that_reason(snapshot):
             freed = replace(snapshot, leases=(), waiting=only)
             assert [one.job for one in decide(freed).admissions] == [name]
         elif tier is Tier.OVER_QUOTA:
-            lifted = replace(snapshot, teams=(), queues=type(snapshot).__dataclass_fields__[
-                "queues"
-            ].default, waiting=only)
+            lifted = replace(
+                snapshot,
+                teams=(),
+                queues=type(snapshot).__dataclass_fields__["queues"].default,
+                waiting=only,
+            )
             answer = decide(lifted)
             assert not answer.reasons or answer.reason(name).tier is not Tier.OVER_QUOTA
 

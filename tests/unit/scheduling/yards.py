@@ -39,7 +39,7 @@ def node(name, gpus=4, kind="a", cpu=16, memory=64, labels=(), state=NodeState.R
     )
 
 
-def job(name, gpus=1, *, at=NOW - 10, team="t", limit=None, nodes=1, **more):
+def job(ident, gpus=1, *, at=NOW - 10, team="t", limit=None, nodes=1, **more):
     request = {
         key: more.pop(key)
         for key in (
@@ -55,7 +55,7 @@ def job(name, gpus=1, *, at=NOW - 10, team="t", limit=None, nodes=1, **more):
         if key in more
     }
     return Job(
-        id=name,
+        id=ident,
         team=team,
         submitted_at=at,
         time_limit_seconds=limit,
@@ -64,8 +64,8 @@ def job(name, gpus=1, *, at=NOW - 10, team="t", limit=None, nodes=1, **more):
     )
 
 
-def waiting(name, gpus=1, *, avoid=(), attained=0.0, **more):
-    return Waiting(job=job(name, gpus, **more), avoid=avoid, attained_seconds=attained)
+def waiting(ident, gpus=1, *, avoid=(), attained=0.0, **more):
+    return Waiting(job=job(ident, gpus, **more), avoid=avoid, attained_seconds=attained)
 
 
 def start(snapshot, *, at=None):

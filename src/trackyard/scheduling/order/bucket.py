@@ -26,6 +26,7 @@ class Bucket:
     """A line of alike jobs, with what the pass found out about them."""
 
     __slots__ = (
+        "_by_length",
         "_is_live",
         "_key",
         "_key_stretch",
@@ -75,6 +76,7 @@ class Bucket:
         self.is_fresh = False
         self._key: Key | None = None
         self._key_stretch = 0.0
+        self._by_length = phase == IN_TIME and order in (Order.DEFAULT, Order.SHORTEST)
         #: the measure changes with every admission
         self._is_live = order in (Order.FAIR, Order.DOMINANT)
         self.reopen()
@@ -91,8 +93,7 @@ class Bucket:
     def entry(self, pending: Pending) -> Entry:
         """Return a job's entry in this line."""
         submitted = pending.waiting.job.submitted_at
-        in_time = self.phase == IN_TIME and self.order in (Order.DEFAULT, Order.SHORTEST)
-        measure = pending.length if in_time else submitted
+        measure = pending.length if self._by_length else submitted
         return (measure, submitted, pending.sequence, pending.bound, pending)
 
     def scale(self, ledger: Ledger) -> tuple[float, float]:

@@ -13,6 +13,9 @@ from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
 
+#: A node counts as half full from here on; what is used counts CPUs in the third decimal.
+_HALF = 0.498
+
 
 def place(
     capacity: Capacity,
@@ -92,11 +95,23 @@ def _scores(
         return used
     if style is Style.BALANCED:
         # Half-full nodes come last, the fuller the later; below half the fuller goes first.
-        return np.where(used < 0.5, 0.5 - used, 1.0 + used)
+        return np.where(used < _HALF, _HALF - used, 1.0 + used)
     if style is Style.LEAST_FRAGMENTATION and fragmentation and not fragmentation.is_blind:
-        growth = fragmentation.growth(capacity, shape, rows)
-        return growth - used
+        return _growth(capacity, shape, rows, used, fragmentation)
     return -used
+
+
+def _growth(
+    capacity: Capacity, shape: Shape, rows: Ints, used: Floats, fragmentation: Fragmentation
+) -> Floats:
+    """Growth of unusable room, worked out for the fullest rows when there are very many."""
+    most = max(fragmentation.most_rows, 2 * shape.node_count)
+    if len(rows) <= most:
+        return fragmentation.growth(capacity, shape, rows) - used
+    fullest = np.argpartition(-used, most)[:most]
+    scores: Floats = np.full(len(rows), np.inf)
+    scores[fullest] = fragmentation.growth(capacity, shape, rows[fullest]) - used[fullest]
+    return scores
 
 
 def _used(capacity: Capacity, rows: Ints) -> Floats:

@@ -33,8 +33,15 @@ class Fragmentation:
     """Scores places for one capacity by the growth of unusable room."""
 
     def __init__(
-        self, table: NodeTable, demand: Sequence[tuple[Shape, float]], *, most: int = MOST_SHAPES
+        self,
+        table: NodeTable,
+        demand: Sequence[tuple[Shape, float]],
+        *,
+        most: int = MOST_SHAPES,
+        most_rows: int = 10**9,
     ) -> None:
+        #: rows that are scored in one choice, the fullest ones
+        self.most_rows = most_rows
         with_gpus = [
             (shape, weight * (shape.total_milli / WHOLE) ** _SIZE_POWER)
             for shape, weight in demand

@@ -1,0 +1,407 @@
+"""Decisions on small yards, one rule at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.scheduling.yards import GIB, NOW, PLAIN, job, node, start, waiting
+from trackyard.core.job import Dependency, DependsOn, JobState, PriorityClass
+from trackyard.core.lease import Lease
+from trackyard.core.node import NodeState
+from trackyard.core.reasons import Code, Tier
+from trackyard.core.resources import Style
+from trackyard.scheduling import (
+    Backfill,
+    Cause,
+    DurationModel,
+    Order,
+    Policy,
+    Preemption,
+    Queue,
+    Running,
+    Snapshot,
+    Team,
+    decide,
+)
+
+EAGER = Policy(preemption=Preemption(grace_seconds=0.0, min_run_seconds=0.0))
+
+
+def yard(*line, nodes=None, **more):
+    return Snapshot(
+        now=NOW, nodes=nodes or (node("n0"), node("n1")), waiting=line, **{"policy": PLAIN, **more}
+    )
+
+
+def admitted(snapshot):
+    return [one.job for one in decide(snapshot).admissions]
+
+
+def code(snapshot, name):
+    return decide(snapshot).reason(name).code
+
+
+class TestGate:
+    @pytest.mark.parametrize(
+        ("one", "expected"),
+        [
+            (waiting("w", queue="nowhere"), Code.UNKNOWN_QUEUE),
+            (waiting("w", gpu_types=("z",)), Code.UNKNOWN_GPU_TYPE),
+            (waiting("w", labels=(("disk", "fast"),)), Code.UNKNOWN_LABEL),
+            (waiting("w", 2, gpu_milli=500), Code.BAD_REQUEST),
+            (waiting("w", 5), Code.TOO_LARGE),
+            (waiting("w", 4, nodes=3), Code.TOO_LARGE),
+            (waiting("w", lease="none"), Code.UNKNOWN_LEASE),
+            (waiting("w", held=True), Code.HELD),
+            (waiting("w", not_before=NOW + 5), Code.NOT_BEFORE),
+            (waiting("w", dependencies=(Dependency(job="x"),)), Code.UNKNOWN_DEPENDENCY),
+            (waiting("w", avoid=("n0", "n1")), Code.AVOIDS_NODES),
+        ],
+    )
+    def test_a_fault_is_told_and_never_looks_like_a_wait(self, one, expected):
+        assert code(yard(one), "w") is expected
+
+    def test_only_nodes_out_of_service_would_fit(self):
+        nodes = (node("n0", 2), node("n1", 8, state=NodeState.QUARANTINED))
+        assert code(yard(waiting("w", 8), nodes=nodes), "w") is Code.NODES_UNHEALTHY
+
+    def test_a_drained_node_takes_nothing_new(self):
+        nodes = (node("n0", state=NodeState.DRAINED), node("n1"))
+        (admission,) = decide(yard(waiting("w"), nodes=nodes)).admissions
+        assert admission.placement.nodes == ("n1",)
+
+    def test_a_job_avoids_the_node_where_it_failed(self):
+        (admission,) = decide(yard(waiting("w", avoid=("n0",)))).admissions
+        assert admission.placement.nodes == ("n1",)
+
+    @pytest.mark.parametrize(
+        ("state", "expected"),
+        [
+            (JobState.RUNNING, Code.WAITS_FOR_JOB),
+            (JobState.FAILED, Code.DEPENDENCY_NEVER),
+            (JobState.SUCCEEDED, None),
+        ],
+    )
+    def test_dependencies_follow_the_other_job(self, state, expected):
+        one = waiting("w", dependencies=(Dependency(job="x", when=DependsOn.SUCCESS),))
+        answer = decide(yard(one, outcomes={"x": state}))
+        assert (answer.reason("w").code if answer.reasons else None) is expected
+
+    @pytest.mark.parametrize(
+        ("queue", "expected"),
+        [
+            (Queue(max_nodes_per_job=1), Code.NODES_OVER_LIMIT),
+            (Queue(max_gpus_per_job=1), Code.GPUS_OVER_LIMIT),
+            (Queue(max_wall_seconds=60), Code.WALL_TIME_OVER_LIMIT),
+            (Queue(teams=("u",)), Code.QUEUE_CLOSED),
+        ],
+    )
+    def test_a_queue_refuses_what_its_table_does_not_allow(self, queue, expected):
+        assert code(yard(waiting("w", 1, nodes=2, limit=100.0), queues=(queue,)), "w") is expected
+
+
+class TestOrder:
+    def test_fifo_goes_by_submission(self):
+        line = (waiting("b", 4, at=NOW - 1), waiting("a", 4, at=NOW - 2))
+        assert admitted(yard(*line)) == ["a", "b"]
+
+    def test_a_higher_class_goes_first(self):
+        line = (waiting("a", 4, at=1), waiting("b", 4, priority=PriorityClass.HIGH))
+        assert admitted(yard(*line)) == ["b", "a"]
+
+    def test_fair_share_prefers_the_team_that_used_less(self):
+        teams = (Team(id="t", usage_gpu_seconds=1e6), Team(id="u"))
+        line = (waiting("a", 4, at=1), waiting("b", 4, team="u"))
+        policy = replace(PLAIN, order=Order.FAIR)
+        assert admitted(yard(*line, teams=teams, policy=policy)) == ["b", "a"]
+
+    def test_fair_share_alternates_within_one_pass(self):
+        line = tuple(waiting(f"t{i}", 2, at=i) for i in range(4))
+        line += tuple(waiting(f"u{i}", 2, team="u", at=10 + i) for i in range(2))
+        policy = replace(PLAIN, order=Order.FAIR)
+        assert set(admitted(yard(*line, policy=policy))) == {"t0", "t1", "u0", "u1"}
+
+    def test_dominant_share_counts_the_scarcest_resource(self):
+        line = (
+            waiting("cpu", 0, cpu_milli=12_000, at=1),
+            waiting("cpu2", 1, at=2),
+            waiting("gpu", 1, team="u", at=3),
+        )
+        policy = replace(PLAIN, order=Order.DOMINANT)
+        assert admitted(yard(*line, policy=policy, nodes=(node("n0"),))) == ["cpu", "gpu", "cpu2"]
+
+    def test_the_shortest_goes_first(self):
+        line = (
+            waiting("long", 4, estimate_seconds=900.0, at=1),
+            waiting("short", 4, estimate_seconds=60.0),
+        )
+        policy = replace(PLAIN, order=Order.SHORTEST)
+        assert admitted(yard(*line, policy=policy)) == ["short", "long"]
+
+    def test_the_default_prefers_short_jobs_until_others_waited_too_long(self):
+        line = (
+            waiting("long", 4, estimate_seconds=90_000.0, at=NOW - 1000),
+            waiting("short", 4, estimate_seconds=60.0),
+        )
+        one = (node("n0"),)
+        assert admitted(yard(*line, nodes=one, policy=Policy())) == ["short"]
+        old = (replace(line[0], job=replace(line[0].job, submitted_at=NOW - 90_000)), line[1])
+        assert admitted(yard(*old, nodes=one, policy=Policy())) == ["long"]
+
+    def test_learned_lengths_order_jobs_that_state_none(self):
+        model = DurationModel()
+        for _ in range(20):
+            model.observe(job("x", team="t"), 50.0)
+            model.observe(job("x", team="u"), 50_000.0)
+        line = (waiting("slow", 4, team="u", at=NOW - 20), waiting("quick", 4, team="t"))
+        policy = replace(PLAIN, order=Order.DEFAULT)
+        assert admitted(yard(*line, durations=model, policy=policy)) == ["quick", "slow"]
+
+    def test_a_queue_may_keep_its_own_order_and_rank(self):
+        queues = (Queue(), Queue(name="first", rank=-1))
+        line = (waiting("a", 4, at=1), waiting("b", 4, queue="first"))
+        assert admitted(yard(*line, queues=queues)) == ["b", "a"]
+
+
+class TestQuota:
+    def test_a_team_stays_within_its_limit(self):
+        snapshot = yard(
+            *(waiting(f"w{i}", 2) for i in range(3)), teams=(Team(id="t", limit_gpus=4),)
+        )
+        assert len(admitted(snapshot)) == 2
+        (reasons,) = decide(snapshot).reasons.values()
+        assert reasons[0].code is Code.TEAM_QUOTA
+        assert (reasons[0].needed, reasons[0].free, reasons[0].limit) == (2, 0, 4)
+
+    def test_a_team_borrows_what_others_leave(self):
+        teams = (Team(id="t", quota_gpus=2), Team(id="u", quota_gpus=2))
+        snapshot = yard(*(waiting(f"w{i}", 2) for i in range(3)), teams=teams)
+        assert len(admitted(snapshot)) == 2
+        (reasons,) = decide(snapshot).reasons.values()
+        assert reasons[0].code is Code.BORROW_LIMIT
+
+    def test_what_was_borrowed_is_taken_back(self):
+        teams = (Team(id="t", quota_gpus=4), Team(id="u", quota_gpus=4))
+        busy = start(replace(yard(waiting("a", 4), waiting("b", 4), teams=teams), now=NOW - 900))
+        snapshot = yard(
+            waiting("mine", 4, team="u", at=NOW - 3600), teams=teams, running=busy, policy=EAGER
+        )
+        decisions = decide(snapshot)
+        assert [one.job for one in decisions.admissions] == ["mine"]
+        assert [stop.cause for stop in decisions.stops] == [Cause.RECLAIMED]
+
+    @pytest.mark.parametrize(
+        ("queue", "expected"),
+        [
+            (Queue(max_running=1), Code.QUEUE_JOBS),
+            (Queue(quota_gpus=1), Code.QUEUE_QUOTA),
+            (Queue(max_running_per_user=1), Code.USER_JOBS),
+            (Queue(max_gpus_per_user=1), Code.USER_GPUS),
+        ],
+    )
+    def test_limits_of_a_queue_hold(self, queue, expected):
+        snapshot = yard(waiting("a", at=1), waiting("b", at=2), queues=(queue,))
+        assert admitted(snapshot) == ["a"]
+        assert code(snapshot, "b") is expected
+
+    def test_a_job_beyond_every_quota_is_told_so_at_once(self):
+        snapshot = yard(waiting("w", 4), teams=(Team(id="t", limit_gpus=2),))
+        assert code(snapshot, "w") is Code.LARGER_THAN_QUOTA
+
+    def test_an_array_runs_no_more_than_its_cap(self):
+        line = [waiting(f"w{i}", array="a", array_cap=2) for i in range(3)]
+        snapshot = yard(*line)
+        assert len(admitted(snapshot)) == 2
+        assert code(snapshot, "w2") is Code.ARRAY_CAP
+
+
+class TestPlacement:
+    def test_pack_fills_one_node_and_spread_does_not(self):
+        line = (waiting("a", style=Style.PACK, at=1), waiting("b", style=Style.PACK, at=2))
+        assert {one.placement.nodes for one in decide(yard(*line)).admissions} == {("n0",)}
+        line = (waiting("a", style=Style.SPREAD, at=1), waiting("b", style=Style.SPREAD, at=2))
+        assert len({one.placement.nodes for one in decide(yard(*line)).admissions}) == 2
+
+    def test_balanced_fills_a_node_to_half_then_takes_the_next(self):
+        line = [waiting(f"w{i}", style=Style.BALANCED, at=i) for i in range(4)]
+        where = [one.placement.nodes[0] for one in decide(yard(*line)).admissions]
+        assert where == ["n0", "n0", "n1", "n1"]
+
+    def test_fractions_share_a_gpu_until_it_is_full(self):
+        line = [waiting(f"w{i}", gpu_milli=400, at=i) for i in range(3)]
+        shares = [one.placement.shares[0] for one in decide(yard(*line)).admissions]
+        assert shares[0] == shares[1]
+        assert shares[2] != shares[0]
+
+    def test_the_preferred_type_is_tried_first(self):
+        nodes = (node("n0", kind="a"), node("n1", kind="b"))
+        snapshot = yard(
+            waiting("x", 4, gpu_types=("b", "a"), at=1),
+            waiting("y", 4, gpu_types=("b", "a"), at=2),
+            nodes=nodes,
+        )
+        where = [one.placement.nodes for one in decide(snapshot).admissions]
+        assert where == [("n1",), ("n0",)]
+
+    def test_a_gang_shares_its_rack(self):
+        nodes = tuple(node(f"n{i}", labels=(("rack", f"r{i % 2}"),)) for i in range(4))
+        snapshot = yard(waiting("w", 4, nodes=2, same="rack"), nodes=nodes)
+        (admission,) = decide(snapshot).admissions
+        assert admission.placement.nodes in (("n0", "n2"), ("n1", "n3"))
+
+    def test_an_exclusive_job_is_alone(self):
+        line = (waiting("a", exclusive=True, at=1), waiting("b", 1, at=2), waiting("c", 4, at=3))
+        snapshot = yard(*line)
+        assert admitted(snapshot) == ["a", "b"]
+        assert code(snapshot, "c") is Code.BEHIND_JOBS
+
+    def test_cpus_and_memory_count(self):
+        line = (
+            waiting("a", cpu_milli=16_000, at=1),
+            waiting("b", memory_bytes=64 * GIB, at=2),
+            waiting("c", cpu_milli=1000, at=3),
+            waiting("d", memory_bytes=GIB, at=4),
+            waiting("e", at=5),
+        )
+        assert admitted(yard(*line, nodes=(node("n0"),))) == ["a", "b", "e"]
+
+
+class TestBackfill:
+    def line(self):
+        return (
+            waiting("head", 4, nodes=2, limit=1000.0, at=1),
+            waiting("long", 2, limit=5000.0, at=2),
+            waiting("short", 2, limit=300.0, at=3),
+        )
+
+    def running(self):
+        before = replace(yard(waiting("r", 4, limit=500.0)), now=NOW - 100)
+        return start(before)
+
+    def test_only_what_ends_in_time_passes_the_head(self):
+        snapshot = yard(*self.line(), running=self.running())
+        decisions = decide(snapshot)
+        (admission,) = decisions.admissions
+        assert admission.job == "short"
+        assert admission.backfilled
+        (reservation,) = decisions.reservations
+        assert (reservation.job, reservation.at) == ("head", NOW + 400)
+        assert decisions.reason("long").code is Code.BEHIND_RESERVATION
+
+    def test_strict_order_lets_nobody_pass(self):
+        policy = replace(PLAIN, backfill=Backfill.STRICT)
+        snapshot = yard(*self.line(), running=self.running(), policy=policy)
+        decisions = decide(snapshot)
+        assert not decisions.admissions
+        assert decisions.reason("short").code is Code.BEHIND_HEAD
+
+    def test_skipping_lets_everybody_pass(self):
+        policy = replace(PLAIN, backfill=Backfill.SKIP)
+        snapshot = yard(*self.line(), running=self.running(), policy=policy)
+        assert admitted(snapshot) == ["long", "short"]
+
+    def test_conservative_backfill_reserves_for_several(self):
+        policy = replace(PLAIN, backfill=Backfill.CONSERVATIVE)
+        snapshot = yard(*self.line(), running=self.running(), policy=policy)
+        assert {one.job for one in decide(snapshot).reservations} >= {"head"}
+
+
+class TestLeases:
+    LEASE = Lease(id="l", nodes=("n0",), starts_at=NOW + 600, ends_at=NOW + 3600, team="u")
+
+    def test_nothing_starts_that_would_run_into_a_lease(self):
+        snapshot = yard(waiting("w", 2, limit=900.0), nodes=(node("n0"),), leases=(self.LEASE,))
+        reason = decide(snapshot).reason("w")
+        assert (reason.code, reason.until) == (Code.RUNS_INTO_LEASE, NOW + 600)
+        assert reason.tier is Tier.LEASE_CONFLICT
+
+    def test_what_ends_before_it_starts(self):
+        snapshot = yard(waiting("w", limit=600.0), nodes=(node("n0"),), leases=(self.LEASE,))
+        assert admitted(snapshot) == ["w"]
+
+    def test_the_holder_uses_it_and_others_do_not(self):
+        lease = replace(self.LEASE, starts_at=NOW - 1)
+        line = (waiting("mine", team="u", limit=60.0), waiting("other", limit=60.0))
+        snapshot = yard(*line, nodes=(node("n0"),), leases=(lease,))
+        assert admitted(snapshot) == ["mine"]
+        assert code(snapshot, "other") is Code.LEASED_TO_OTHERS
+
+    def test_a_job_of_a_lease_waits_for_it(self):
+        snapshot = yard(waiting("w", team="u", lease="l"), leases=(self.LEASE,))
+        assert code(snapshot, "w") is Code.LEASE_NOT_STARTED
+
+
+class TestPreemption:
+    def busy(self, **more):
+        before = replace(yard(waiting("a", 4, **more), waiting("b", 4, **more)), now=NOW - 900)
+        return start(before)
+
+    def test_a_higher_class_stops_a_lower_one(self):
+        snapshot = yard(
+            waiting("w", 4, priority=PriorityClass.HIGH), running=self.busy(), policy=EAGER
+        )
+        decisions = decide(snapshot)
+        assert [one.job for one in decisions.admissions] == ["w"]
+        assert [stop.cause for stop in decisions.stops] == [Cause.HIGHER_CLASS]
+        assert "higher priority class" in decisions.stops[0].sentence
+
+    def test_the_one_that_loses_least_work_is_stopped(self):
+        a, b = self.busy()
+        saved = Running(
+            job=b.job, placement=b.placement, started_at=b.started_at, checkpoint_at=NOW - 5
+        )
+        snapshot = yard(
+            waiting("w", 4, priority=PriorityClass.HIGH), running=(a, saved), policy=EAGER
+        )
+        (stop,) = decide(snapshot).stops
+        assert (stop.job, stop.lost_seconds) == ("b", 5.0)
+
+    def test_nobody_is_stopped_before_the_minimum_run_time(self):
+        policy = Policy(preemption=Preemption(min_run_seconds=1000.0))
+        line = waiting("w", 4, priority=PriorityClass.HIGH)
+        assert not decide(yard(line, running=self.busy(), policy=policy)).stops
+
+    def test_jobs_that_may_not_be_stopped_are_left_alone(self):
+        line = waiting("w", 4, priority=PriorityClass.URGENT)
+        running = self.busy(preemptible=False)
+        snapshot = yard(line, running=running, policy=EAGER)
+        assert not decide(snapshot).stops
+        assert code(snapshot, "w") is Code.NO_FREE_GPUS
+
+    def test_with_grace_the_room_is_kept_until_the_victims_are_gone(self):
+        policy = Policy(preemption=Preemption(grace_seconds=60.0))
+        line = (
+            waiting("w", 4, priority=PriorityClass.HIGH),
+            waiting("x", 1, priority=PriorityClass.LOW),
+        )
+        first = yard(*line, running=self.busy(), policy=policy)
+        decisions = decide(first)
+        (stop,) = decisions.stops
+        assert not decisions.admissions
+        assert decisions.reason("w").code is Code.PREEMPTING
+        running = tuple(
+            replace(one, stops_at=NOW + 60, stops_for="w") if one.job.id == stop.job else one
+            for one in first.running
+        )
+        again = decide(replace(first, running=running))
+        assert again.reason("w").code is Code.PREEMPTING
+        assert not again.stops
+        gone = tuple(one for one in running if one.job.id != stop.job)
+        assert admitted(replace(first, running=gone)) == ["w"]
+
+    def test_a_long_job_yields_to_a_much_shorter_one(self):
+        running = self.busy(estimate_seconds=90_000.0)
+        snapshot = yard(waiting("w", 4, estimate_seconds=60.0), running=running, policy=EAGER)
+        assert [stop.cause for stop in decide(snapshot).stops] == [Cause.YIELDS_TO_SHORTER]
+
+    def test_it_does_not_yield_to_one_of_like_length(self):
+        running = self.busy(estimate_seconds=90_000.0)
+        snapshot = yard(waiting("w", 4, estimate_seconds=60_000.0), running=running, policy=EAGER)
+        assert not decide(snapshot).stops
+
+    def test_the_engine_word_is_passed_on_after_ours(self):
+        one = replace(waiting("w", 4), engine_note="no such image")
+        reasons = decide(yard(one, running=self.busy())).reasons["w"]
+        assert [reason.tier for reason in reasons] == [Tier.CAPACITY, Tier.ENGINE]
