@@ -1,20 +1,28 @@
 """Plumbing for every suite: nothing here starts a server or opens a file."""
 
+import os
+
 import pytest
+from hypothesis import HealthCheck, settings
+
+#: Settings a developer's shell may hold, which would lead a test to another server or home.
+FOREIGN = ("YARD_", "MLFLOW_", "RAY_")
+#: Settings of the test run itself.
+OWN = "YARD_TEST_"
+
+# A slow machine is no fault of the code, and one commit has one verdict.
+settings.register_profile(
+    "trackyard",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("trackyard")
 
 
-@pytest.fixture(autouse=True)
-def _no_inherited_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the caller's own servers and tokens out of the tests."""
-    for name in (
-        "YARD_HOME",
-        "YARD_PORT",
-        "YARD_TOKEN",
-        "YARD_URL",
-        "MLFLOW_TRACKING_PASSWORD",
-        "MLFLOW_TRACKING_TOKEN",
-        "MLFLOW_TRACKING_URI",
-        "MLFLOW_TRACKING_USERNAME",
-        "RAY_ADDRESS",
-    ):
-        monkeypatch.delenv(name, raising=False)
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the caller's own servers and tokens out of the tests and of what they start."""
+    for name in list(os.environ):
+        if name.startswith(FOREIGN) and not name.startswith(OWN):
+            del os.environ[name]

@@ -7,6 +7,7 @@ Name steps to run those alone: `python tools/test_all.py ruff mypy unit`.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / ".cache" / "reports"
 BIN = Path(sys.executable).parent
 PYTHON = sys.executable
+#: Temporary folders of the tests: this run's own, so that no other run clears them away.
+TEMPORARY = ROOT / ".cache" / "tmp"
 
 #: pytest's exit status when it found no test.
 NO_TESTS = 5
@@ -47,7 +50,9 @@ class Outcome:
 def pytest_step(name: str, *arguments: str, **options: bool) -> Step:
     """A run of pytest with its report and coverage."""
     report = REPORTS / f"{name}.xml"
-    command = [PYTHON, "-m", "pytest", f"--junitxml={report}", "--durations=10", *arguments]
+    folder = TEMPORARY / str(os.getpid()) / name
+    flags = [f"--junitxml={report}", f"--basetemp={folder}", "--durations=15"]
+    command = [PYTHON, "-m", "pytest", *flags, *arguments]
     return Step(name=name, command=command, report=report, **options)
 
 
@@ -117,6 +122,25 @@ def run(step: Step) -> Outcome:
     return Outcome(step=step, seconds=seconds, passed=passed, failed=failed)
 
 
+def is_alive(pid: str) -> bool:
+    """Say whether the run that a temporary folder is named after still goes on."""
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        return True
+    except (ValueError, ProcessLookupError):
+        return False
+    return True
+
+
+def clear_temporary() -> None:
+    """Remove the temporary folders of runs that are over, and of this one."""
+    TEMPORARY.mkdir(parents=True, exist_ok=True)
+    for folder in TEMPORARY.iterdir():
+        if folder.name == str(os.getpid()) or not is_alive(folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def report_coverage() -> None:
     """Print the share of lines and branches that the tests ran in their own process."""
     command = [PYTHON, "-m", "coverage", "report", "--format=total"]
@@ -137,7 +161,10 @@ def main(names: list[str]) -> int:
         return 2
     chosen = [step for step in known if step.name in names or (not names and step.in_full_run)]
     started = time.monotonic()
+    clear_temporary()
+    (TEMPORARY / str(os.getpid())).mkdir()
     outcomes = [run(step) for step in chosen]
+    clear_temporary()
     if not names:
         report_coverage()
     for outcome in outcomes:

@@ -68,17 +68,17 @@ def yard(jobs: int, nodes: int, *, load: float) -> _Snapshot:
 
 def _shapes(draw: random.Random) -> list[Request]:
     found = [Request(gpus=1, gpu_milli=m, cpu_milli=2000) for m in (250, 500)]
-    for gpus in (1, 2, 4, 8):
-        for cpu in (4, 8, 12):
-            for kind in ((), ("H100",), ("A100",)):
-                found.append(
-                    Request(
-                        gpus=gpus,
-                        cpu_milli=gpus * cpu * 1000,
-                        memory_bytes=gpus * 64 * 2**30,
-                        gpu_types=kind,
-                    )
-                )
+    found += [
+        Request(
+            gpus=gpus,
+            cpu_milli=gpus * cpu * 1000,
+            memory_bytes=gpus * 64 * 2**30,
+            gpu_types=kind,
+        )
+        for gpus in (1, 2, 4, 8)
+        for cpu in (4, 8, 12)
+        for kind in ((), ("H100",), ("A100",))
+    ]
     found += [Request(nodes=n, gpus=8, same="rack") for n in (2, 4, 8)]
     draw.shuffle(found)
     return found

@@ -1,6 +1,6 @@
 """Alibaba openb (1,213 nodes, 6,212 GPUs): GPU allocation beside the published placements.
 
-    python bench/scheduling/openb.py TRACES [--seeds 10] [--workloads default,gpuspec25]
+python bench/scheduling/openb.py TRACES [--seeds 10] [--workloads default,gpuspec25]
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ def main() -> int:
     args = parser.parse_args()
     folder = args.traces / "alibaba-openb-2023"
     published = _published(folder / "fgd-expected-results" / "analysis_allo_discrete.csv.gz")
-    files = {path.name[len(_PREFIX) : -len(".csv.gz")]: path for path in folder.glob(_PREFIX + "*")}
+    paths = folder.glob(_PREFIX + "*")
+    files = {path.name[len(_PREFIX) : -len(".csv.gz")]: path for path in paths}
     names = args.workloads.split(",") if args.workloads else sorted(set(files) & set(published))
     nodes = read_cluster(str(folder / "openb_node_list_gpu_node.csv.gz"))
-    print("| workload | placement | allocated %, mean | lowest | highest | best fit, published |"
-          " FGD, published | CPU s a run |")
+    print(
+        "| workload | placement | allocated %, mean | lowest | highest | best fit, published |"
+        " FGD, published | CPU s a run |"
+    )
     print("|---|---|" + "---:|" * 6)
     ahead = True
     for name in names:

@@ -1,6 +1,6 @@
 """Philly, 82,247 jobs on one pool of 640 GPUs: every policy beside the reference figures.
 
-    python bench/scheduling/philly.py TRACES [--policies fifo,sjf,default] [--quotas]
+python bench/scheduling/philly.py TRACES [--policies fifo,sjf,default] [--quotas]
 """
 
 from __future__ import annotations
@@ -36,8 +36,10 @@ def main() -> int:
     trace = read_trace(args.traces / "philly-pollux" / "philly_pai_format.csv.gz")
     nodes = read_cluster("640")
     teams = even_quotas(trace, nodes) if args.quotas else ()
-    print("| policy | average JCT s | reference | average wait s | p50 JCT | p90 JCT | p99 wait s |"
-          " reference | preemptions | GPU-hours wasted | CPU s |")
+    print(
+        "| policy | average JCT s | reference | average wait s | p50 JCT | p90 JCT | p99 wait s |"
+        " reference | preemptions | GPU-hours wasted | CPU s |"
+    )
     print("|---|" + "---:|" * 10)
     exact = True
     for name in args.policies.split(","):

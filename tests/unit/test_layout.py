@@ -21,7 +21,7 @@ BANNED_WORDS = [
     re.compile(pattern)
     for pattern in (
         r"(?<![\w./-])/" + r"(work|root|opt/(wheels|pypi[\w-]*))/[\w.-]",
-        r"/home/" + r"(?!user\b|you\b|me\b|alice\b|bob\b)[a-z]\w*/",
+        r"/home/" + r"(?!user\b|you\b|me\b|alice\b|bob\b|ada\b)[a-z]\w*/",
         r"registry\.npm" + r"js\.org",
         r"registry\.yarn" + r"pkg\.com",
         r"files\.python" + r"hosted\.org",

@@ -1,1 +1,3 @@
-"""Pure domain: ids, errors, clock, events, resources. Standard library only; knows no storage, no network."""
+"""Pure domain: ids, errors, clock, events, resources. Standard library only; it knows neither
+storage nor network.
+"""

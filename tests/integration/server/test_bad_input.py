@@ -17,7 +17,9 @@ from trackyard.store.schema import metadata
 SCHEMA: MetaData = metadata
 #: What a refused request may leave behind: a note that it was refused.
 NOTES = {"events"}
-TRACE = re.compile(r'Traceback|File ".*", line|\bsqlite3\b|\bpsycopg\b|\.py\b|\bFROM runs\b|\bINTO [a-z]')
+TRACE = re.compile(
+    r'Traceback|File ".*", line|\bsqlite3\b|\bpsycopg\b|\.py\b|\bFROM runs\b|\bINTO [a-z]'
+)
 
 
 async def rows(platform: Platform) -> dict[str, int]:

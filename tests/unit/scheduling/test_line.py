@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ def test_a_line_behaves_like_a_sorted_list(values, removals, bound):
     assert len(line) == len(plain)
     assert line.first() == (plain[0] if plain else None)
     assert line.first(bound) == next((one for one in plain if one[3] <= bound), None)
-    for one, following in zip(plain, plain[1:], strict=False):
+    for one, following in itertools.pairwise(plain):
         assert line.after(one) == following
     assert list(Line(plain)) == plain
 

@@ -1,4 +1,4 @@
-"""Small yards for tests of the scheduler: builders, random snapshots, and what must always hold."""
+"""Small yards for tests of the scheduler: builders, random snapshots, what must always hold."""
 
 from __future__ import annotations
 

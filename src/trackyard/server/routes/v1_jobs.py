@@ -300,6 +300,30 @@ def _sentence(detail: JobDetail) -> str:
     return f"It {'was stopped' if job.state == 'stopped' else job.state}. {job.sentence or ''}"
 
 
+_LIST_QUERY = {
+    "state": f"one of {', '.join(STATES)}; may be repeated",
+    "queue": "jobs of this queue",
+    "user": "jobs of this user",
+    "mine": "1 for the caller's own",
+    "name": "jobs of this name",
+    "array": "members of this array",
+    "since": "submitted or ended at or after this time in ms",
+    "before": "the cursor of the page before",
+    "limit": f"at most {MAX_JOBS}, default 100",
+    "all": "1 for the jobs of all teams, for admins",
+}
+
+_LOG_QUERY = {
+    "attempt": "number of the attempt; the latest unless given",
+    "rank": "member of the gang, default 0",
+    "offset": "first byte",
+    "limit": f"bytes at most, up to {LOG_BYTES}",
+    "tail": "begin so many lines before the end",
+    "follow": "1 to stream until the attempt is over",
+    "format": "json for text with offsets; bytes otherwise",
+}
+
+
 def routes(services: Services) -> list[Route]:
     """Return the routes of jobs."""
     do, read, write = JobRoutes(services), Permission.READ, Permission.LOG
@@ -330,18 +354,7 @@ def routes(services: Services) -> list[Route]:
             handler=do.list,
             permission=read,
             gives=JobList,
-            query={
-                "state": f"one of {', '.join(STATES)}; may be repeated",
-                "queue": "jobs of this queue",
-                "user": "jobs of this user",
-                "mine": "1 for the caller's own",
-                "name": "jobs of this name",
-                "array": "members of this array",
-                "since": "submitted or ended at or after this time in ms",
-                "before": "the cursor of the page before",
-                "limit": f"at most {MAX_JOBS}, default 100",
-                "all": "1 for the jobs of all teams, for admins",
-            },
+            query=_LIST_QUERY,
         ),
         Route(
             method="GET",
@@ -359,15 +372,7 @@ def routes(services: Services) -> list[Route]:
             handler=do.logs,
             permission=read,
             gives=LogPage,
-            query={
-                "attempt": "number of the attempt; the latest unless given",
-                "rank": "member of the gang, default 0",
-                "offset": "first byte",
-                "limit": f"bytes at most, up to {LOG_BYTES}",
-                "tail": "begin so many lines before the end",
-                "follow": "1 to stream until the attempt is over",
-                "format": "json for text with offsets; bytes otherwise",
-            },
+            query=_LOG_QUERY,
         ),
         act("stop", do.stop, StopWish),
         act("requeue", do.requeue, Change),
