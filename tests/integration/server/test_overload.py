@@ -1,4 +1,4 @@
-"""Overload is told late and kindly: a caller beyond its pace waits, then gets 429; no other does."""
+"""Overload is told late and kindly: a caller beyond its pace waits, then gets 429; others pass."""
 
 from tests.integration.server.platform import Platform
 from trackyard.server.app import Application

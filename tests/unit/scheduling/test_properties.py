@@ -83,7 +83,7 @@ def test_leases_are_kept(snapshot):
 @often
 @given(snapshots(leases=False))
 def test_limits_are_kept(snapshot):
-    """Limits of teams, queues and users, and borrowing, hold after every pass that adds to them."""
+    """Limits of teams, queues and users, and of borrowing, hold after a pass that adds to them."""
     decisions = decide(snapshot)
     by_id = {one.job.id: one.job for one in snapshot.waiting}
     then = after(snapshot, decisions)
