@@ -33,7 +33,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rate", type=float, default=0.3)
-    parser.add_argument("--pause", type=float, default=0.05, help="seconds between steps")
+    parser.add_argument("--pause", type=float, default=0.03, help="seconds between steps")
     parser.add_argument("--every", type=int, default=20, help="steps between checkpoints")
     args = parser.parse_args()
 

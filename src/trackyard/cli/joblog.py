@@ -21,6 +21,8 @@ from trackyard.cli.waiting import LAST_SECONDS, ask
 from trackyard.client.api import Api, Unreachable
 
 _POLL_SECONDS = 0.2
+#: A job that starts within so many looks is not said to wait.
+_QUIET_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +66,13 @@ def follow(
     *,
     ranks: list[int] | None = None,
     tail: int | None = None,
+    is_quiet: bool = False,
     out: BinaryIO | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Print a job's log until the job ends, each attempt after the last."""
     target = out or sys.stdout.buffer
-    number = 0
-    is_told = False
+    number, looks, told = 0, 0, ""
     while True:
         page = ask(lambda: get_job(api, job), sleep=sleep)
         attempts = [one for one in page["attempts"] if one["number"] > number]
@@ -79,19 +81,29 @@ def follow(
         if not attempts:
             if page["job"]["state"] in FINAL:
                 return
-            if not is_told and page["job"]["state"] == "queued":
-                say(f"{job} waits; `yard why {job}` says for what")
-                is_told = True
+            looks += 1
+            reason = _reason(page)
+            if looks >= _QUIET_LOOKS and reason != told and not is_quiet:
+                say(f"{job} waits: {reason}")
+                told = reason
             sleep(_POLL_SECONDS)
             continue
+        looks = 0
         for attempt in attempts:
-            if number:
+            if number and not is_quiet:
                 say(f"--- attempt {attempt['number']} ---")
             number = attempt["number"]
             wanted = ranks if ranks is not None else list(range(attempt["ranks"]))
             parts = [Part(attempt=number, rank=rank, tail=tail) for rank in wanted]
             _print_parts(api, job, parts, target)
             tail = None
+
+
+def _reason(page: dict[str, Any]) -> str:
+    reasons = page.get("reasons") or []
+    if page["job"]["state"] != "queued" or not reasons or reasons[0]["tier"] == "evaluating":
+        return ""
+    return str(reasons[0]["sentence"])
 
 
 def _print_parts(api: Api, job: str, parts: list[Part], out: BinaryIO) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 from trackyard.cli import sending, wish
 from trackyard.cli.amounts import gpu_words, size_words
 from trackyard.cli.joblog import follow
-from trackyard.cli.jobview import label, now_ms, start_words
+from trackyard.cli.jobview import label, now_ms, smaller_words, start_words
 from trackyard.cli.output import add_json, emit_json, say
-from trackyard.cli.waiting import exit_code, wait_for_end
+from trackyard.cli.waiting import exit_code, wait_for_array, wait_for_end
 from trackyard.client.api import Api
 from trackyard.client.package import Package
 
@@ -88,8 +88,10 @@ def _after(api: Api, args: argparse.Namespace, answer: dict[str, Any]) -> int:
     if not (args.wait or args.follow):
         return 0
     if args.follow:
-        follow(api, jobs[0]["job_id"])
-    ended = wait_for_end(api, [job["job_id"] for job in jobs])
+        follow(api, jobs[0]["job_id"], is_quiet=args.quiet or args.json)
+    if jobs[0]["array_id"]:
+        return _wait_for_array(api, args, answer)
+    ended = wait_for_end(api, [name])
     if args.json:
         emit_json({**answer, "jobs": ended})
     elif not args.quiet:
@@ -97,6 +99,18 @@ def _after(api: Api, args: argparse.Namespace, answer: dict[str, Any]) -> int:
             tail = f": {job['sentence']}" if job.get("sentence") else ""
             say(f"{job['job_id']} ({label(job)}) {job['state']}{tail}")
     return exit_code(ended)
+
+
+def _wait_for_array(api: Api, args: argparse.Namespace, answer: dict[str, Any]) -> int:
+    array = answer["array_id"]
+    counts = wait_for_array(api, array)
+    if args.json:
+        emit_json({**answer, "counts": counts})
+    elif not args.quiet:
+        words = ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+        say(f"{array} has ended: {words}")
+    is_ok = counts.get("succeeded") == len(answer["job_ids"])
+    return 0 if is_ok else 1
 
 
 def _confirmed() -> bool:
@@ -134,11 +148,11 @@ def _answer_rows(answer: dict[str, Any], now: int) -> list[tuple[str, str]]:
         rows.append(("waits", answer["sentence"]))
         rows.append(("starts", start_words(answer.get("eta"), now)))
     if answer.get("position"):
-        rows.append(("position", f"{answer['position']} in line"))
+        of = f" of {answer['waiting'] + 1}" if answer.get("waiting") is not None else ""
+        rows.append(("position", f"{answer['position']}{of} in line"))
     if answer.get("reasons"):
         rows.append(("remedy", answer["reasons"][0]["remedy"]))
-    if answer.get("smaller"):
-        rows.append(("smaller", answer["smaller"]["sentence"]))
+    rows += [("smaller", sentence) for sentence in smaller_words(answer.get("smaller"))]
     return rows
 
 

@@ -111,10 +111,10 @@ def screen(page: dict[str, Any], now: int) -> Group:
 
     totals = page["totals"]
     head = (
-        f"{totals['nodes_ready']} of {totals['nodes']} nodes ready,"
-        f" {totals['gpus_held']:g} of {totals['gpus']} gpus in use,"
-        f" {totals['jobs_running']} jobs running, {totals['jobs_queued']} waiting"
-        f" for {totals['gpus_wanted']:g} gpus"
+        f"nodes ready {totals['nodes_ready']} of {totals['nodes']}"
+        f"   gpus in use {totals['gpus_held']:g} of {totals['gpus']}"
+        f"   jobs running {totals['jobs_running']}, waiting {totals['jobs_queued']}"
+        f" (for {totals['gpus_wanted']:g} gpus)"
     )
     parts: list[RenderableType] = [Text(head, style="bold"), Text(""), _nodes(page["nodes"])]
     if page["jobs"]:
@@ -129,9 +129,11 @@ def screen(page: dict[str, Any], now: int) -> Group:
 def _grid(*headers: str) -> Table:
     from rich.table import Table
 
-    drawn = Table(box=None, header_style="bold", pad_edge=False)
-    for header in headers:
+    # The last column takes what the others leave, and is cut rather than wrapped.
+    drawn = Table(box=None, header_style="bold", pad_edge=False, expand=True)
+    for header in headers[:-1]:
         drawn.add_column(header.upper(), overflow="ellipsis", no_wrap=True)
+    drawn.add_column(headers[-1].upper(), overflow="ellipsis", no_wrap=True, ratio=1)
     return drawn
 
 
