@@ -128,7 +128,9 @@ def build(settings: Settings) -> Services:
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
     dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
-    scheduler = Scheduler(database, dispatcher, policy(settings))
+    scheduler = Scheduler(
+        database, dispatcher, policy(settings), silence_seconds=settings.lost_after
+    )
     scheduler.on_fence = gate.forget
     return Services(
         settings=settings,

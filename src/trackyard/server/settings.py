@@ -49,6 +49,8 @@ class Settings:
     """How the queue is ordered and filled: a preset such as default, fifo, fair or easy."""
     preempt_after: int = 60
     """Seconds a job runs before it may be preempted."""
+    lost_after: int = 60
+    """Seconds without a sign of life after which an attempt counts as lost."""
     job_url: str = ""
     """Address under which jobs reach this server, where it is not the one it listens on."""
     ephemeral: bool = False

@@ -106,11 +106,23 @@ async def test_silence_of_a_minute_loses_an_attempt_but_not_right_after_a_start(
     job = await yard.run_job(gpus=1)
     await yard.restart(after=300)
     assert await yard.state(job) == "running"
-    yard.clock.advance(61)
-    yard.engine.lose((await yard.attempt(job)).attempt_id)
-    await yard.tick()
+    for _ in range(12):
+        await yard.tick(4.5)
+    assert await yard.state(job) == "running"
+    for _ in range(3):
+        await yard.tick(4.5)
     assert (await yard.detail(job)).attempts[0].state == "lost"
     assert (await yard.row(job)).attempt == 2
+
+
+async def test_a_server_that_was_frozen_gives_everyone_the_lease_anew(yard: Yard) -> None:
+    """An hour in which the server did not run is no hour of silence."""
+    job = await yard.run_job(gpus=1)
+    await yard.tick(3600)
+    assert await yard.state(job) == "running"
+    for _ in range(15):
+        await yard.tick(4.5)
+    assert (await yard.detail(job)).attempts[0].state == "lost"
 
 
 async def test_heartbeats_keep_an_attempt_alive(yard: Yard) -> None:

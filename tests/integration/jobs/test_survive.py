@@ -100,12 +100,14 @@ async def test_a_server_that_does_not_lead_still_says_why(database_url: str, yar
 
 async def test_a_refused_launch_waits_with_the_engine_own_word(yard: Yard) -> None:
     """The engine says no: the job goes back with that reason and is offered again later."""
-    yard.engine.lose_node("n1")
+    yard.engine.refuse_next_launch("the disk is full")
     job = (await yard.submit(gpus=1)).job_id
-    # The ledger still believes in the node: the loop has not looked since.
     detail = await yard.detail(job)
-    assert detail.job.state == "queued"
+    assert (detail.job.state, detail.attempts[0].cause) == ("queued", "engine")
+    assert "the disk is full" in (detail.attempts[0].sentence or "")
     assert await yard.run_status(detail.job.run_id) == "SCHEDULED"
+    await yard.tick(2)
+    assert yard.engine.started == [f"{job}-a2"]
 
 
 async def test_an_ended_attempt_is_forgotten_by_the_engine_once_its_log_is_whole(

@@ -38,6 +38,8 @@ RECONCILE_SECONDS = 5.0
 NODES_SECONDS = 10.0
 #: An attempt that was not heard of for so long is lost; after a start everyone gets it anew.
 SILENCE_SECONDS = 60.0
+#: A gap between two ticks above this means that the process was frozen or starved.
+FROZEN_SECONDS = 5.0
 _GRAVE = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
 
 
@@ -82,6 +84,7 @@ class Scheduler:
         self._main: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
+        self._ticked = self._clock.monotonic()
         self._due = {"claim": 0.0, "reconcile": 0.0, "nodes": 0.0, "pass": 0.0}
         self._last_event = 0
         self._fencing: set[str] = set()
@@ -166,6 +169,7 @@ class Scheduler:
         """Do what is due: lead, look at nodes and attempts, and decide if something changed."""
         woken = self._wake.is_set()
         self._wake.clear()
+        self._notice_a_freeze()
         if self._is_due("claim", RENEW_SECONDS):
             await self._claim()
         if not self.is_leader:
@@ -180,6 +184,16 @@ class Scheduler:
         if woken or self._is_due("pass", PASS_SECONDS):
             self._due["pass"] = self._clock.monotonic() + PASS_SECONDS
             await self.run_pass()
+
+    def _notice_a_freeze(self) -> None:
+        """After a stretch in which this process did not run, everyone gets the whole lease anew.
+
+        Heartbeats of that time wait in its sockets; silence cannot be told from deafness.
+        """
+        now = self._clock.monotonic()
+        if now - self._ticked > FROZEN_SECONDS:
+            self._led_since_ms = self._clock.time_ms()
+        self._ticked = now
 
     def _is_due(self, what: str, every: float) -> bool:
         now = self._clock.monotonic()
