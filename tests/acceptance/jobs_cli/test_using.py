@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -216,6 +217,62 @@ def test_every_read_speaks_json(shared: Yard, verb: str) -> None:
     assert isinstance(shared.read(verb), list | dict)
     # Nothing but the data is on stdout, and a pipe gets neither colour nor prompt.
     assert "\x1b" not in shared.ok(verb)
+
+
+def test_in_a_terminal_the_plan_comes_first_and_no_means_no(shared: Yard) -> None:
+    words = ["submit", "--gpus", "2", "--name", "asked", NOTHING, "--", "true"]
+    said, code = typed(shared, words, until="queue it? [Y/n]", answer="n\n")
+    assert code == 1
+    assert "asks for    2 gpus" in said
+    assert "nothing was queued" in said
+    assert shared.read("ps", "-a", "--name", "asked") == []
+    said, code = typed(shared, words, until="queue it? [Y/n]", answer="\n")
+    assert code == 0
+    (job,) = shared.read("ps", "-a", "--name", "asked")
+    assert f"yard stop {job['job_id']}" in said
+    # With -y nobody is asked, terminal or not.
+    said, code = typed(shared, ["submit", "-y", *words[1:]])
+    assert code == 0
+    assert "queue it?" not in said
+
+
+def test_top_draws_the_yard_and_quits_on_q(shared: Yard) -> None:
+    job = shared.submit("--gpus", "1", "--name", "shown", NOTHING, "--", "sleep", "600")
+    shared.until_state(job, "running")
+    said, code = typed(shared, ["top", "--interval", "0.2"], until=job, answer="q")
+    assert code == 0
+    assert "gpus in use" in said
+    assert "Traceback" not in said
+
+
+def typed(yard: Yard, words: list[str], until: str = "", answer: str = "") -> tuple[str, int]:
+    """Run a command in a terminal; once it has said `until`, type the answer."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trackyard.cli.main", *words],
+        cwd=yard.folder,
+        env={**yard.environment(), "TERM": "xterm", "COLUMNS": "120", "LINES": "40"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    said, ends = "", time.monotonic() + 60
+    try:
+        while time.monotonic() < ends:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            said += piece.decode(errors="replace")
+            if answer and until in said:
+                os.write(ours, answer.encode())
+                answer = ""
+        return said, process.wait(30)
+    finally:
+        process.kill()
+        os.close(ours)
 
 
 def test_ctrl_c_ends_a_watch_quietly(shared: Yard) -> None:

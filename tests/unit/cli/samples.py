@@ -145,3 +145,53 @@ def page(shown: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "version": 3,
         **changes,
     }
+
+
+def node(**changes: Any) -> dict[str, Any]:
+    """A node of two GPUs, one of them shared by two jobs."""
+    holder = {
+        "job_id": "jabcdefghjk",
+        "name": "sft-17",
+        "user": "ada",
+        "team": "nlp",
+        "share": 0.5,
+    }
+    stranger = {"job_id": "", "name": "", "user": "", "team": "another team", "share": 0.5}
+    gpu = {"type": "A100", "vendor": "nvidia", "memory_bytes": 80 << 30}
+    return {
+        "node_id": "g07",
+        "hostname": "g07.example.org",
+        "state": "ready",
+        "note": "",
+        "actor": "",
+        "cpus": 64.0,
+        "free_cpus": 56.0,
+        "memory_bytes": 512 << 30,
+        "free_memory_bytes": 448 << 30,
+        "gpus": [
+            {"index": 0, "free": 0.0, "holders": [holder, stranger], **gpu},
+            {"index": 1, "free": 1.0, "holders": [], **gpu},
+        ],
+        "labels": {"rack": "r1"},
+        "notes": [],
+        "jobs": ["jabcdefghjk"],
+        "job_count": 2,
+        "joined_ms": NOW,
+        "changed_ms": NOW,
+        **changes,
+    }
+
+
+def answer(**changes: Any) -> dict[str, Any]:
+    """The server's word on a job that would wait."""
+    return {
+        "feasible": True,
+        "sentence": "It needs 2 GPUs and 1 are free.",
+        "starts_now": False,
+        "position": 3,
+        "waiting": 2,
+        "eta": eta(),
+        "reasons": [reason()],
+        "smaller": [{"gpus": 1.0, "nodes": 1, "sentence": "Drop to 1 GPU: starts now."}],
+        **changes,
+    }

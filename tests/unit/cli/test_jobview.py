@@ -1,26 +1,12 @@
 """How jobs look: full output, as it is printed in a pipe."""
 
-import os
-import time
-
 import pytest
 
 from tests.unit.cli import samples
 from tests.unit.cli.samples import NOW
 from trackyard.cli import jobview
 
-
-@pytest.fixture(autouse=True)
-def _still_clock(monkeypatch: pytest.MonkeyPatch):
-    """Hold the clock and the zone, so that output can be compared whole."""
-    monkeypatch.setattr(jobview, "now_ms", lambda: NOW)
-    before = os.environ.get("TZ")
-    monkeypatch.setenv("TZ", "UTC")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    assert os.environ.get("TZ") == before
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("still_clock")
 
 
 def test_the_list_says_state_story_and_request(capsys) -> None:
