@@ -28,6 +28,7 @@ SHOWN = {
     JobState.FAILED: "failed",
     JobState.CANCELLED: "stopped",
 }
+_SHOWN_BY_WORD = {state.value: word for state, word in SHOWN.items()}
 STATES = tuple(dict.fromkeys(SHOWN.values()))
 WAITING = (JobState.QUEUED.value,)
 HOLDING = tuple(state.value for state in JobState if state.holds_resources)
@@ -70,7 +71,7 @@ class JobRow(NamedTuple):
     @property
     def shown(self) -> str:
         """The state in the words of the API."""
-        return SHOWN[JobState(self.state)]
+        return _SHOWN_BY_WORD[self.state]
 
     @property
     def avoided(self) -> list[str]:

@@ -167,7 +167,7 @@ class Jobs:
         def load(reader: Reader) -> tuple[JobRow, JobDetail]:
             row = find_job(reader, principal, text)
             facts = load_facts(reader, [row])
-            spec = facts.specs[row.spec_id]
+            spec = facts.specs[row.spec_id].spec
             attempts = load_attempt_views(reader, row, now_ms)
             reasons = [] if row.state != JobState.QUEUED else _reasons(row, looked)
             detail = JobDetail(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from trackyard.jobs.records import (
 from trackyard.jobs.wishes import JobSpec
 from trackyard.store.database import Reader
 
+_PRIORITIES = {level.value: level.name.lower() for level in PriorityClass}
 #: Names of variables whose values are kept from the team's other members.
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)KEY(_|$)|APIKEY", re.I)
 
@@ -175,8 +177,9 @@ class JobDetail(msgspec.Struct):
     version: int
 
 
+@lru_cache(maxsize=4096)
 def reason_view(reason: Reason) -> ReasonView:
-    """Say a reason as the API does."""
+    """Say a reason as the API does; thousands of jobs may share one."""
     return ReasonView(
         code=reason.code.value,
         tier=reason.tier.value,
@@ -207,10 +210,18 @@ def attempt_word(state: str) -> str:
     return "stopped" if state == AttemptState.CANCELLED else state
 
 
+class SpecFacts(msgspec.Struct):
+    """What a spec says in the words of a list, worked out once for all jobs that share it."""
+
+    spec: JobSpec
+    command: str
+    gpus: float
+
+
 class Facts(msgspec.Struct):
     """What job rows refer to, loaded once for a page of them."""
 
-    specs: dict[int, JobSpec]
+    specs: dict[int, SpecFacts]
     teams: dict[int, str]
     experiments: dict[str, str]
     live: dict[int, AttemptRow]
@@ -218,7 +229,10 @@ class Facts(msgspec.Struct):
 
 def load_facts(reader: Reader, rows: Sequence[JobRow]) -> Facts:
     """Load what a page of jobs refers to, in a few queries whatever their number."""
-    specs = load_specs(reader, (row.spec_id for row in rows))
+    specs = {
+        spec_id: SpecFacts(spec, shlex.join(spec.command)[:1000], spec.request.total_gpus)
+        for spec_id, spec in load_specs(reader, (row.spec_id for row in rows)).items()
+    }
     teams, defaults = {}, {}
     for team_id, name, default in reader.all("SELECT id, name, default_experiment_id FROM teams"):
         teams[team_id], defaults[team_id] = name, default
@@ -241,8 +255,8 @@ def load_facts(reader: Reader, rows: Sequence[JobRow]) -> Facts:
 
 def job_view(row: JobRow, facts: Facts) -> JobView:
     """Show a job."""
-    spec = facts.specs[row.spec_id]
-    request = spec.request
+    known = facts.specs[row.spec_id]
+    spec = known.spec
     live = facts.live.get(row.id)
     return JobView(
         job_id=row.job_id,
@@ -251,9 +265,9 @@ def job_view(row: JobRow, facts: Facts) -> JobView:
         team=facts.teams.get(row.team_id, ""),
         user=row.user_name,
         queue=row.queue,
-        priority=PriorityClass(row.priority).name.lower(),
-        command=shlex.join(spec.command)[:1000],
-        gpus=request.total_gpus,
+        priority=_PRIORITIES[row.priority],
+        command=known.command,
+        gpus=known.gpus,
         gpu_types=spec.gpu_types,
         nodes=spec.nodes,
         cpus=spec.cpu_milli / WHOLE,

@@ -107,7 +107,7 @@ Table(
     #: grows with every change of this row
     integer("version"),
     UniqueConstraint("job_id"),
-    Index(None, "state", "id"),
+    Index(None, "state", "version", "id"),
     Index(None, "state", "ended_ms"),
     Index(None, "team_id", "id"),
     Index(None, "team_id", "name", "id"),

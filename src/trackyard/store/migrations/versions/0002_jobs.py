@@ -90,7 +90,7 @@ def upgrade() -> None:
     op.create_index(op.f('ix_jobs_array_id'), 'jobs', ['array_id'], unique=False)
     op.create_index(op.f('ix_jobs_run_uuid'), 'jobs', ['run_uuid'], unique=False)
     op.create_index(op.f('ix_jobs_state_ended_ms'), 'jobs', ['state', 'ended_ms'], unique=False)
-    op.create_index(op.f('ix_jobs_state_id'), 'jobs', ['state', 'id'], unique=False)
+    op.create_index(op.f('ix_jobs_state_version_id'), 'jobs', ['state', 'version', 'id'], unique=False)
     op.create_index(op.f('ix_jobs_team_id_id'), 'jobs', ['team_id', 'id'], unique=False)
     op.create_index(op.f('ix_jobs_team_id_name_id'), 'jobs', ['team_id', 'name', 'id'], unique=False)
     op.create_table('packages',
