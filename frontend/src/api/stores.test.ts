@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 
 import type { RunsTable } from "./runs";
 import { cuts, SeriesStore, type Series, type Want } from "./series";
-import { addColumns, TableStore } from "./table-store";
+import { TableStore } from "./table-store";
 import { spaced, staleBy } from "./live";
 
 beforeEach(() => {
@@ -86,16 +86,45 @@ const table = (ids: string[]): RunsTable => ({
 const wish = { experiment_ids: ["1"], filter: "", order_by: [], view: "ACTIVE_ONLY" as const, limit: 10 };
 
 describe("the runs table", () => {
-  test("columns are read once they are looked at, and only those", async () => {
-    const columns = vi.fn(async (ids: readonly string[]) => ({ ...table([...ids]), params: { lr: ids.map(() => "1") } }));
-    const store = new TableStore({ table: async () => table(["a", "b"]), columns });
+  const NONE = { metrics: [], params: [], tags: [] };
+  const answer = async (ids: readonly string[]): Promise<RunsTable> => ({ ...table([...ids]), params: { lr: ids.map((id) => `lr of ${id}`) } });
+
+  test("cells are read once they are looked at, and only those", async () => {
+    const columns = vi.fn(answer);
+    const store = new TableStore({ table: async () => table(["a", "b", "c"]), columns });
     await store.load(wish);
-    store.want({ metrics: [], params: ["lr"], tags: [] });
+    const cells = { ...NONE, params: ["lr"] };
+    store.want({ cells, rows: [0, 1], full: NONE });
     await vi.advanceTimersByTimeAsync(50);
-    store.want({ metrics: [], params: ["lr"], tags: [] });
+    store.want({ cells, rows: [1, 2], full: NONE });
     await vi.advanceTimersByTimeAsync(50);
-    expect(columns).toHaveBeenCalledTimes(1);
-    expect(store.get().table?.params.lr).toEqual(["1", "1"]);
+    store.want({ cells, rows: [0, 2], full: NONE });
+    await vi.advanceTimersByTimeAsync(50);
+    expect(columns.mock.calls.map(([ids]) => ids)).toEqual([["a", "b"], ["c"]]);
+    expect(store.get().table?.params.lr).toEqual(["lr of a", "lr of b", "lr of c"]);
+  });
+
+  test("a column that is grouped by is read for every row", async () => {
+    const store = new TableStore({ table: async () => table(["a", "b", "c"]), columns: answer });
+    await store.load(wish);
+    store.want({ cells: NONE, rows: [0], full: { ...NONE, params: ["lr"] } });
+    await vi.advanceTimersByTimeAsync(50);
+    expect(store.get().table?.params.lr).toHaveLength(3);
+    await store.whole({ ...NONE, tags: ["team"] });
+    expect(store.get().table?.tags.team).toEqual([null, null, null]);
+  });
+
+  test("a reloaded table keeps its cells until fresh ones come", async () => {
+    let ids = ["a", "b"];
+    const store = new TableStore({ table: async () => table(ids), columns: answer });
+    await store.load(wish);
+    store.want({ cells: { ...NONE, params: ["lr"] }, rows: null, full: NONE });
+    await vi.advanceTimersByTimeAsync(50);
+    ids = ["new", "b"];
+    await store.load(wish);
+    expect(store.get().table?.params.lr).toEqual([undefined, "lr of b"]);
+    await vi.advanceTimersByTimeAsync(50);
+    expect(store.get().table?.params.lr).toEqual(["lr of new", "lr of b"]);
   });
 
   test("a run that changed is patched in place", async () => {
@@ -117,13 +146,6 @@ describe("the runs table", () => {
     await store.load({ ...wish, filter: "x" });
     expect(store.get().fault?.message).toBe("bad filter");
     expect(store.get().table?.run_id).toEqual(["a"]);
-  });
-
-  test("columns of runs that went meanwhile find their rows", () => {
-    const held = table(["a", "b", "c"]);
-    addColumns(held, { ...table(["c", "a"]), tags: { team: ["x", "y"] }, metrics: { loss: { last: [1, 2], min: [1, 2], max: [1, 2], step: [0, 0] } } });
-    expect(held.tags.team).toEqual(["y", null, "x"]);
-    expect(held.metrics.loss?.last).toEqual([2, null, 1]);
   });
 });
 

@@ -12,6 +12,17 @@ export interface TableState {
 }
 
 type Wish = Omit<TableWish, keyof Cells>;
+type Kind = keyof Cells;
+
+const KINDS: readonly Kind[] = ["metrics", "params", "tags"];
+
+export interface Wanted {
+  /** the columns on screen, for the rows on screen; null stands for all rows */
+  cells: Cells;
+  rows: readonly number[] | null;
+  /** columns wanted for every row: what is grouped by, what is plotted */
+  full: Cells;
+}
 
 export interface Calls {
   table: (wish: TableWish, signal: AbortSignal) => Promise<RunsTable>;
@@ -34,7 +45,8 @@ export class TableStore {
   private readonly listeners = new Set<() => void>();
   private readonly calls: Calls;
   private wish: Wish | null = null;
-  private wanted: Cells = NONE;
+  private wanted: Wanted = { cells: NONE, rows: [], full: NONE };
+  private readonly marks = new Map<string, Uint8Array>();
   private abort: AbortController | null = null;
   private timer: ReturnType<typeof setTimeout> | null = null;
   private freshTimer: ReturnType<typeof setTimeout> | null = null;
@@ -62,10 +74,14 @@ export class TableStore {
       return;
     }
     this.become({ loading: true });
-    const cells = this.wanted;
     try {
-      const table = await this.calls.table({ ...wish, ...cells }, abort.signal);
+      const table = await this.calls.table({ ...wish, ...NONE }, abort.signal);
       if (!abort.signal.aborted) {
+        // Cells of the old table serve until the new ones are here, so that nothing flickers.
+        this.marks.clear();
+        if (this.state.table !== null) {
+          carry(this.state.table, this.state.index, table);
+        }
         this.become({ table, index: indexOf(table), loading: false, fault: null });
         this.askMissing();
       }
@@ -86,10 +102,18 @@ export class TableStore {
     }, RELOAD);
   }
 
-  /** Say which columns are on screen; those not here yet are read. */
-  want(cells: Cells): void {
-    this.wanted = cells;
+  /** Say which cells are on screen, and which columns are wanted whole; what is not here yet is read. */
+  want(wanted: Wanted): void {
+    this.wanted = wanted;
     this.askMissing();
+  }
+
+  /** Read columns of every run, for instance to save them. */
+  async whole(cells: Cells): Promise<void> {
+    const { table } = this.state;
+    if (table !== null) {
+      await this.fill(table, cells, allRows(table));
+    }
   }
 
   /** Some runs changed: read their cells again. A run not shown here is none of our business. */
@@ -115,39 +139,58 @@ export class TableStore {
   }
 
   private askMissing(): void {
-    const { table } = this.state;
-    if (table === null || this.timer !== null) {
-      return;
-    }
-    this.timer = setTimeout(() => {
+    this.timer ??= setTimeout(() => {
       this.timer = null;
-      void this.fill();
+      const { table } = this.state;
+      if (table !== null) {
+        const { cells, rows, full } = this.wanted;
+        void this.fill(table, full, allRows(table));
+        void this.fill(table, cells, rows ?? allRows(table));
+      }
     }, GATHER);
   }
 
-  private async fill(): Promise<void> {
-    const { table } = this.state;
-    if (table === null) {
-      return;
-    }
-    const cells: Cells = {
-      metrics: this.wanted.metrics.filter((key) => !(key in table.metrics)),
-      params: this.wanted.params.filter((key) => !(key in table.params)),
-      tags: this.wanted.tags.filter((key) => !(key in table.tags)),
+  /** Read those of some cells that were not asked for before. */
+  private async fill(table: RunsTable, cells: Cells, rows: readonly number[]): Promise<void> {
+    const isMissing = (kind: Kind, key: string): boolean => {
+      const mark = this.asked(table, kind, key);
+      return rows.some((row) => mark[row] === 0);
     };
-    if (cells.metrics.length + cells.params.length + cells.tags.length === 0 || table.run_id.length === 0) {
+    const wanted: Cells = {
+      metrics: cells.metrics.filter((key) => isMissing("metrics", key)),
+      params: cells.params.filter((key) => isMissing("params", key)),
+      tags: cells.tags.filter((key) => isMissing("tags", key)),
+    };
+    const marks = KINDS.flatMap((kind) => wanted[kind].map((key) => this.asked(table, kind, key)));
+    const some = rows.filter((row) => marks.some((mark) => mark[row] === 0) && row < table.run_id.length);
+    if (some.length === 0) {
       return;
     }
+    setMarks(marks, some, 1);
     try {
-      const found = await this.calls.columns(table.run_id, cells);
+      const found = await this.calls.columns(some.map((row) => table.run_id[row] ?? ""), wanted);
       // Another table may have come meanwhile; its own cells are asked for by then.
       if (this.state.table === table) {
-        addColumns(table, found);
+        patch(table, found, this.state.index);
+        blank(table, wanted, some);
         this.become({});
       }
     } catch (cause) {
+      setMarks(marks, some, 0);
       this.become({ fault: cause instanceof Error ? cause : new Error(String(cause)) });
     }
+  }
+
+  /** Which rows of a column were asked for; makes the column, empty, where there is none. */
+  private asked(table: RunsTable, kind: Kind, key: string): Uint8Array {
+    const name = `${kind} ${key}`;
+    let mark = this.marks.get(name);
+    if (mark === undefined || mark.length !== table.run_id.length) {
+      mark = new Uint8Array(table.run_id.length);
+      this.marks.set(name, mark);
+      makeColumn(table, kind, key);
+    }
+    return mark;
   }
 
   private async freshen(runs: readonly string[]): Promise<void> {
@@ -180,25 +223,65 @@ function indexOf(table: RunsTable): Map<string, number> {
   return new Map(table.run_id.map((id, at) => [id, at]));
 }
 
-/** Add columns that were read for the same runs; rows that went meanwhile stay empty. */
-export function addColumns(table: RunsTable, found: RunsTable): void {
-  const same = found.run_id.length === table.run_id.length;
-  const from = new Map(found.run_id.map((id, at) => [id, at]));
-  const spread = <T>(cells: readonly T[]): T[] =>
-    same ? [...cells] : table.run_id.map((id) => cells[from.get(id) ?? -1] ?? (null as T));
-  for (const [key, column] of Object.entries(found.metrics)) {
-    table.metrics[key] = {
-      last: spread(column.last),
-      min: spread(column.min),
-      max: spread(column.max),
-      step: spread(column.step),
-    };
+function setMarks(marks: readonly Uint8Array[], rows: readonly number[], value: 0 | 1): void {
+  for (const mark of marks) {
+    for (const row of rows) {
+      mark[row] = value;
+    }
   }
-  for (const [key, column] of Object.entries(found.params)) {
-    table.params[key] = spread(column);
+}
+
+function allRows(table: RunsTable): number[] {
+  return table.run_id.map((_, at) => at);
+}
+
+function holes<T>(size: number): T[] {
+  const cells: T[] = [];
+  cells.length = size;
+  return cells;
+}
+
+/** Make a column whose cells are on the way: holes, which pages draw as such. */
+function makeColumn(table: RunsTable, kind: Kind, key: string): void {
+  const size = table.run_id.length;
+  if (kind === "metrics") {
+    table.metrics[key] ??= { last: holes(size), min: holes(size), max: holes(size), step: holes(size) };
+  } else {
+    table[kind][key] ??= holes(size);
   }
-  for (const [key, column] of Object.entries(found.tags)) {
-    table.tags[key] = spread(column);
+}
+
+/** Cells of runs that were not found any more are empty, not on the way. */
+function blank(table: RunsTable, cells: Cells, rows: readonly number[]): void {
+  for (const row of rows) {
+    for (const key of cells.metrics) {
+      const held = table.metrics[key];
+      if (held !== undefined && held.last[row] === undefined) {
+        held.last[row] = held.min[row] = held.max[row] = held.step[row] = null;
+      }
+    }
+    for (const kind of ["params", "tags"] as const) {
+      for (const key of cells[kind]) {
+        const held = table[kind][key];
+        if (held !== undefined && held[row] === undefined) {
+          held[row] = null;
+        }
+      }
+    }
+  }
+}
+
+/** Take over the cells of an older table for the runs that both hold. */
+export function carry(old: RunsTable, index: ReadonlyMap<string, number>, table: RunsTable): void {
+  const from = table.run_id.map((id) => index.get(id) ?? -1);
+  const moved = <T>(cells: readonly T[]): T[] => from.map((at) => cells[at] as T);
+  for (const [key, column] of Object.entries(old.metrics)) {
+    table.metrics[key] = { last: moved(column.last), min: moved(column.min), max: moved(column.max), step: moved(column.step) };
+  }
+  for (const kind of ["params", "tags"] as const) {
+    for (const [key, column] of Object.entries(old[kind])) {
+      table[kind][key] = moved(column);
+    }
   }
 }
 

@@ -15,6 +15,7 @@ from trackyard.store.database import Reader
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.points import Buckets
+from trackyard.tracking.search.values import INDEXED_LENGTH
 
 
 class MetricColumn(msgspec.Struct):
@@ -148,23 +149,37 @@ def _metric_column(
     return column
 
 
+#: Runs, the latest ones, of which every name is read, whatever its values are like.
+LATEST = 300
+
+
 def read_names(reader: Reader, principal: Principal, experiments: Sequence[int]) -> KeyNames:
-    """Return the names of metrics, parameters and tags that runs of these experiments hold."""
+    """Return the names of metrics, parameters and tags that runs of these experiments hold.
+
+    Parameters and tags are found by the index of short values. A name that only ever had long
+    ones is found if one of the latest runs has it.
+    """
     if not experiments:
         return KeyNames([], [], [])
     marks = ",".join("?" * len(experiments))
+    mine = f"r.team_id = ? AND r.experiment_id IN ({marks})"
+    given = (principal.team_id, *experiments)
 
-    def used(table: str) -> list[str]:
+    def used(table: str, only: str = "") -> list[str]:
         # Walks the dictionary and asks for one row per name, instead of every row of every run.
         rows = reader.all(
             f"SELECT n.name FROM names n WHERE EXISTS (SELECT 1 FROM {table} t"
-            " JOIN runs r ON r.id = t.run_id WHERE t.name_id = n.id"
-            f" AND r.team_id = ? AND r.experiment_id IN ({marks})) ORDER BY n.name",
-            (principal.team_id, *experiments),
+            # CROSS JOIN keeps SQLite from going over all runs for each name.
+            f" CROSS JOIN runs r WHERE r.id = t.run_id AND t.name_id = n.id{only} AND {mine})"
+            " OR n.id IN (SELECT t.name_id FROM"
+            f" (SELECT r.id FROM runs r WHERE {mine} ORDER BY r.start_ms DESC LIMIT {LATEST}) l"
+            f" JOIN {table} t ON t.run_id = l.id) ORDER BY n.name",
+            given + given,
         )
         return [row[0] for row in rows]
 
-    return KeyNames(used("metric_latest"), used("params"), used("tags"))
+    short = f" AND length(t.value) <= {INDEXED_LENGTH}"
+    return KeyNames(used("metric_latest"), used("params", short), used("tags", short))
 
 
 def shape_series(run_id: str, key: str, buckets: Buckets | None) -> Series:

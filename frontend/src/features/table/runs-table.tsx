@@ -13,6 +13,9 @@ export const ROW = 30;
 export const HEAD = 32;
 export const FIXED = 214;
 
+/** Rows are read in blocks of this many. */
+const BLOCK = 64;
+
 const NOTHING = new Set<string>();
 
 interface Props {
@@ -32,8 +35,8 @@ interface Props {
   onSort: (column: string) => void;
   onWidths: (widths: Record<string, number>) => void;
   onOrder: (columns: string[]) => void;
-  /** told which columns are on screen, so that only those are read */
-  onSeen: (columns: string[]) => void;
+  /** told which columns and rows are on screen, so that only those are read */
+  onSeen: (columns: string[], rows: number[]) => void;
   onTickAll: () => void;
 }
 
@@ -90,10 +93,18 @@ export function RunsTable(props: Props): ReactElement {
   const seen = across.getVirtualItems();
   const first = seen[0]?.index ?? 0;
   const last = seen[seen.length - 1]?.index ?? -1;
-  const { onSeen, columns } = props;
+  const { onSeen, columns, lines } = props;
+  const visible = rows.getVirtualItems();
+  // In steps, so that a wheel's turn does not ask anew for each row.
+  const top = Math.floor((visible[0]?.index ?? 0) / BLOCK) * BLOCK;
+  const bottom = Math.ceil(((visible[visible.length - 1]?.index ?? 0) + 1) / BLOCK) * BLOCK;
   useEffect(() => {
-    onSeen(columns.slice(first, last + 1));
-  }, [onSeen, columns, first, last]);
+    const near = lines.slice(Math.max(0, top - BLOCK), bottom + BLOCK);
+    onSeen(
+      columns.slice(first, last + 1),
+      near.flatMap((line) => (line.row === null ? [] : [line.row])),
+    );
+  }, [onSeen, columns, lines, first, last, top, bottom]);
 
   const toggleFold = useCallback((id: string) => props.actions.fold(id), [props.actions]);
   const width = FIXED + across.getTotalSize();
@@ -122,7 +133,7 @@ export function RunsTable(props: Props): ReactElement {
         onTickAll={props.onTickAll}
       />
       <div className="grid-body" style={{ height: rows.getTotalSize(), width }}>
-        {rows.getVirtualItems().map((item) => {
+        {visible.map((item) => {
           const line = props.lines[item.index];
           if (line === undefined) {
             return null;

@@ -8,15 +8,25 @@ import { needs } from "./cells";
 
 const GONE = new Set(["run.created", "run.deleted", "run.restored"]);
 
-/** The runs of a view with the columns that are on screen. */
-export function useRuns(wish: Omit<TableWish, keyof Cells>, columns: readonly string[]): { state: TableState; store: TableStore } {
+/**
+ * The runs of a view with the columns on screen: of the given rows, or of all where none are given.
+ * Columns that are grouped by or plotted are read whole.
+ */
+export function useRuns(
+  wish: Omit<TableWish, keyof Cells>,
+  columns: readonly string[],
+  rows: readonly number[] | null = null,
+  whole: readonly string[] = [],
+): { state: TableState; store: TableStore } {
   const store = useMemo(() => new TableStore(), []);
   const state = useSyncExternalStore(store.subscribe, store.get);
   const columnsKey = columns.join("\n");
+  const wholeKey = whole.join("\n");
   useEffect(() => {
     const wanted = needs(columnsKey.split("\n"));
-    store.want({ ...wanted, tags: [...new Set([TAGS.star, ...wanted.tags])] });
-  }, [store, columnsKey]);
+    const cells = { ...wanted, tags: [...new Set([TAGS.star, ...wanted.tags])] };
+    store.want({ cells, rows, full: needs(wholeKey.split("\n")) });
+  }, [store, columnsKey, wholeKey, rows]);
   const wishKey = JSON.stringify(wish);
   useEffect(() => {
     void store.load(JSON.parse(wishKey) as typeof wish);

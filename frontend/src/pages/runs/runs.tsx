@@ -1,6 +1,6 @@
 /** Runs: the table, the charts, and the filter over both. */
 import { useQuery } from "@tanstack/react-query";
-import { useMemo, useState, type ReactElement } from "react";
+import { useCallback, useMemo, useState, type ReactElement } from "react";
 
 import "../../features/chart/chart.css";
 import "../../features/table/table.css";
@@ -25,6 +25,12 @@ import { useView } from "./use-view";
 import { wishOf } from "./wish";
 
 const NO_NAMES: KeyNames = { metrics: [], params: [], tags: [] };
+/** What the table has on screen; until it says so, the first rows. */
+interface Seen {
+  columns: readonly string[];
+  rows: readonly number[];
+}
+const NOTHING_SEEN: Seen = { columns: [], rows: Array.from({ length: 100 }, (_, at) => at) };
 const PANES: readonly (readonly [Pane, string])[] = [
   ["table", "Table"],
   ["both", "Both"],
@@ -43,12 +49,13 @@ export function RunsPage(): ReactElement {
   const namesFound = useQuery(namesQuery(ids));
   const names = namesFound.data ?? NO_NAMES;
   const columns = useColumns(view.columns, names, ids.length > 1);
-  const [seen, setSeen] = useState<string[]>([]);
+  const [seen, setSeen] = useState<Seen>(NOTHING_SEEN);
   const needed = useMemo(
-    () => [...new Set([...(seen.length > 0 ? seen : columns.slice(0, 16)), ...view.group, ...view.axes])],
-    [seen, columns, view.group, view.axes],
+    () => (seen.columns.length > 0 ? seen.columns : columns.slice(0, 16)),
+    [seen, columns],
   );
-  const { state, store } = useRuns(useMemo(() => wishOf(view, ids), [view, ids]), needed);
+  const whole = useMemo(() => [...view.group, ...(view.plot === "lines" ? [] : view.axes)], [view.group, view.axes, view.plot]);
+  const { state, store } = useRuns(useMemo(() => wishOf(view, ids), [view, ids]), needed, seen.rows, whole);
   const rows = useRows(view, state);
   const filterFault = state.fault instanceof Fault && state.fault.status === 400 ? state.fault.message : null;
   const known = useMemo(() => {
@@ -59,6 +66,7 @@ export function RunsPage(): ReactElement {
       return inOrder([...new Set(cells ?? [])].filter((value): value is string => value !== null)).slice(0, 40);
     };
   }, [state.table]);
+  const see = useCallback((shownColumns: string[], shownRows: number[]) => setSeen({ columns: shownColumns, rows: shownRows }), []);
   const nameOf = useMemo(() => new Map(all.map((one) => [one.experiment_id, one.name])), [all]);
   if (experiments.error !== null) {
     return (
@@ -70,7 +78,7 @@ export function RunsPage(): ReactElement {
   const isEmpty = state.table !== null && state.table.run_id.length === 0 && view.filter === "" && !view.deleted && !state.loading;
   const pane = narrow && view.pane === "both" ? "table" : view.pane;
   const table = (
-    <TablePane view={view} change={change} state={state} store={store} rows={rows} columns={columns} experiments={nameOf} onSeen={setSeen} narrow={narrow} fault={filterFault === null ? state.fault : null} />
+    <TablePane view={view} change={change} state={state} store={store} rows={rows} columns={columns} experiments={nameOf} onSeen={see} narrow={narrow} fault={filterFault === null ? state.fault : null} />
   );
   const charts = <ChartsPane view={view} change={change} table={state.table} version={state.version} names={names} charted={rows.charted} shown={rows.shown} columns={columns} store={store} />;
   return (

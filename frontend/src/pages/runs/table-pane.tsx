@@ -6,7 +6,7 @@ import { TAGS } from "../../api/runs";
 import type { TableState, TableStore } from "../../api/table-store";
 import { BulkBar, starAll } from "../../features/actions/bulk";
 import { usePlainKeys } from "../../features/shell/keys";
-import { cellAt } from "../../features/table/cells";
+import { cellAt, needs } from "../../features/table/cells";
 import { RunsTable } from "../../features/table/runs-table";
 import { RunLine, type RowActions } from "../../features/table/table-rows";
 import { fileName, save } from "../../features/chart/export";
@@ -28,7 +28,7 @@ interface Props {
   rows: Rows;
   columns: readonly string[];
   experiments: ReadonlyMap<string, string>;
-  onSeen: (columns: string[]) => void;
+  onSeen: (columns: string[], rows: number[]) => void;
   narrow: boolean;
   fault: Error | null;
 }
@@ -116,8 +116,9 @@ export function TablePane(props: Props): ReactElement {
     deed?.();
     return deed !== undefined;
   });
-  const saveTable = (): void => {
+  const saveTable = async (): Promise<void> => {
     if (table !== null) {
+      await store.whole(needs(columns));
       const parsed = columns.map(parseColumn).filter((column): column is Column => column !== null && column.kind !== "spark");
       const now = Date.now();
       const cells = table.run_id.map((id, row) => [id, table.name[row], ...parsed.map((column) => cellAt(table, column, row, now))]);
@@ -185,7 +186,7 @@ export function TablePane(props: Props): ReactElement {
             <Copy text={line} label="Copy the command" />
           </div>
         )}
-        <IconButton icon="download" label="Save the table as CSV" onClick={saveTable} />
+        <IconButton icon="download" label="Save the table as CSV" onClick={() => void saveTable()} />
       </footer>
     </>
   );
