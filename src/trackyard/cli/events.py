@@ -17,7 +17,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--since", type=int, help="events after this id")
     parser.add_argument("--kind", help="one kind, or a family such as `run.`")
     parser.add_argument("--run", help="events of one run")
-    parser.add_argument("-n", "--limit", type=int, default=50)
+    parser.add_argument("-n", "--limit", type=int, default=50, help="at most (default 50)")
+    parser.add_argument(
+        "--all", action="store_true", help="of every team and the platform itself (admins)"
+    )
     parser.add_argument("-f", "--follow", action="store_true", help="go on as events happen")
     add_json(parser)
     parser.set_defaults(func=run)
@@ -31,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
         query["kind"] = args.kind
     if args.run:
         query |= {"subject": "run", "subject_id": args.run}
+    if args.all:
+        query["scope"] = "all"
     if args.since is None:
         query["order"] = "newest"
     else:

@@ -8,7 +8,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections import OrderedDict
+from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import IPv6Address, ip_address, ip_network
 
 from trackyard.access.directory import Directory
 from trackyard.access.principal import Principal, Role
@@ -56,6 +58,7 @@ class Gate:
         clock: Clock,
         hosts: frozenset[str],
         secure: bool = False,
+        proxies: Iterable[str] = (),
     ) -> None:
         self._directory = directory
         self._sessions = sessions
@@ -64,6 +67,9 @@ class Gate:
         self.hosts = hosts
         #: whether browsers reach us by https, so that cookies must never travel otherwise
         self.secure = secure
+        #: who may speak to us in the clear besides this machine; anyone where we speak TLS
+        self._proxies = tuple(ip_network(proxy) for proxy in proxies)
+        self._known_peers: dict[str, bool] = {}
         self._trusted: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
         self._failures: dict[str, list[float]] = {}
         self.used: dict[str, int] = {}
@@ -74,6 +80,8 @@ class Gate:
 
     def check_origin(self, request: Request) -> None:
         """Refuse foreign hosts, and writes that a foreign page could have caused."""
+        if self._proxies and not self._is_proxy(request.peer.rpartition(":")[0]):
+            raise Denied("this server is reached through its proxy, by https")
         host = request.header("host")
         if host is None or not self._own_host(host):
             raise Denied(
@@ -88,6 +96,21 @@ class Gate:
         origin = request.header("origin")
         if origin is not None and not self._own_origin(origin, host):
             raise Denied("a page of another origin may not change anything here")
+
+    def _is_proxy(self, address: str) -> bool:
+        known = self._known_peers.get(address)
+        if known is None:
+            try:
+                peer = ip_address(address.strip("[]"))
+            except ValueError:
+                return False
+            if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
+                peer = peer.ipv4_mapped
+            known = peer.is_loopback or any(peer in proxy for proxy in self._proxies)
+            if len(self._known_peers) > CACHE_SIZE:
+                self._known_peers.clear()
+            self._known_peers[address] = known
+        return known
 
     def _own_host(self, host: str) -> bool:
         name, port = _split_host(host)

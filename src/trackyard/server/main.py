@@ -120,6 +120,7 @@ def build(settings: Settings) -> Services:
         clock=SYSTEM_CLOCK,
         hosts=_own_hosts(settings),
         secure=bool(settings.tls_cert or settings.trusted_proxies),
+        proxies=() if settings.tls_cert else settings.trusted_proxies,
     )
     hub = Hub(database)
     tracking = Tracking(database)

@@ -9,6 +9,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ class Settings:
     tls_key: str = ""
     """Key file of the certificate."""
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses of proxies that speak TLS in front of this server."""
+    """Addresses or networks of proxies that speak TLS in front of this server; nobody else but
+    this machine may then speak to it in the clear."""
     prefix: str = ""
     """Path under which a proxy mounts this server."""
     engine: str = "local"
@@ -91,6 +93,14 @@ class Settings:
             )
         if bool(self.tls_cert) != bool(self.tls_key):
             raise SetupError("--tls-cert and --tls-key go together", hint="give both files")
+        for proxy in self.trusted_proxies:
+            try:
+                ip_network(proxy)
+            except ValueError:
+                raise SetupError(
+                    f"--trusted-proxy {proxy} is not an address",
+                    hint="write it as 10.0.0.7, or 10.0.0.0/24 for a network",
+                ) from None
         if self.prefix and (not self.prefix.startswith("/") or self.prefix.endswith("/")):
             raise SetupError(
                 f"the prefix {self.prefix!r} is not a path", hint="write it as /trackyard"

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.integration.server.platform import Caller, Platform
+from tests.integration.server.platform import HOST, Caller, Headers, Platform, Proto, Scope
+from trackyard.server.access import Gate
+from trackyard.server.app import Application
 
 CREATE = ("POST", "/api/2.0/mlflow/experiments/create")
 
@@ -166,3 +168,31 @@ async def test_basic_auth_takes_the_token_as_password(platform: Platform) -> Non
         "GET", "/api/v1/session", headers={"authorization": f"Basic {pair}"}
     )
     assert answer.status == 200
+
+
+async def test_behind_a_proxy_nobody_else_is_heard(platform: Platform) -> None:
+    """With proxies named, only they and this machine may speak to the server in the clear."""
+    services = platform.services
+    gate = Gate(
+        directory=services.directory,
+        sessions=services.sessions,
+        clock=services.clock,
+        hosts=frozenset({"127.0.0.1"}),
+        proxies=("10.0.0.7", "192.168.4.0/24"),
+    )
+    application = Application(platform.application.router, gate)
+    for peer, status in {
+        "10.0.0.7:4000": 200,
+        "192.168.4.200:1": 200,
+        "[::ffff:10.0.0.7]:9": 200,
+        "127.0.0.1:9": 200,
+        "[::1]:9": 200,
+        "10.0.0.8:4000": 403,
+        "192.168.5.1:1": 403,
+        "[2001:db8::1]:9": 403,
+        "nonsense": 403,
+    }.items():
+        proto = Proto(b"")
+        scope = Scope("GET", "/health", "", Headers([("host", HOST)]), client=peer)
+        await application.__rsgi__(scope, proto)
+        assert proto.answer.status == status, peer
