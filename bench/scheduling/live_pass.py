@@ -1,8 +1,11 @@
 """A pass of live size: many waiting jobs, 1,000 nodes, quotas, priorities, leases and backfill on.
 
-    python bench/scheduling/live_pass.py [TRACES] [--rounds 20] [--growth]
+python bench/scheduling/live_pass.py [TRACES] [--rounds 40] [--growth]
 
-The traces' folder is accepted, as by the other benches, and not needed.
+A cluster is brought to its steady state first. Then each round lets ten seconds pass, ends what has
+run its time, carries out the decisions of the round before and adds as many jobs as left the line, so
+that a pass decides what a live one would. The traces' folder is accepted, as by the other benches,
+and not needed.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from trackyard.core.job import Job, PriorityClass
 from trackyard.core.lease import Lease
 from trackyard.core.node import Gpu, Node
 from trackyard.core.resources import Request
-from trackyard.scheduling import Queue, Running, Snapshot, Team, Waiting, decide
+from trackyard.scheduling import Decisions, Queue, Running, Snapshot, Team, Waiting, decide
 from trackyard.scheduling.snapshot import Snapshot as _Snapshot
 
 NOW = 1_000_000.0
@@ -121,46 +124,87 @@ def _fill(draw: random.Random, machines: tuple[Node, ...], load: float) -> tuple
     )
 
 
-def passes(snapshot: _Snapshot, rounds: int) -> tuple[list[float], int]:
-    """Time whole passes in CPU milliseconds, and count what one admits."""
-    found, admitted = [], 0
-    for _ in range(rounds):
+def live(snapshot: _Snapshot, rounds: int, *, warm_up: int = 6) -> tuple[list[float], float]:
+    """Time the passes of a living cluster in CPU milliseconds, and count admissions a pass."""
+    draw = random.Random(11)
+    shapes = _shapes(draw)
+    times, admitted, number = [], 0, len(snapshot.waiting)
+    size = len(snapshot.waiting)
+    for turn in range(warm_up + rounds):
         gc.collect()
         begun = time.process_time()
         decisions = decide(snapshot)
-        found.append(1000 * (time.process_time() - begun))
-        admitted = len(decisions.admissions)
-        assert admitted + len(decisions.reasons) == len(snapshot.waiting)
-    return sorted(found), admitted
+        if turn >= warm_up:
+            times.append(1000 * (time.process_time() - begun))
+            admitted += len(decisions.admissions)
+        assert len(decisions.admissions) + len(decisions.reasons) == len(snapshot.waiting)
+        snapshot = _carry_out(snapshot, decisions, 10.0)
+        new = []
+        while len(snapshot.waiting) + len(new) < size:
+            number += 1
+            job = replace(_job(draw, number, shapes), submitted_at=snapshot.now)
+            new.append(Waiting(job=job))
+        snapshot = replace(snapshot, waiting=(*snapshot.waiting, *new))
+    return sorted(times), admitted / rounds
+
+
+def _carry_out(snapshot: _Snapshot, decisions: Decisions, seconds: float) -> _Snapshot:
+    """Start and stop what was decided, let time pass, end what has run its time."""
+    now = snapshot.now + seconds
+    jobs = {one.job.id: one for one in snapshot.waiting}
+    gone = {stop.job for stop in decisions.stops}
+    kept, back = [], []
+    for one in snapshot.running:
+        limit = one.job.time_limit_seconds or 0.0
+        if one.job.id in gone:
+            attained = one.attained_seconds + snapshot.now - one.started_at
+            back.append(Waiting(job=one.job, attained_seconds=attained))
+        elif one.started_at + limit > now:
+            kept.append(one)
+    kept += [
+        Running(
+            job=jobs[one.job].job,
+            placement=one.placement,
+            started_at=snapshot.now,
+            attained_seconds=jobs[one.job].attained_seconds,
+        )
+        for one in decisions.admissions
+    ]
+    left = [one for one in snapshot.waiting if one.job.id in decisions.reasons]
+    return replace(snapshot, now=now, running=tuple(kept), waiting=(*left, *back))
+
+
+def cold(snapshot: _Snapshot) -> tuple[float, int]:
+    """Time one pass over an empty cluster."""
+    gc.collect()
+    begun = time.process_time()
+    decisions = decide(snapshot)
+    return 1000 * (time.process_time() - begun), len(decisions.admissions)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", nargs="?")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--growth", action="store_true", help="1,000 to 100,000 waiting jobs")
     args = parser.parse_args()
-    print("| waiting | nodes | running | admitted | p50 ms | p95 ms | admissions a second |")
-    print("|---:|" * 1 + "---:|" * 6)
-    worst = 0.0
+    print("| waiting | nodes | running | admitted a pass | p50 ms | p95 ms |")
+    print("|---:|---:|---:|---:|---:|---:|")
+    p95 = 0.0
     for jobs in (1_000, 3_000, 10_000, 30_000, 100_000) if args.growth else (10_000,):
-        for load in (1.0, 0.9) if not args.growth else (1.0,):
-            snapshot = yard(jobs, 1000, load=load)
-            times, admitted = passes(snapshot, args.rounds)
-            p95 = times[min(int(0.95 * len(times)), len(times) - 1)]
-            if jobs == 10_000 and load == 1.0:
-                worst = p95
-            rate = admitted / (median(times) / 1000)
-            print(
-                f"| {jobs:,} | 1,000 | {len(snapshot.running):,} | {admitted:,} |"
-                f" {median(times):.0f} | {p95:.0f} | {rate:,.0f} |",
-                flush=True,
-            )
-    empty = replace(yard(10_000, 1000, load=0.0), leases=())
-    times, admitted = passes(empty, 3)
-    rate = admitted / (median(times) / 1000)
-    print(f"| 10,000 | 1,000 | 0 | {admitted:,} | {median(times):.0f} | | {rate:,.0f} |")
-    return 0 if worst < 100 and rate >= 1000 else 1
+        snapshot = yard(jobs, 1000, load=1.0)
+        times, admitted = live(snapshot, args.rounds)
+        p95 = times[min(int(0.95 * len(times)), len(times) - 1)]
+        print(
+            f"| {jobs:,} | 1,000 | {len(snapshot.running):,} | {admitted:,.1f} |"
+            f" {median(times):.0f} | {p95:.0f} |",
+            flush=True,
+        )
+    took, admitted_cold = cold(replace(yard(10_000, 1000, load=0.0), leases=()))
+    rate = admitted_cold / (took / 1000)
+    print(f"Empty cluster, 10,000 waiting: {admitted_cold:,} admissions in {took:.0f} ms,")
+    print(f"{rate:,.0f} a second")
+    return 0 if args.growth or (p95 < 100 and rate >= 1000) else 1
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class Preemption:
     #: time to save a checkpoint before the stop; 0 frees the GPUs at once
     grace_seconds: float = 60.0
     #: attempts to find victims in one pass, a bound on its cost
-    attempts_per_pass: int = 16
+    attempts_per_pass: int = 8
     #: most jobs stopped for one
     max_victims: int = 64
 

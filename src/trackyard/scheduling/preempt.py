@@ -98,6 +98,14 @@ class Preemption:
             or settings.yield_ratio * pending.length < self._longest
         )
 
+    def _over(self, team: str) -> list[int]:
+        """Numbers of the other teams that hold more than their quota."""
+        return [
+            number
+            for name, number in self._state.victims.teams.items()
+            if name != team and self._state.ledger.team(name).is_over
+        ]
+
     def _reclaims(self, pending: Pending) -> bool:
         """Say whether a job may take back what others borrowed from its team."""
         settings, waiting = self._settings, pending.waiting
@@ -133,13 +141,13 @@ class Preemption:
             lengths = self.lengths(order)
             longer = lengths > settings.yield_ratio * pending.length
             loose = victims.protected <= state.now
+            if state.ledger.borrows(job.team, pending.shape):
+                # Whoever borrows may not push out those within their quota, who would come back.
+                mine = victims.teams.get(job.team, -1)
+                loose &= np.isin(victims.team, [mine, *self._over(job.team)])
             causes[ripe & longer & loose & (victims.level == level)] = 2
         if self._reclaims(pending):
-            over = [
-                number
-                for name, number in victims.teams.items()
-                if name != job.team and state.ledger.team(name).is_over
-            ]
+            over = self._over(job.team)
             if over:
                 causes[ripe & np.isin(victims.team, over) & (victims.level <= level)] = 1
         if settings.lower_classes:

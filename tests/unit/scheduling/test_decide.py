@@ -230,7 +230,7 @@ class TestPlacement:
         assert where == ["n0", "n0", "n1", "n1"]
 
     def test_fractions_share_a_gpu_until_it_is_full(self):
-        line = [waiting(f"w{i}", gpu_milli=400, at=i) for i in range(3)]
+        line = [waiting(f"w{i}", gpu_milli=400, style=Style.PACK, at=i) for i in range(3)]
         shares = [one.placement.shares[0] for one in decide(yard(*line)).admissions]
         assert shares[0] == shares[1]
         assert shares[2] != shares[0]

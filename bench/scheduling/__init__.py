@@ -1,0 +1,1 @@
+"""Benches of the scheduler on published traces; each takes the folder of traces."""
