@@ -14,7 +14,7 @@ IN_FLIGHT = 64
 MAX_WAITING = 4096
 #: Seconds a call waits for its turn before it is sent away.
 PATIENCE_SECONDS = 20.0
-RETRY_AFTER = 5
+RETRY_AFTER = 2
 
 Lane = tuple[str, bool]
 

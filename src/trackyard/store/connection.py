@@ -114,6 +114,8 @@ class SqliteConnection:
             self._db.execute(f"PRAGMA cache_size={-4000 if readonly else -32000}")
             self._db.execute("PRAGMA mmap_size=268435456")
             self._db.execute("PRAGMA case_sensitive_like=OFF")
+            # Checkpoints are a thread's business: never in the way of a commit.
+            self._db.execute("PRAGMA wal_autocheckpoint=0")
             if readonly:
                 self._db.execute("PRAGMA query_only=ON")
         except sqlite3.Error as fault:
@@ -171,6 +173,10 @@ class SqliteConnection:
     def changes(self) -> int:
         """Return how many rows this connection has changed so far."""
         return self._db.total_changes
+
+    def checkpoint(self, mode: str) -> None:
+        """Move what the write-ahead log holds into the file."""
+        self._db.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
 
     def raw(self) -> sqlite3.Connection:
         """Return the driver's connection, for backup."""

@@ -57,6 +57,10 @@ SLOW_COMMIT = 0.002
 READ_SECONDS = 10.0
 RECONNECT_SECONDS = 8.0
 _RETRY_SECONDS = 0.2
+#: Size of SQLite's write-ahead log at which it is moved into the file, and the size at which
+#: writers have to wait for that; seconds between two looks at it.
+LOG_BYTES, LOG_BYTES_MOST = 16 << 20, 512 << 20
+LOOK_EVERY = 0.25
 #: Serialises event ids across server processes on PostgreSQL: ids become visible in order.
 EVENT_LOCK = 0x7961_7264
 
@@ -148,6 +152,7 @@ class Database:
         #: called when a transaction was undone, so that caches can forget what it taught them
         self.undo_hooks: list[Callable[[], None]] = []
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="yard-commit")
+        self._mover: asyncio.Task[None] | None = None
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="yard-read")
         self._free: SimpleQueue[Any] = SimpleQueue()
         self._writer = self._connect(readonly=False)
@@ -171,7 +176,10 @@ class Database:
     def start(self) -> None:
         """Begin to take writes on the running event loop."""
         self._wake = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._write_loop(), name="yard-writer")
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._write_loop(), name="yard-writer")
+        if self.is_sqlite:
+            self._mover = loop.create_task(self._move_log(), name="yard-checkpoint")
 
     async def close(self) -> None:
         """Commit what is queued, then close every connection."""
@@ -179,12 +187,33 @@ class Database:
         if self._task is not None and self._wake is not None:
             self._wake.set()
             await self._task
+        if self._mover is not None:
+            self._mover.cancel()
+            await asyncio.gather(self._mover, return_exceptions=True)
         self._commits.shutdown(wait=True)
         self._pool.shutdown(wait=True)
         while not self._free.empty():
             self._free.get().close()
         self._peeker.close()
         self._writer.close()
+
+    async def _move_log(self) -> None:
+        """Keep SQLite's write-ahead log short, from a thread and a connection of its own."""
+        path = Path(self.url[len("sqlite:///") :] + "-wal")
+        conn = self._connect(readonly=False)
+        assert isinstance(conn, SqliteConnection)
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1, thread_name_prefix="yard-checkpoint") as thread:
+            try:
+                while True:
+                    await asyncio.sleep(LOOK_EVERY)
+                    try:
+                        await loop.run_in_executor(thread, _shorten, conn, path)
+                    except (sqlite3.Error, OSError) as fault:
+                        log.warning("cannot move the write-ahead log now: %s", fault)
+            finally:
+                thread.shutdown(wait=True)
+                conn.close()
 
     def listen(self, listener: Listener) -> None:
         """Call `listener` after each commit that recorded events."""
@@ -448,6 +477,13 @@ class Database:
             else:
                 self._is_away = False
                 return self._writer
+
+
+def _shorten(conn: SqliteConnection, log_path: Path) -> None:
+    """Move a long write-ahead log into the file; only a very long one makes writers wait."""
+    size = log_path.stat().st_size if log_path.exists() else 0
+    if size >= LOG_BYTES:
+        conn.checkpoint("PASSIVE" if size < LOG_BYTES_MOST else "TRUNCATE")
 
 
 def _is_lost(conn: SqliteConnection | PostgresConnection) -> bool:
