@@ -63,6 +63,30 @@ const model = createRoute({
   validateSearch: words,
   component: lazyRouteComponent(() => import("./pages/models/model"), "ModelPage"),
 });
+const queue = createRoute({
+  getParentRoute: () => app,
+  path: "queue",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/queue/queue"), "QueuePage"),
+});
+const job = createRoute({
+  getParentRoute: () => app,
+  path: "jobs/$jobId",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/job/job"), "JobPage"),
+});
+const submit = createRoute({
+  getParentRoute: () => app,
+  path: "submit",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/submit/submit"), "SubmitPage"),
+});
+const nodes = createRoute({
+  getParentRoute: () => app,
+  path: "nodes",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/cluster/cluster"), "ClusterPage"),
+});
 const events = createRoute({
   getParentRoute: () => app,
   path: "log",
@@ -74,7 +98,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     start,
-    app.addChildren([home, experiments, runs, run, compare, models, model, events]),
+    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, events]),
   ]),
   basepath: BASE === "" ? "/" : BASE,
   parseSearch: parseQuery,

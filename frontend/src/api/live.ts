@@ -36,6 +36,13 @@ export function staleBy(event: Pick<LiveEvent, "kind">): string[] {
   switch (family) {
     case "run":
       return event.kind === "run.logged" ? ["names"] : ["experiments", "names"];
+    case "job":
+    case "attempt":
+    case "checkpoint":
+      return ["jobs", "job", "forecast", "cluster", "queues"];
+    case "node":
+    case "queue":
+      return ["cluster", "jobs", "job", "forecast", "queues"];
     case "experiment":
       return ["experiments", "experiment"];
     case "artifact":

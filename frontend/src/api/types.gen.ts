@@ -176,6 +176,108 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/gc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/admin/gc: settle points, purge what was deleted, collect orphans. */
+        post: operations["post_admin_gc"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/facts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/admin/facts: versions, sizes and counts, for `yard doctor`. */
+        get: operations["get_admin_facts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/attempts/{attempt}/heartbeat": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/attempts/{attempt}/heartbeat: a sign of life; may be answered by a stop. */
+        post: operations["post_attempts_attempt_heartbeat"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/attempts/{attempt}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/attempts/{attempt}/logs: bytes at an offset; 416 names the end held. */
+        post: operations["post_attempts_attempt_logs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/attempts/{attempt}/samples": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/attempts/{attempt}/samples: the machine, as system metrics of the run. */
+        post: operations["post_attempts_attempt_samples"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/attempts/{attempt}/exit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/attempts/{attempt}/exit: the runner's record of the end. */
+        post: operations["post_attempts_attempt_exit"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -203,6 +305,315 @@ export interface paths {
         /** GET /api/v1/stream: server-sent events. */
         get: operations["get_stream"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/jobs: newest first. */
+        get: operations["get_jobs"];
+        put?: never;
+        /** POST /api/v1/jobs: submit a job, or ask with dry_run what would become of it. */
+        post: operations["post_jobs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/jobs/{job}: everything about a job; the id may be its name. */
+        get: operations["get_jobs_job_"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/why": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/jobs/{job}/why: why it waits, behind whom, until about when. */
+        get: operations["get_jobs_job_why"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/logs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/jobs/{job}/logs: bytes as they were printed, or JSON with format=json. */
+        get: operations["get_jobs_job_logs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/jobs/{job}/stop: a job or an array, at any state. */
+        post: operations["post_jobs_job_stop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/requeue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/jobs/{job}/requeue: again, with changes if any are given. */
+        post: operations["post_jobs_job_requeue"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/hold": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/jobs/{job}/hold: keep it from starting. */
+        post: operations["post_jobs_job_hold"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/jobs/{job}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/jobs/{job}/release: let it start again. */
+        post: operations["post_jobs_job_release"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/packages/{digest}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/packages/{digest}: its bytes, for runners and their owners. */
+        get: operations["get_packages_digest_"];
+        /** PUT /api/v1/packages/{digest}: a working folder as zip, tar or tar.gz. */
+        put: operations["put_packages_digest_"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/nodes. */
+        get: operations["get_nodes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/nodes/{node}. */
+        get: operations["get_nodes_node_"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/nodes/{node}/drain: what runs there ends by itself, nothing new starts. */
+        post: operations["post_nodes_node_drain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node}/undrain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/nodes/{node}/undrain: it takes work again. */
+        post: operations["post_nodes_node_undrain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/cluster: nodes, GPUs with holders, and demand that cannot be met. */
+        get: operations["get_cluster"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/queues. */
+        get: operations["get_queues"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{queue}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** PUT /api/v1/queues/{queue}: make it, or give it other rules. */
+        put: operations["put_queues_queue_"];
+        post?: never;
+        /** DELETE /api/v1/queues/{queue}: an empty one. */
+        delete: operations["delete_queues_queue_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/shares: all teams for an admin, else one's own. */
+        get: operations["get_shares"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/teams/{team}/share": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** PUT /api/v1/teams/{team}/share: its share, quota and limits. */
+        put: operations["put_teams_team_share"];
         post?: never;
         delete?: never;
         options?: never;
@@ -305,7 +716,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** POST /api/v1/runs/columns: columns of known runs, in the order asked; unknown ids are left out. */
+        /** POST /api/v1/runs/columns: columns of known runs, in the order asked. */
         post: operations["post_runs_columns"];
         delete?: never;
         options?: never;
@@ -413,6 +824,150 @@ export interface components {
             role: string;
         };
         /**
+         * CleanUp
+         * @description What a clean-up removes.
+         */
+        CleanUp: {
+            /** @default false */
+            dry_run: boolean;
+            /** @default null */
+            purge_days: number | null;
+            /** @default false */
+            scrub: boolean;
+        };
+        /**
+         * CleanedUp
+         * @description What a clean-up did, or would do.
+         */
+        CleanedUp: {
+            dry_run: boolean;
+            settled_rows: number;
+            purged_runs: number;
+            uploads: number;
+            blobs: number;
+            blob_bytes: number;
+            partials: number;
+            damaged: string[];
+        };
+        /**
+         * ServerFacts
+         * @description The server's own health in figures.
+         */
+        ServerFacts: {
+            version: string;
+            python: string;
+            system: string;
+            pid: number;
+            database: string;
+            schema: string;
+            database_bytes: number | null;
+            metric_points: number;
+            metric_bytes: number;
+            waiting_rows: number;
+            artifacts: string;
+            home: string;
+            disk_free_bytes: number;
+            resident_bytes: number;
+            commits: number;
+            writes: number;
+            rows: {
+                [key: string]: number;
+            };
+        };
+        /**
+         * Heartbeat
+         * @description A runner's report; unknown keys are ignored.
+         */
+        Heartbeat: {
+            /** @default 0 */
+            epoch: number;
+            /** @default 0 */
+            member: number;
+            /** @default  */
+            state: string;
+            /** @default  */
+            hostname: string;
+            /** @default 0 */
+            log_lost_bytes: number;
+            /** @default null */
+            progress: components["schemas"]["Progress"] | null;
+            /** @default null */
+            checkpoint: components["schemas"]["Saved"] | null;
+            /** @default [] */
+            notes: string[];
+        };
+        /**
+         * Progress
+         * @description Signs of progress as the runner sees them.
+         */
+        Progress: {
+            /** @default 0 */
+            age_seconds: number;
+            /** @default null */
+            step: number | null;
+            /** @default null */
+            promised_seconds: number | null;
+            /** @default false */
+            stalled: boolean;
+        };
+        /**
+         * Saved
+         * @description The job's last complete checkpoint.
+         */
+        Saved: {
+            name: string;
+            step: number;
+            /** @default 0 */
+            sequence: number;
+            /** @default 0 */
+            size_bytes: number;
+            /** @default 0 */
+            created_ms: number;
+        };
+        /**
+         * HeartbeatReply
+         * @description The answer to a heartbeat.
+         */
+        HeartbeatReply: {
+            /** @default null */
+            stop: components["schemas"]["StopOrder"] | null;
+        };
+        /**
+         * StopOrder
+         * @description An order to stop, in the answer to a heartbeat.
+         */
+        StopOrder: {
+            reason: string;
+            grace_seconds: number;
+        };
+        /**
+         * LogReply
+         * @description Up to where the log is held.
+         */
+        LogReply: {
+            next_offset: number;
+        };
+        /**
+         * Samples
+         * @description Samples of one member.
+         */
+        Samples: {
+            samples: components["schemas"]["Sample"][];
+            /** @default 0 */
+            member: number;
+        };
+        /**
+         * Sample
+         * @description The machine at one moment.
+         */
+        Sample: {
+            seq: number;
+            time_ms: number;
+            values: {
+                [key: string]: number;
+            };
+        };
+        /**
          * EventPage
          * @description Events and the cursor to ask on from.
          */
@@ -433,6 +988,576 @@ export interface components {
             subject: string;
             subject_id: string;
             data: Record<string, never>;
+        };
+        /**
+         * Wish
+         * @description A submission as it comes over the wire; only `command` is needed.
+         */
+        Wish: {
+            command: string[];
+            /** @default  */
+            name: string;
+            /** @default  */
+            team: string;
+            /** @default default */
+            queue: string;
+            /** @default normal */
+            priority: string;
+            /** @default 0 */
+            gpus: number;
+            /** @default [] */
+            gpu_types: string[];
+            /** @default 0 */
+            cpus: number;
+            /** @default 0 */
+            memory_bytes: number;
+            /** @default 1 */
+            nodes: number;
+            /** @default {} */
+            labels: {
+                [key: string]: string;
+            };
+            /** @default  */
+            same: string;
+            /** @default false */
+            exclusive: boolean;
+            /** @default  */
+            style: string;
+            /** @default null */
+            time_limit_seconds: number | null;
+            /** @default null */
+            estimate_seconds: number | null;
+            /** @default false */
+            preemptible: boolean;
+            /** @default 0 */
+            retries: number;
+            /** @default [] */
+            after: components["schemas"]["After"][];
+            /** @default  */
+            array: string;
+            /** @default 0 */
+            not_before_ms: number;
+            /** @default false */
+            hold: boolean;
+            /** @default  */
+            lease: string;
+            /** @default {} */
+            env: {
+                [key: string]: string;
+            };
+            /** @default [] */
+            pip: string[];
+            /** @default true */
+            pip_system_site_packages: boolean;
+            /** @default  */
+            package: string;
+            /** @default zip */
+            package_format: string;
+            /** @default plain */
+            launcher: string;
+            /** @default null */
+            processes_per_node: number | null;
+            /** @default 30 */
+            grace_seconds: number;
+            /** @default null */
+            progress_seconds: number | null;
+            /** @default  */
+            experiment: string;
+            /** @default {} */
+            tags: {
+                [key: string]: string;
+            };
+            /** @default null */
+            source: components["schemas"]["SourceCode"] | null;
+            /** @default  */
+            key: string;
+            /** @default false */
+            dry_run: boolean;
+        };
+        /**
+         * After
+         * @description A job to wait for, by id, name or array, and how it must end.
+         */
+        After: {
+            job: string;
+            /** @default success */
+            when: string;
+        };
+        /**
+         * SourceCode
+         * @description The git state of the working folder.
+         */
+        SourceCode: {
+            /** @default  */
+            commit: string;
+            /** @default null */
+            branch: string | null;
+            /** @default null */
+            remote: string | null;
+            /** @default false */
+            dirty: boolean;
+            /** @default  */
+            diff: string;
+        };
+        /**
+         * SubmitReply
+         * @description What was queued, and the answer that came before it.
+         */
+        SubmitReply: {
+            job_ids: string[];
+            array_id: string;
+            jobs: components["schemas"]["JobView"][];
+            answer: components["schemas"]["Answer"];
+            dry_run: boolean;
+            repeated: boolean;
+        };
+        /**
+         * JobView
+         * @description A job in a list.
+         */
+        JobView: {
+            job_id: string;
+            name: string;
+            state: string;
+            team: string;
+            user: string;
+            queue: string;
+            priority: string;
+            command: string;
+            gpus: number;
+            gpu_types: string[];
+            nodes: number;
+            cpus: number;
+            memory_bytes: number;
+            run_id: string;
+            experiment_id: string;
+            array_id: string;
+            array_index: number | null;
+            submitted_ms: number;
+            started_ms: number | null;
+            ended_ms: number | null;
+            attempt: number;
+            stopping: boolean;
+            held: boolean;
+            stalled: boolean;
+            on: string[];
+            step: number | null;
+            cause: string | null;
+            sentence: string | null;
+            time_limit_seconds: number | null;
+            preemptible: boolean;
+            /** @default null */
+            position: number | null;
+            /** @default null */
+            reason: components["schemas"]["ReasonView"] | null;
+        };
+        /**
+         * ReasonView
+         * @description Why a job waits: code, tier, sentence and remedy, with the numbers behind them.
+         */
+        ReasonView: {
+            code: string;
+            tier: string;
+            sentence: string;
+            remedy: string;
+            /** @default null */
+            needed: number | null;
+            /** @default null */
+            free: number | null;
+            /** @default null */
+            limit: number | null;
+            /** @default [] */
+            holders: string[];
+            /** @default 0 */
+            holder_count: number;
+            /** @default null */
+            until_ms: number | null;
+            /** @default 0 */
+            ahead: number;
+        };
+        /**
+         * Answer
+         * @description What would become of a job if it were submitted now.
+         */
+        Answer: {
+            feasible: boolean;
+            sentence: string;
+            /** @default false */
+            starts_now: boolean;
+            /** @default null */
+            position: number | null;
+            /** @default 0 */
+            waiting: number;
+            /** @default null */
+            eta: components["schemas"]["EtaView"] | null;
+            /** @default [] */
+            reasons: components["schemas"]["ReasonView"][];
+            /** @default [] */
+            smaller: components["schemas"]["Smaller"][];
+        };
+        /**
+         * EtaView
+         * @description When a waiting job is foreseen to start.
+         */
+        EtaView: {
+            /** @default null */
+            start_ms: number | null;
+            /** @default null */
+            earliest_ms: number | null;
+            /** @default null */
+            latest_ms: number | null;
+            /** @default 0 */
+            confidence: number;
+        };
+        /**
+         * Smaller
+         * @description A lesser request that would start at once.
+         */
+        Smaller: {
+            gpus: number;
+            nodes: number;
+            gpu_types: string[];
+            time_limit_seconds: number | null;
+            sentence: string;
+        };
+        /**
+         * JobList
+         * @description Jobs, newest first, and the cursor to older ones.
+         */
+        JobList: {
+            jobs: components["schemas"]["JobView"][];
+            counts: {
+                [key: string]: number;
+            };
+            /** @default null */
+            next: string | null;
+        };
+        /**
+         * JobDetail
+         * @description A job with all that is known of it.
+         */
+        JobDetail: {
+            job: components["schemas"]["JobView"];
+            spec: Record<string, never>;
+            attempts: components["schemas"]["AttemptView"][];
+            checkpoints: components["schemas"]["CheckpointView"][];
+            reasons: components["schemas"]["ReasonView"][];
+            eta: components["schemas"]["EtaView"] | null;
+            position: number | null;
+            waiting: number;
+            waited_ms: number;
+            wall_ms: number;
+            gpu_seconds: number;
+            waits_for: string[];
+            version: number;
+        };
+        /**
+         * AttemptView
+         * @description One execution of a job.
+         */
+        AttemptView: {
+            attempt_id: string;
+            number: number;
+            state: string;
+            cause: string | null;
+            sentence: string | null;
+            exit_code: number | null;
+            signal: number | null;
+            error_line: string | null;
+            saved: boolean;
+            nodes: string[];
+            placement: components["schemas"]["GpuHeld"][];
+            admitted_ms: number;
+            started_ms: number | null;
+            ended_ms: number | null;
+            seen_ms: number | null;
+            ranks: number;
+            resume_step: number | null;
+            step: number | null;
+            stalled: boolean;
+            loss_nan: boolean;
+            peak_memory_bytes: number | null;
+            gpu_seconds: number;
+            log_bytes: number[];
+            log_lost_bytes: number;
+            environment: Record<string, never>;
+            notes: string[];
+        };
+        /**
+         * GpuHeld
+         * @description GPUs of one node that an attempt holds.
+         */
+        GpuHeld: {
+            node: string;
+            gpus: number[];
+            share: number;
+            cpus: number;
+            memory_bytes: number;
+        };
+        /**
+         * CheckpointView
+         * @description A complete checkpoint.
+         */
+        CheckpointView: {
+            name: string;
+            step: number;
+            attempt: number;
+            size_bytes: number;
+            created_ms: number;
+        };
+        /**
+         * Why
+         * @description Why a job is where it is, in one sentence and with the facts behind it.
+         */
+        Why: {
+            job_id: string;
+            name: string;
+            state: string;
+            sentence: string;
+            reasons: components["schemas"]["ReasonView"][];
+            position: number | null;
+            waiting: number;
+            eta: components["schemas"]["EtaView"] | null;
+            unblock: string[];
+        };
+        /**
+         * LogPage
+         * @description A stretch of a log as text.
+         */
+        LogPage: {
+            job_id: string;
+            attempt: number;
+            rank: number;
+            offset: number;
+            next_offset: number;
+            complete: boolean;
+            text: string;
+        };
+        /**
+         * StopWish
+         * @description How to stop.
+         */
+        StopWish: {
+            /** @default null */
+            grace_seconds: number | null;
+        };
+        /**
+         * JobsReply
+         * @description The jobs an action was about, as they stand now.
+         */
+        JobsReply: {
+            jobs: components["schemas"]["JobView"][];
+        };
+        /**
+         * Change
+         * @description What may change when a job is queued again; null leaves a field as it is.
+         */
+        Change: {
+            /** @default null */
+            gpus: number | null;
+            /** @default null */
+            nodes: number | null;
+            /** @default null */
+            time_limit_seconds: number | null;
+            /** @default null */
+            priority: string | null;
+            /** @default null */
+            queue: string | null;
+            /** @default false */
+            anywhere: boolean;
+        };
+        /**
+         * PackageReply
+         * @description A package that is here.
+         */
+        PackageReply: {
+            digest: string;
+            size_bytes: number;
+            created: boolean;
+        };
+        /**
+         * NodeList
+         * @description Every node.
+         */
+        NodeList: {
+            nodes: components["schemas"]["NodeView"][];
+        };
+        /**
+         * NodeView
+         * @description A node and what runs there.
+         */
+        NodeView: {
+            node_id: string;
+            hostname: string;
+            state: string;
+            note: string;
+            actor: string;
+            cpus: number;
+            free_cpus: number;
+            memory_bytes: number;
+            free_memory_bytes: number;
+            gpus: components["schemas"]["GpuView"][];
+            labels: {
+                [key: string]: string;
+            };
+            notes: string[];
+            jobs: string[];
+            job_count: number;
+            joined_ms: number;
+            changed_ms: number;
+        };
+        /**
+         * GpuView
+         * @description A GPU and who is on it.
+         */
+        GpuView: {
+            index: number;
+            type: string;
+            memory_bytes: number;
+            vendor: string;
+            free: number;
+            holders: components["schemas"]["Holder"][];
+        };
+        /**
+         * Holder
+         * @description A job on a GPU or node; of other teams' jobs only that there is one.
+         */
+        Holder: {
+            job_id: string;
+            name: string;
+            user: string;
+            team: string;
+            share: number;
+        };
+        /**
+         * DrainWish
+         * @description Why a node is drained.
+         */
+        DrainWish: {
+            /** @default  */
+            note: string;
+            /** @default drained */
+            state: string;
+        };
+        /**
+         * Cluster
+         * @description The cluster now.
+         */
+        Cluster: {
+            engine: string;
+            leader: boolean;
+            pass_ms: number;
+            pass_seconds: number;
+            totals: components["schemas"]["Totals"];
+            nodes: components["schemas"]["NodeView"][];
+            demand: components["schemas"]["Demand"][];
+        };
+        /**
+         * Totals
+         * @description The yard in a few numbers.
+         */
+        Totals: {
+            nodes: number;
+            nodes_ready: number;
+            gpus: number;
+            gpus_free: number;
+            gpus_held: number;
+            cpus: number;
+            jobs_queued: number;
+            jobs_running: number;
+            gpus_wanted: number;
+        };
+        /**
+         * Demand
+         * @description Waiting jobs of one kind that the hardware cannot meet now, and why.
+         */
+        Demand: {
+            gpus: number;
+            nodes: number;
+            gpu_types: string[];
+            jobs: number;
+            job_ids: string[];
+            reason: components["schemas"]["ReasonView"];
+        };
+        /**
+         * QueueList
+         * @description Every queue.
+         */
+        QueueList: {
+            queues: components["schemas"]["QueueView"][];
+        };
+        /**
+         * QueueView
+         * @description A queue with its rules and what is in it.
+         */
+        QueueView: {
+            name: string;
+            settings: components["schemas"]["QueueSettings"];
+            queued: number;
+            running: number;
+            gpus_running: number;
+        };
+        /**
+         * QueueSettings
+         * @description A queue's rules; null means no limit.
+         */
+        QueueSettings: {
+            /** @default [] */
+            teams: string[];
+            /** @default 0 */
+            rank: number;
+            /** @default  */
+            order: string;
+            /** @default null */
+            quota_gpus: number | null;
+            /** @default null */
+            max_running: number | null;
+            /** @default null */
+            max_nodes_per_job: number | null;
+            /** @default null */
+            max_gpus_per_job: number | null;
+            /** @default null */
+            max_wall_seconds: number | null;
+            /** @default null */
+            max_gpus_per_user: number | null;
+            /** @default null */
+            max_running_per_user: number | null;
+        };
+        /**
+         * ShareList
+         * @description The teams a caller may see.
+         */
+        ShareList: {
+            teams: components["schemas"]["ShareView"][];
+        };
+        /**
+         * ShareView
+         * @description A team's claim and what it uses.
+         */
+        ShareView: {
+            team: string;
+            share: number;
+            quota_gpus: number | null;
+            limit_gpus: number | null;
+            max_running: number | null;
+            queued: number;
+            running: number;
+            gpus_running: number;
+            used_gpu_hours: number;
+        };
+        /**
+         * TeamShare
+         * @description A team's claim on the GPUs; null means no limit.
+         */
+        TeamShare: {
+            /** @default 1 */
+            share: number;
+            /** @default null */
+            quota_gpus: number | null;
+            /** @default null */
+            limit_gpus: number | null;
+            /** @default null */
+            max_running: number | null;
         };
         /**
          * TableQuery
@@ -941,6 +2066,155 @@ export interface operations {
             };
         };
     };
+    post_admin_gc: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CleanUp"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CleanedUp"];
+                };
+            };
+        };
+    };
+    get_admin_facts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServerFacts"];
+                };
+            };
+        };
+    };
+    post_attempts_attempt_heartbeat: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                attempt: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Heartbeat"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HeartbeatReply"];
+                };
+            };
+        };
+    };
+    post_attempts_attempt_logs: {
+        parameters: {
+            query?: {
+                /** @description rank of the member */
+                member?: string;
+                /** @description position of the first byte */
+                offset?: string;
+            };
+            header?: never;
+            path: {
+                attempt: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogReply"];
+                };
+            };
+        };
+    };
+    post_attempts_attempt_samples: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                attempt: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Samples"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
+    post_attempts_attempt_exit: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                attempt: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
     get_events: {
         parameters: {
             query?: {
@@ -956,6 +2230,8 @@ export interface operations {
                 subject_id?: string;
                 /** @description `newest` for the latest first */
                 order?: string;
+                /** @description `all` for every team and the platform itself (admins) */
+                scope?: string;
             };
             header?: never;
             path?: never;
@@ -992,6 +2268,515 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    get_jobs: {
+        parameters: {
+            query?: {
+                /** @description one of queued, starting, running, succeeded, failed, stopped; may be repeated */
+                state?: string;
+                /** @description jobs of this queue */
+                queue?: string;
+                /** @description jobs of this user */
+                user?: string;
+                /** @description 1 for the caller's own */
+                mine?: string;
+                /** @description jobs of this name */
+                name?: string;
+                /** @description members of this array */
+                array?: string;
+                /** @description submitted or ended at or after this time in ms */
+                since?: string;
+                /** @description the cursor of the page before */
+                before?: string;
+                /** @description at most 20000, default 100 */
+                limit?: string;
+                /** @description 1 for the jobs of all teams, for admins */
+                all?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobList"];
+                };
+            };
+        };
+    };
+    post_jobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Wish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SubmitReply"];
+                };
+            };
+        };
+    };
+    get_jobs_job_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobDetail"];
+                };
+            };
+        };
+    };
+    get_jobs_job_why: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Why"];
+                };
+            };
+        };
+    };
+    get_jobs_job_logs: {
+        parameters: {
+            query?: {
+                /** @description number of the attempt; the latest unless given */
+                attempt?: string;
+                /** @description member of the gang, default 0 */
+                rank?: string;
+                /** @description first byte */
+                offset?: string;
+                /** @description bytes at most, up to 1048576 */
+                limit?: string;
+                /** @description begin so many lines before the end */
+                tail?: string;
+                /** @description 1 to stream until the attempt is over */
+                follow?: string;
+                /** @description json for text with offsets; bytes otherwise */
+                format?: string;
+            };
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogPage"];
+                };
+            };
+        };
+    };
+    post_jobs_job_stop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StopWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobsReply"];
+                };
+            };
+        };
+    };
+    post_jobs_job_requeue: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Change"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobsReply"];
+                };
+            };
+        };
+    };
+    post_jobs_job_hold: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobsReply"];
+                };
+            };
+        };
+    };
+    post_jobs_job_release: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobsReply"];
+                };
+            };
+        };
+    };
+    get_packages_digest_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                digest: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    put_packages_digest_: {
+        parameters: {
+            query?: {
+                /** @description zip (default), tar or tar.gz; at most 104857600 bytes */
+                format?: string;
+            };
+            header?: never;
+            path: {
+                digest: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PackageReply"];
+                };
+            };
+        };
+    };
+    get_nodes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeList"];
+                };
+            };
+        };
+    };
+    get_nodes_node_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeView"];
+                };
+            };
+        };
+    };
+    post_nodes_node_drain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DrainWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeView"];
+                };
+            };
+        };
+    };
+    post_nodes_node_undrain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeView"];
+                };
+            };
+        };
+    };
+    get_cluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cluster"];
+                };
+            };
+        };
+    };
+    get_queues: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueList"];
+                };
+            };
+        };
+    };
+    put_queues_queue_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QueueSettings"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["QueueSettings"];
+                };
+            };
+        };
+    };
+    delete_queues_queue_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    get_shares: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShareList"];
+                };
+            };
+        };
+    };
+    put_teams_team_share: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                team: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TeamShare"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TeamShare"];
+                };
             };
         };
     };

@@ -115,3 +115,12 @@ export function leadMetric(names: readonly string[]): string | null {
   const own = names.filter((name) => !name.startsWith("system/"));
   return own.find((name) => /^(train[/_.]?)?loss$/i.test(name)) ?? own.find((name) => /loss/i.test(name)) ?? own[0] ?? null;
 }
+
+/** When a running attempt is done at its present pace; null where that cannot be told. */
+export function finishAt(attempt: { started_ms: number | null; resume_step: number | null }, step: number, total: number | null, now: number): number | null {
+  const done = step - (attempt.resume_step ?? 0);
+  if (attempt.started_ms === null || total === null || total <= step || done < 3) {
+    return null;
+  }
+  return now + ((now - attempt.started_ms) / done) * (total - step);
+}

@@ -16,6 +16,8 @@ const KEYS: readonly [string, string][] = [
   ["g e", "experiments"],
   ["g r", "runs"],
   ["g m", "models"],
+  ["g q", "queue"],
+  ["g n", "nodes"],
   ["g l", "log"],
   ["?", "this list"],
 ];

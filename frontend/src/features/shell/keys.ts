@@ -7,6 +7,8 @@ const PLACES: Record<string, string> = {
   e: "/app/experiments",
   r: "/app/runs",
   m: "/app/models",
+  q: "/app/queue",
+  n: "/app/nodes",
   l: "/app/log",
 };
 

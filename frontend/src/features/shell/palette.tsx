@@ -22,6 +22,9 @@ const PAGES: Entry[] = [
   { id: "experiments", name: "Experiments", kind: "page", icon: "experiments", go: { to: "/app/experiments" } },
   { id: "runs", name: "Runs of all experiments", kind: "page", icon: "runs", go: { to: "/app/runs" } },
   { id: "models", name: "Models", kind: "page", icon: "models", go: { to: "/app/models" } },
+  { id: "queue", name: "Queue of jobs", kind: "page", icon: "queue", go: { to: "/app/queue" } },
+  { id: "submit", name: "Submit a job", kind: "page", icon: "plus", go: { to: "/app/submit" } },
+  { id: "nodes", name: "Nodes and GPUs", kind: "page", icon: "nodes", go: { to: "/app/nodes" } },
   { id: "log", name: "Log of events", kind: "page", icon: "log", go: { to: "/app/log" } },
 ];
 

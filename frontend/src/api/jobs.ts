@@ -1,0 +1,96 @@
+/** Jobs: lists, one job, what can be done to them, logs. Owns the keys of what is cached of them; knows no page. */
+import { queryOptions } from "@tanstack/react-query";
+
+import { binary, currentTeam, json } from "./client";
+import type { components } from "./types.gen";
+
+type Schemas = components["schemas"];
+export type Job = Schemas["JobView"];
+export type JobList = Schemas["JobList"];
+export type Reason = Schemas["ReasonView"];
+export type Eta = Schemas["EtaView"];
+export type Answer = Schemas["Answer"];
+export type Smaller = Schemas["Smaller"];
+export type Checkpoint = Schemas["CheckpointView"];
+export type SubmitReply = Schemas["SubmitReply"];
+export type Queue = Schemas["QueueView"];
+export type Change = Partial<Schemas["Change"]>;
+export type Wish = Partial<Schemas["Wish"]> & { command: string[] };
+/** Free objects have no shape in the schema; these are read as they come. */
+export type Attempt = Omit<Schemas["AttemptView"], "environment"> & { environment: Record<string, unknown> };
+export type JobDetail = Omit<Schemas["JobDetail"], "attempts" | "spec"> & { attempts: Attempt[]; spec: Record<string, unknown> };
+
+export interface JobsWish {
+  state?: readonly string[];
+  queue?: string | undefined;
+  mine?: boolean | undefined;
+  /** of all teams, for admins */
+  all?: boolean | undefined;
+  since?: number | undefined;
+  limit?: number;
+}
+
+/** As many waiting jobs as one answer may hold: order is told by place in line, not by page. */
+export const MOST_WAITING = 20_000;
+
+const path = (job: string): string => `/api/v1/jobs/${encodeURIComponent(job)}`;
+
+/** A list of jobs, the newest first. */
+export const jobsQuery = (wish: JobsWish) =>
+  queryOptions({
+    queryKey: ["jobs", currentTeam(), wish] as const,
+    queryFn: ({ signal }) =>
+      json<JobList>("/api/v1/jobs", {
+        query: { state: wish.state ?? [], queue: wish.queue, mine: wish.mine === true ? 1 : undefined, all: wish.all === true ? 1 : undefined, since: wish.since, limit: wish.limit ?? 100 },
+        signal,
+      }),
+  });
+
+/** Everything about one job; its forecast with it. */
+export const jobQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["job", currentTeam(), id] as const,
+    queryFn: ({ signal }) => json<JobDetail>(path(id), { signal }),
+  });
+
+/** When a waiting job is foreseen to start: asked for again now and then, as the line moves without events. */
+export const forecastQuery = (id: string) =>
+  queryOptions({
+    queryKey: ["forecast", currentTeam(), id] as const,
+    queryFn: ({ signal }) => json<Schemas["Why"]>(`${path(id)}/why`, { signal }),
+    staleTime: 8000,
+    refetchInterval: 10_000,
+  });
+
+/** The queues with their rules. */
+export const queuesQuery = () =>
+  queryOptions({
+    queryKey: ["queues", currentTeam()] as const,
+    queryFn: async ({ signal }) => (await json<Schemas["QueueList"]>("/api/v1/queues", { signal })).queues,
+  });
+
+/** The answer to a wish, before anything is queued. */
+export const answerQuery = (wish: Wish | null) =>
+  queryOptions({
+    queryKey: ["answer", currentTeam(), wish] as const,
+    queryFn: async ({ signal }) =>
+      (await json<SubmitReply>("/api/v1/jobs", { method: "POST", body: { ...wish, dry_run: true }, signal })).answer,
+    enabled: wish !== null,
+    retry: false,
+    staleTime: 5000,
+  });
+
+export const submitJob = (wish: Wish): Promise<SubmitReply> => json("/api/v1/jobs", { method: "POST", body: wish });
+
+const act = (verb: string) => (job: string, body: unknown = {}): Promise<Schemas["JobsReply"]> =>
+  json(`${path(job)}/${verb}`, { method: "POST", body });
+
+export const stopJob = act("stop");
+export const holdJob = act("hold");
+export const releaseJob = act("release");
+export const requeueJob = (job: string, change: Change = {}): Promise<Schemas["JobsReply"]> => act("requeue")(job, change);
+
+/** Bytes of a log from an offset on, as they were printed. */
+export function readLog(job: string, where: { attempt: number; rank: number; offset: number; limit?: number }): Promise<ArrayBuffer> {
+  return binary(`${path(job)}/logs`, { limit: 512 * 1024, ...where });
+}

@@ -1,0 +1,244 @@
+/** The cluster: a card a node with its GPUs and who holds them, use over time, and demand that cannot be met. */
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { useMemo, useState, type ReactElement } from "react";
+
+import { clusterQuery, drainNode, undrainNode, type Cluster, type Demand, type Node } from "../../api/cluster";
+import { jobsQuery } from "../../api/jobs";
+import { loadSession } from "../../api/session";
+import { GpuTiles, Meter } from "../../features/gpu-tiles/gpu-tiles";
+import { useAct } from "../../features/job/actions";
+import { Sentence, WordBadge } from "../../features/job/parts";
+import { useJobNames } from "../../features/job/use-job";
+import { bytes, count, short } from "../../lib/format";
+import { asks } from "../../lib/job-states";
+import { jobLine } from "../../lib/job-lines";
+import { tierOf } from "../../lib/reasons";
+import { Icon } from "../../ui/icon";
+import { Dialog, MenuButton, MenuItem } from "../../ui/menu";
+import { Ago, ErrorCard, PageHead, Skeleton, useNow, YardLine } from "../../ui/parts";
+import { HeldOverTime } from "./held";
+import "./cluster.css";
+
+export function ClusterPage(): ReactElement {
+  const cluster = useQuery({ ...clusterQuery(), refetchInterval: 5000 });
+  const search: Record<string, string> = useSearch({ from: "/app/nodes" });
+  const navigate = useNavigate();
+  const session = useQuery({ queryKey: ["session"], queryFn: loadSession, staleTime: 60_000 });
+  const live = useQuery(jobsQuery({ state: ["starting", "running"], limit: 1000 }));
+  const runs = useMemo(() => new Map((live.data?.jobs ?? []).map((job) => [job.job_id, job.run_id])), [live.data]);
+  const totals = cluster.data?.totals;
+  return (
+    <>
+      <PageHead
+        title="Nodes"
+        facts={
+          totals !== undefined && (
+            <>
+              <span>
+                {totals.nodes_ready} of {count(totals.nodes, "node")} ready
+              </span>
+              <span>
+                <b>{short(totals.gpus_held)}</b> of {count(totals.gpus, "GPU")} held
+              </span>
+              <span>
+                {count(totals.jobs_running, "job")} running, {totals.jobs_queued} waiting for {short(totals.gpus_wanted)} GPUs
+              </span>
+            </>
+          )
+        }
+      >
+        <Link className="btn" to="/app/queue" search={{}}>
+          <Icon name="queue" />
+          Queue
+        </Link>
+      </PageHead>
+      {cluster.error !== null && (
+        <div className="page-body">
+          <ErrorCard title="The nodes could not be read" error={cluster.error} retry={() => void cluster.refetch()} />
+        </div>
+      )}
+      {cluster.data === undefined && cluster.error === null && <Skeleton rows={8} height={40} />}
+      {cluster.data !== undefined && (
+        <div className="page-body">
+          {cluster.data.nodes.length === 0 && <NoNodes engine={cluster.data.engine} />}
+          <div className="nodes">
+            {cluster.data.nodes.map((node) => (
+              <NodeCard key={node.node_id} node={node} runOf={(job) => runs.get(job)} isAdmin={session.data?.is_admin === true} />
+            ))}
+          </div>
+          <HeldOverTime
+            gpus={cluster.data.totals.gpus}
+            span={search.span ?? "1h"}
+            all={session.data?.is_admin === true}
+            onSpan={(span) => void navigate({ to: "/app/nodes", search: { span }, replace: true, resetScroll: false })}
+          />
+          <Unmet cluster={cluster.data} />
+          <YardLine line={jobLine.nodes()} />
+        </div>
+      )}
+    </>
+  );
+}
+
+function NoNodes({ engine }: { engine: string }): ReactElement {
+  return (
+    <div className="empty">
+      <h2>No node yet</h2>
+      <p className="muted">
+        The engine is <code>{engine}</code> and lists no machine. To run jobs on this machine, start the platform with its local engine; where there is no GPU, declare some to try it out:
+      </p>
+      <YardLine line="yard up --gpus 2" />
+    </div>
+  );
+}
+
+function NodeCard({ node, runOf, isAdmin }: { node: Node; runOf: (job: string) => string | undefined; isAdmin: boolean }): ReactElement {
+  const [draining, setDraining] = useState(false);
+  const act = useAct();
+  const labels = Object.entries(node.labels);
+  const out = node.state === "drained" || node.state === "quarantined";
+  return (
+    <section className="card node" aria-label={`Node ${node.node_id}`}>
+      <div className="card-head">
+        <h2 className="clip">{node.node_id}</h2>
+        <WordBadge word={node.state} />
+        <span className="faint grow clip">{count(node.job_count, "job")}</span>
+        {isAdmin && (
+          <MenuButton name={`Actions for ${node.node_id}`} label="" icon="more" quiet caret={false} width={280}>
+            {(close) => (
+              <>
+                {out ? (
+                  <MenuItem
+                    icon="play"
+                    onClick={() => {
+                      close();
+                      void act(`${node.node_id} takes jobs again`, undrainNode(node.node_id), () => void act(`Drained ${node.node_id}`, drainNode(node.node_id, node.note)));
+                    }}
+                  >
+                    Let it take jobs again
+                  </MenuItem>
+                ) : (
+                  <MenuItem
+                    icon="pause"
+                    onClick={() => {
+                      close();
+                      setDraining(true);
+                    }}
+                  >
+                    Drain…
+                  </MenuItem>
+                )}
+                <hr />
+                <div className="menu-head">In a terminal</div>
+                <YardLine line={out ? jobLine.undrain(node.node_id) : jobLine.drain(node.node_id, "")} />
+              </>
+            )}
+          </MenuButton>
+        )}
+      </div>
+      {node.note !== "" && (
+        <p className="node-note">
+          <Icon name="edit" />
+          {node.note} {node.actor !== "" && <span className="faint">{node.actor}, <Ago ms={node.changed_ms} /></span>}
+        </p>
+      )}
+      <div className="node-meters">
+        <Meter name="cpu" share={node.cpus === 0 ? null : 1 - node.free_cpus / node.cpus} words={`${short(node.cpus - node.free_cpus)}/${short(node.cpus)}`} />
+        <Meter name="mem" share={node.memory_bytes === 0 ? null : 1 - node.free_memory_bytes / node.memory_bytes} words={bytes(node.memory_bytes)} />
+      </div>
+      <GpuTiles node={node} runOf={runOf} />
+      <footer className="node-foot faint clip" title={labels.map(([name, value]) => `${name} ${value}`).join(" · ")}>
+        {[...node.notes, ...labels.map(([name, value]) => `${name} ${value}`)].join(" · ")}
+      </footer>
+      {draining && <DrainDialog node={node.node_id} onClose={() => setDraining(false)} />}
+    </section>
+  );
+}
+
+function DrainDialog({ node, onClose }: { node: string; onClose: () => void }): ReactElement {
+  const [note, setNote] = useState("");
+  const act = useAct();
+  return (
+    <Dialog title={`Drain ${node}?`} onClose={onClose}>
+      <p className="muted">What runs there ends by itself; nothing new starts until it is let back.</p>
+      <label className="label">
+        Why, for others to read
+        <input className="field" value={note} placeholder="ECC errors on GPU 3" onChange={(event) => setNote(event.target.value)} />
+      </label>
+      <YardLine line={jobLine.drain(node, note)} />
+      <div className="dialog-foot">
+        <button type="button" className="btn" onClick={onClose}>
+          Leave it
+        </button>
+        <button
+          type="button"
+          className="btn danger"
+          onClick={() => {
+            onClose();
+            void act(`Drained ${node}`, drainNode(node, note), () => void act(`${node} takes jobs again`, undrainNode(node)));
+          }}
+        >
+          Drain
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** Demand that is not met now, the worst first, and why. */
+function Unmet({ cluster }: { cluster: Cluster }): ReactElement {
+  const nameOf = useJobNames(cluster.demand.length > 0);
+  const now = useNow(10_000);
+  return (
+    <section className="card" aria-label="Demand that is not met">
+      <div className="card-head">
+        <h2>Demand that is not met</h2>
+        <span className="faint grow">{cluster.demand.length === 0 ? "" : `${short(cluster.totals.gpus_wanted)} GPUs in all`}</span>
+      </div>
+      {cluster.demand.length === 0 ? (
+        <p className="faint" style={{ padding: 12 }}>Everything asked for has its place.</p>
+      ) : (
+        <div className="scroll-x">
+          <table className="plain">
+            <tbody>
+              {cluster.demand.map((one, at) => (
+                <DemandRow key={at} demand={one} nameOf={nameOf} now={now} />
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </section>
+  );
+}
+
+function DemandRow({ demand, nameOf, now }: { demand: Demand; nameOf: (id: string) => string; now: number }): ReactElement {
+  const tier = tierOf(demand.reason.tier);
+  return (
+    <tr>
+      <td className="nowrap">
+        <span className={`state tone-${tier.tone}`}>
+          <Icon name={tier.icon} />
+          {tier.word}
+        </span>
+      </td>
+      <td className="nowrap">
+        <b>{asks(demand)}</b> <span className="muted">× {count(demand.jobs, "job")}</span>
+      </td>
+      <td style={{ minWidth: 240 }}>
+        <Sentence text={demand.reason.sentence} nameOf={nameOf} now={now} />. <span className="muted">{demand.reason.remedy}.</span>
+      </td>
+      <td>
+        {demand.job_ids.map((id, at) => (
+          <span key={id}>
+            {at > 0 && ", "}
+            <Link to="/app/jobs/$jobId" params={{ jobId: id }} search={{}}>
+              {nameOf(id)}
+            </Link>
+          </span>
+        ))}
+      </td>
+    </tr>
+  );
+}

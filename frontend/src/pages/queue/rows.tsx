@@ -1,0 +1,264 @@
+/** The rows of the queue. Only those on screen are drawn, so that ten thousand jobs stay quick. */
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useNavigate } from "@tanstack/react-router";
+import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
+
+import type { Eta, Job } from "../../api/jobs";
+import { JobActions } from "../../features/job/actions";
+import { JobBadge, moment, Sentence } from "../../features/job/parts";
+import { etaWords, WhyCard } from "../../features/why-card/why-card";
+import { JobLog } from "../../features/job-log/job-log";
+import { ago, duration, exact, grouped } from "../../lib/format";
+import { asks, causeWord, isGoing, isOver, jobName, jobState } from "../../lib/job-states";
+import { endOf, place, ticksOf, type Axis } from "../../lib/queue-axis";
+import { tierOf } from "../../lib/reasons";
+import { useNarrow } from "../../ui/use-narrow";
+
+export interface Section {
+  key: "going" | "waiting" | "stuck" | "ended";
+  title: string;
+  jobs: readonly Job[];
+}
+
+interface Props {
+  sections: readonly Section[];
+  axis: Axis;
+  forecasts: ReadonlyMap<string, Eta>;
+  open: string | undefined;
+  onOpen: (job: string | undefined) => void;
+  nameOf: (id: string) => string;
+  waiting: number;
+  moreEnded: boolean;
+  onMoreEnded: () => void;
+}
+
+type Line = { kind: "head"; section: Section } | { kind: "job"; section: Section["key"]; job: Job } | { kind: "more" };
+
+const ROW = 46;
+const NARROW_ROW = 92;
+
+export function QueueRows(props: Props): ReactElement {
+  const { sections, axis, open } = props;
+  const narrow = useNarrow();
+  const box = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const lines = useMemo(() => {
+    const found: Line[] = [];
+    for (const section of sections) {
+      if (section.jobs.length > 0) {
+        found.push({ kind: "head", section });
+        section.jobs.forEach((job) => found.push({ kind: "job", section: section.key, job }));
+      }
+    }
+    return props.moreEnded ? [...found, { kind: "more" } as Line] : found;
+  }, [sections, props.moreEnded]);
+  useEffect(() => setTop(box.current?.offsetTop ?? 0), []);
+  const rows = useVirtualizer({
+    count: lines.length,
+    getScrollElement: () => document.getElementById("page"),
+    estimateSize: (at) => (lines[at]?.kind === "job" ? (narrow ? NARROW_ROW : ROW) : 34),
+    getItemKey: (at) => {
+      const line = lines[at];
+      return line === undefined ? at : line.kind === "job" ? line.job.job_id : line.kind === "head" ? line.section.key : "more";
+    },
+    scrollMargin: top,
+    overscan: 12,
+  });
+  const ticks = ticksOf(axis);
+  return (
+    <div className="queue" role="table" aria-label="Jobs">
+      {!narrow && (
+        <div className="queue-axis" aria-hidden="true">
+          <span className="queue-ticks">
+            {ticks.map((tick) => (
+              <span key={tick} style={{ left: `${place(axis, tick)}%` }}>
+                {moment(tick, axis.now)}
+              </span>
+            ))}
+          </span>
+        </div>
+      )}
+      <div ref={box} style={{ height: rows.getTotalSize(), position: "relative" }} role="rowgroup">
+        {rows.getVirtualItems().map((item) => {
+          const line = lines[item.index];
+          return line === undefined ? null : (
+            <div key={item.key} ref={rows.measureElement} data-index={item.index} className="queue-item" style={{ transform: `translateY(${item.start - top}px)` }}>
+              {line.kind === "head" && (
+                <h2 className="queue-head">
+                  {line.section.title} <span className="faint">{grouped(line.section.jobs.length)}</span>
+                </h2>
+              )}
+              {line.kind === "more" && (
+                <button type="button" className="btn quiet small" style={{ margin: "4px 12px" }} onClick={props.onMoreEnded}>
+                  Show more that ended
+                </button>
+              )}
+              {line.kind === "job" && <Row {...props} job={line.job} isOpen={open === line.job.job_id} narrow={narrow} />}
+            </div>
+          );
+        })}
+      </div>
+    </div>
+  );
+}
+
+type RowProps = Props & { job: Job; isOpen: boolean; narrow: boolean };
+
+function Row({ job, isOpen, narrow, axis, forecasts, onOpen, nameOf, waiting }: RowProps): ReactElement {
+  const navigate = useNavigate();
+  const eta = forecasts.get(job.job_id) ?? null;
+  const go = (): void => void navigate({ to: "/app/jobs/$jobId", params: { jobId: job.job_id }, search: {} });
+  return (
+    <div className={`queue-job${isOpen ? " open" : ""}`} role="row">
+      {/* oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-static-element-interactions -- keys j and k do the same, and the name is a link */}
+      <div className="queue-row" onClick={(event) => (event.target as HTMLElement).closest("a, button, dialog, .menu") === null && onOpen(isOpen ? undefined : job.job_id)}>
+        <div className="queue-name" role="cell">
+          <a
+            className="clip"
+            href={`jobs/${job.job_id}`}
+            title={`${jobName(job)} · ${job.job_id}`}
+            onClick={(event) => {
+              event.preventDefault();
+              go();
+            }}
+          >
+            {jobName(job)}
+          </a>
+          <span className="faint clip">
+            {asks(job)} · {job.user}
+            {job.priority !== "normal" && ` · ${job.priority}`}
+          </span>
+        </div>
+        <div className="queue-state" role="cell">
+          <JobBadge job={job} />
+          <span className="faint">{narrow ? "" : timing(job, axis.now)}</span>
+        </div>
+        <div className="queue-words" role="cell">
+          <Words job={job} eta={eta} axis={axis} nameOf={nameOf} />
+        </div>
+        {!narrow && (
+          <div className="queue-time" role="cell">
+            <TimeBar job={job} eta={eta} axis={axis} />
+          </div>
+        )}
+        <div className="queue-act" role="cell">
+          <JobActions job={job} compact />
+        </div>
+      </div>
+      {isOpen && (
+        <div className="queue-open">
+          {job.state === "queued" ? (
+            <WhyCard job={job} reasons={job.reason === null ? [] : [job.reason]} eta={eta} position={job.position} waiting={waiting} nameOf={nameOf} />
+          ) : (
+            <div className="queue-log">
+              <JobLog job={job.job_id} attempts={job.attempt} over={isOver(job)} short />
+              <div>
+                <button type="button" className="btn small" onClick={go}>
+                  Open the job
+                </button>
+              </div>
+            </div>
+          )}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function timing(job: Job, now: number): string {
+  if (job.state === "queued") {
+    return duration(now - job.submitted_ms);
+  }
+  if (isGoing(job)) {
+    return job.started_ms === null ? "" : duration(now - job.started_ms);
+  }
+  return job.started_ms === null || job.ended_ms === null ? "" : duration(job.ended_ms - job.started_ms);
+}
+
+function Words({ job, eta, axis, nameOf }: { job: Job; eta: Eta | null; axis: Axis; nameOf: (id: string) => string }): ReactElement {
+  if (job.state === "queued") {
+    if (job.reason === null) {
+      return <span className="muted">Being looked at</span>;
+    }
+    const tier = tierOf(job.reason.tier);
+    const words = etaWords(eta, axis.now);
+    return (
+      <span className="queue-why">
+        <span title={job.reason.remedy}>
+          {job.position !== null && !tier.stuck && !job.held && <b title="Place in line">{job.position}. </b>}
+          <Sentence text={job.reason.sentence} nameOf={nameOf} now={axis.now} />
+        </span>
+        {words !== null && !tier.stuck && (
+          <span className="faint nowrap">
+            {" "}
+            starts {words.about}
+            {words.range === "" ? "" : `, ${words.range}`}
+          </span>
+        )}
+      </span>
+    );
+  }
+  if (isGoing(job)) {
+    return (
+      <span className="muted">
+        {job.on.length > 0 && `on ${job.on.join(", ")}`}
+        {job.step !== null && ` · step ${grouped(job.step)}`}
+        {job.attempt > 1 && ` · attempt ${job.attempt}`}
+      </span>
+    );
+  }
+  return (
+    <span className="muted" title={job.sentence ?? ""}>
+      {job.state === "succeeded" ? "" : `${job.sentence ?? causeWord({ cause: job.cause })} `}
+      <span className="faint" title={exact(job.ended_ms)}>
+        {ago(job.ended_ms, axis.now)}
+      </span>
+    </span>
+  );
+}
+
+function TimeBar({ job, eta, axis }: { job: Job; eta: Eta | null; axis: Axis }): ReactElement {
+  const now = `${place(axis, axis.now)}%`;
+  return (
+    <span className="time-bar">
+      <span className="time-now" style={{ left: now }} />
+      {isGoing(job) && <Going job={job} axis={axis} />}
+      {isOver(job) && job.ended_ms !== null && job.ended_ms > axis.from && (
+        <Span axis={axis} from={job.started_ms ?? job.submitted_ms} to={job.ended_ms} look={`solid ended tone-${jobState(job).tone}`} title={`ended ${exact(job.ended_ms)}`} />
+      )}
+      {job.state === "queued" && eta !== null && <Foreseen eta={eta} axis={axis} />}
+      {job.state === "queued" && eta === null && job.reason?.until_ms !== null && job.reason?.until_ms !== undefined && job.reason.until_ms > axis.now && (
+        <span className="time-until tone-amber" style={{ left: `${place(axis, job.reason.until_ms)}%` }} title={`this reason clears about ${exact(job.reason.until_ms)}`} />
+      )}
+    </span>
+  );
+}
+
+function Going({ job, axis }: { job: Job; axis: Axis }): ReactElement {
+  const start = job.started_ms ?? axis.now;
+  const end = endOf(job);
+  const tone = jobState(job).tone;
+  return (
+    <>
+      <Span axis={axis} from={start} to={axis.now} look={`solid tone-${tone}`} title={`runs since ${exact(start)}`} />
+      {end !== null && end > axis.now && <Span axis={axis} from={axis.now} to={end} look={`limit tone-${tone}`} title={`at most until ${exact(end)}`} />}
+    </>
+  );
+}
+
+function Foreseen({ eta, axis }: { eta: Eta; axis: Axis }): ReactElement {
+  const start = eta.start_ms ?? eta.earliest_ms ?? axis.now;
+  const first = Math.max(axis.now, eta.earliest_ms ?? start);
+  const last = Math.max(first, eta.latest_ms ?? start);
+  return (
+    <>
+      <Span axis={axis} from={first} to={last} look="range tone-amber" title={`starts between ${exact(first)} and ${exact(last)}`} />
+      <span className="time-start tone-amber" style={{ left: `${place(axis, Math.max(axis.now, start))}%` }} title={`most likely ${exact(start)}`} />
+    </>
+  );
+}
+
+function Span({ axis, from, to, look, title }: { axis: Axis; from: number; to: number; look: string; title: string }): ReactElement {
+  const left = place(axis, from);
+  return <span className={`time-span ${look}${from < axis.from ? " cut" : ""}`} style={{ left: `${left}%`, width: `max(3px, ${place(axis, to) - left}%)` }} title={title} />;
+}
