@@ -262,7 +262,7 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.BEHIND_RESERVATION: Entry(
         Tier.PRIORITY,
-        "It would fit, but would still run at {until}, when the room is reserved for job {holders}",
+        "It would fit, but would still run at {until}, when it is reserved for job {holders}",
         "Set a time limit that ends before then, or wait for that job",
     ),
     Code.BEHIND_HEAD: Entry(
@@ -302,12 +302,12 @@ CATALOGUE: Mapping[Code, Entry] = {
     Code.NODES_UNHEALTHY: Entry(
         Tier.UNHEALTHY,
         "Only nodes that are out of service would fit: {what}",
-        "Return a node to service (`yard node resume`), or ask for something else",
+        "Return a node to service (`yard undrain NODE`), or ask for something else",
     ),
     Code.AVOIDS_NODES: Entry(
         Tier.UNHEALTHY,
         "It failed on {what} before and avoids them; no other node fits",
-        "Wait for another node, or clear the list with `yard retry --anywhere`",
+        "Wait for another node, or clear the list with `yard requeue --anywhere`",
     ),
     Code.ENGINE_REFUSED: Entry(
         Tier.ENGINE,
