@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
 def announce(settings: Settings, code: str | None) -> None:
     """Print where the platform is and how to use it."""
     scheme = "https" if settings.tls_cert else "http"
-    url = f"{scheme}://{settings.host}:{settings.port}{settings.prefix}"
+    url = f"{scheme}://{_shown_host(settings)}:{settings.port}{settings.prefix}"
     lines = [
         "",
         f"  Trackyard is ready at {url}",
@@ -84,3 +84,10 @@ def announce(settings: Settings, code: str | None) -> None:
         "",
     ]
     print("\n".join(lines), flush=True)
+
+
+def _shown_host(settings: Settings) -> str:
+    """Return a name under which the server answers, where it listens on all addresses too."""
+    if settings.host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+        return settings.allow_hosts[0] if settings.allow_hosts else "127.0.0.1"
+    return f"[{settings.host}]" if ":" in settings.host else settings.host
