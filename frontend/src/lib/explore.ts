@@ -27,7 +27,9 @@ export function axesFor(plot: Exclude<Plot, "lines">, axes: readonly string[], m
   if (plot === "parallel") {
     return kept.length >= 2 ? [...kept] : start.parallel.filter((one): one is string => one !== undefined);
   }
-  return start[plot].map((one, at) => kept[at] ?? one ?? "").slice(0, wanted).filter((one) => one !== "");
+  // Axes of another kind of plot are of no use here; a length or a value must be a number.
+  const fits = kept.length === wanted && (plot === "scatter" || kept[0]?.startsWith("metric:") === true);
+  return (fits ? kept : start[plot]).filter((one): one is string => one !== undefined);
 }
 
 export interface Scale {

@@ -43,7 +43,9 @@ describe("plots over columns", () => {
 
   test("axes start with what matters and keep what was chosen", () => {
     expect(axesFor("scatter", [], ["loss", "val_acc", "system/cpu"], ["lr", "depth"])).toEqual(["param:lr", "metric:val_acc", "param:depth"]);
-    expect(axesFor("scatter", ["metric:loss"], ["loss", "val_acc"], ["lr", "depth"])[0]).toBe("metric:loss");
+    expect(axesFor("scatter", ["metric:loss", "param:lr", "param:lr"], ["loss", "val_acc"], ["lr", "depth"])[0]).toBe("metric:loss");
+    expect(axesFor("bar", ["param:lr"], ["loss"], ["lr"])).toEqual(["metric:loss"]);
+    expect(axesFor("box", ["param:lr", "param:depth", "metric:loss"], ["loss"], ["lr", "depth"])).toEqual(["metric:loss", "param:lr"]);
     expect(axesFor("parallel", [], ["loss"], ["lr", "depth"])).toEqual(["param:lr", "param:depth", "metric:loss"]);
     expect(axesFor("parallel", ["param:depth", "metric:loss"], ["loss"], ["lr", "depth"])).toEqual(["param:depth", "metric:loss"]);
     expect(axesFor("box", [], ["loss"], [])).toEqual(["metric:loss"]);

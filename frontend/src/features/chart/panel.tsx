@@ -13,6 +13,7 @@ import { useColours } from "../../ui/theme";
 import { useSeries } from "../table/sparkline";
 import { saveCsv, savePng } from "./export";
 import { LinePlot } from "./line-plot";
+import { useLit } from "./lit";
 
 export interface ChartRun {
   id: string;
@@ -29,7 +30,6 @@ export interface ChartSettings {
   orphans: boolean;
   zoom: Range | null;
   onZoom: (zoom: Range | null) => void;
-  lit: string | null;
 }
 
 interface Props {
@@ -76,6 +76,10 @@ function useCurves({ metric, runs, settings, large }: Props): { curves: Curve[];
   return { curves, series, loading: whole.loading, fault: whole.fault ?? zoomed.fault };
 }
 
+function lastStep(series: readonly Series[]): number {
+  return series.reduce((most, one) => Math.max(most, one.step[one.step.length - 1] ?? 0), 0);
+}
+
 export function Panel(props: Props): ReactElement {
   const { metric, title, runs, settings, sync } = props;
   const host = useRef<HTMLDivElement>(null);
@@ -97,7 +101,8 @@ export function Panel(props: Props): ReactElement {
     return () => made.destroy();
   }, []);
   const isLogY = logY ?? settings.logY;
-  const { axis, logX, band, zoom, lit } = settings;
+  const { axis, logX, band, zoom } = settings;
+  const lit = useLit();
   useEffect(() => {
     plot.current?.update({ curves, axis, logX, logY: isLogY, band, zoom, sync, lit, fixed: fixedRange(metric) }, colours);
   }, [metric, curves, axis, logX, isLogY, band, zoom, sync, lit, colours]);
@@ -130,7 +135,7 @@ export function Panel(props: Props): ReactElement {
           {props.large !== true && <IconButton icon="expand" label="Enlarge" onClick={() => setOpen(true)} />}
         </span>
       </header>
-      <div ref={host} className="panel-plot" data-points={series.reduce((sum, one) => sum + one.step.length, 0)}>
+      <div ref={host} className="panel-plot" data-points={series.reduce((sum, one) => sum + one.step.length, 0)} data-last-step={lastStep(series)}>
         {curves.length === 0 && <div className="panel-word">{fault ?? (loading ? "" : "none of the shown runs has it")}</div>}
       </div>
       {open && (

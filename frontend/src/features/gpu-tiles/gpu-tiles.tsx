@@ -9,7 +9,7 @@ import { useSeries } from "../table/sparkline";
 import "./gpu-tiles.css";
 
 /** The last value of a metric of a run; null while there is none. */
-function useLast(run: string | undefined, key: string): number | null {
+export function useLast(run: string | undefined, key: string): number | null {
   const want = useMemo(() => (run === undefined ? null : { runs: [run], key, points: 32, span: null, orphans: false }), [run, key]);
   const { series } = useSeries(want);
   const last = series[0]?.last;

@@ -23,15 +23,15 @@ export function afterSignIn(search: string): string {
   return next.startsWith("/app/") ? next : "/app/home";
 }
 
+type Wish = { code: string } | { token: string };
+
 export function SignIn(): ReactElement {
   const navigate = useNavigate();
   const client = useQueryClient();
   const [token, setToken] = useState("");
   const [busy, setBusy] = useState(false);
   const [fault, setFault] = useState<unknown>(null);
-  const tried = useRef(false);
-
-  const enter = async (wish: { code: string } | { token: string }): Promise<void> => {
+  const enter = async (wish: Wish): Promise<void> => {
     setBusy(true);
     setFault(null);
     try {
@@ -43,13 +43,21 @@ export function SignIn(): ReactElement {
       setBusy(false);
     }
   };
+  const enterRef = useRef(enter);
   useEffect(() => {
-    const code = tried.current ? null : takeCode(window.location, window.history);
-    tried.current = true;
-    if (code !== null) {
-      void enter({ code });
-    }
-    // oxlint-disable-next-line react/exhaustive-deps -- the code is good for one try
+    enterRef.current = enter;
+  });
+  useEffect(() => {
+    const tryCode = (): void => {
+      const code = takeCode(window.location, window.history);
+      if (code !== null) {
+        void enterRef.current({ code });
+      }
+    };
+    tryCode();
+    // Who pastes the address while this page is open changes the part behind # alone.
+    window.addEventListener("hashchange", tryCode);
+    return () => window.removeEventListener("hashchange", tryCode);
   }, []);
   const submit = (event: FormEvent): void => {
     event.preventDefault();

@@ -11,6 +11,7 @@ import { count, duration, exact, full, short } from "../../lib/format";
 import { summarise, type Group, type Line } from "../../lib/grouping";
 import { Icon } from "../../ui/icon";
 import { Ago, Duration, StateBadge } from "../../ui/parts";
+import { setLit } from "../chart/lit";
 import { cellAt } from "./cells";
 import { Sparkline } from "./sparkline";
 
@@ -61,6 +62,8 @@ function RunRowPlain(props: RunRowProps): ReactElement {
       className={`grid-row${look}`}
       style={{ transform: `translateY(${props.top}px)`, width: props.width }}
       onClick={() => actions.point(index)}
+      onPointerEnter={() => setLit(id)}
+      onPointerLeave={() => setLit(null)}
     >
       <div className="grid-fixed" role="rowheader" style={{ paddingLeft: props.isIndented ? 20 : undefined }}>
         <input

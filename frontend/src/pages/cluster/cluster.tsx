@@ -6,7 +6,7 @@ import { useMemo, useState, type ReactElement } from "react";
 import { clusterQuery, drainNode, undrainNode, type Cluster, type Demand, type Node } from "../../api/cluster";
 import { jobsQuery } from "../../api/jobs";
 import { loadSession } from "../../api/session";
-import { GpuTiles, Meter } from "../../features/gpu-tiles/gpu-tiles";
+import { GpuTiles, Meter, useLast } from "../../features/gpu-tiles/gpu-tiles";
 import { useAct } from "../../features/job/actions";
 import { Sentence, WordBadge } from "../../features/job/parts";
 import { useJobNames } from "../../features/job/use-job";
@@ -143,16 +143,31 @@ function NodeCard({ node, runOf, isAdmin }: { node: Node; runOf: (job: string) =
           {node.note} {node.actor !== "" && <span className="faint">{node.actor}, <Ago ms={node.changed_ms} /></span>}
         </p>
       )}
-      <div className="node-meters">
-        <Meter name="cpu" share={node.cpus === 0 ? null : 1 - node.free_cpus / node.cpus} words={`${short(node.cpus - node.free_cpus)}/${short(node.cpus)}`} />
-        <Meter name="mem" share={node.memory_bytes === 0 ? null : 1 - node.free_memory_bytes / node.memory_bytes} words={bytes(node.memory_bytes)} />
-      </div>
+      <NodeMeters node={node} run={node.jobs.map(runOf).find((run) => run !== undefined)} />
       <GpuTiles node={node} runOf={runOf} />
       <footer className="node-foot faint clip" title={labels.map(([name, value]) => `${name} ${value}`).join(" · ")}>
         {[...node.notes, ...labels.map(([name, value]) => `${name} ${value}`)].join(" · ")}
       </footer>
       {draining && <DrainDialog node={node.node_id} onClose={() => setDraining(false)} />}
     </section>
+  );
+}
+
+/** What jobs hold of the node, and how busy the machine is, where a job samples it. */
+function NodeMeters({ node, run }: { node: Node; run: string | undefined }): ReactElement {
+  const busy = useLast(run, "system/cpu_utilization_percentage");
+  const memory = useLast(run, "system/system_memory_usage_percentage");
+  return (
+    <div className="node-meters">
+      <Meter name="cpu" share={busy === null ? null : busy / 100} words={busy === null ? "—" : `${short(busy)} %`} />
+      <Meter name="mem" share={memory === null ? null : memory / 100} words={memory === null ? "—" : `${short(memory)} %`} />
+      <span className="muted">
+        {short(node.cpus - node.free_cpus)} of {count(node.cpus, "CPU")} held
+      </span>
+      <span className="muted">
+        {bytes(node.memory_bytes - node.free_memory_bytes)} of {bytes(node.memory_bytes)} held
+      </span>
+    </div>
   );
 }
 

@@ -1,11 +1,11 @@
 /** GPUs held over time, stacked by team: how much of the yard was in use. */
-import { useQuery } from "@tanstack/react-query";
+import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, type ReactElement } from "react";
 
-import { jobsQuery } from "../../api/jobs";
+import { jobQuery, jobsQuery, type Attempt, type Job } from "../../api/jobs";
 import { colourOf } from "../../lib/colour";
 import { clock, exact, short } from "../../lib/format";
-import { heldOver } from "../../lib/gpu-time";
+import { heldOver, spansOf } from "../../lib/gpu-time";
 import { ErrorCard, Segments, Skeleton, useNow } from "../../ui/parts";
 
 const SPANS = [
@@ -18,6 +18,17 @@ const LENGTHS: Record<string, number> = { "15m": 900_000, "1h": 3_600_000, "1d":
 const BINS = 90;
 const HEIGHT = 120;
 
+/** Jobs with several attempts held nothing in between: their attempts are read one by one, the latest jobs first. */
+const MOST_READ = 60;
+
+function useAttempts(jobs: readonly Job[]): Map<string, Attempt[]> {
+  const several = jobs.filter((job) => job.gpus > 0 && (job.attempt > 1 || (job.attempt === 1 && job.state === "queued"))).slice(0, MOST_READ);
+  return useQueries({
+    queries: several.map((job) => ({ ...jobQuery(job.job_id), queryKey: ["attempts", job.job_id, job.attempt, job.state] as const, staleTime: Infinity })),
+    combine: (answers) => new Map(answers.flatMap(({ data }) => (data === undefined ? [] : [[data.job.job_id, data.attempts] as const]))),
+  });
+}
+
 export function HeldOverTime({ gpus, span, all, onSpan }: { gpus: number; span: string; all: boolean; onSpan: (span: string) => void }): ReactElement {
   const length = LENGTHS[span] ?? 3_600_000;
   const chosen = LENGTHS[span] === undefined ? "1h" : span;
@@ -26,10 +37,9 @@ export function HeldOverTime({ gpus, span, all, onSpan }: { gpus: number; span: 
   const since = Math.floor((now - length) / 60_000) * 60_000;
   const jobs = useQuery({ ...jobsQuery({ since, limit: 5000, all }), placeholderData: (before) => before, staleTime: 20_000 });
   const live = useQuery(jobsQuery({ state: ["starting", "running"], limit: 1000, all }));
-  const held = useMemo(() => {
-    const known = new Map([...(jobs.data?.jobs ?? []), ...(live.data?.jobs ?? [])].map((job) => [job.job_id, job]));
-    return heldOver([...known.values()], now - length, now, BINS);
-  }, [jobs.data, live.data, now, length]);
+  const known = useMemo(() => [...new Map([...(jobs.data?.jobs ?? []), ...(live.data?.jobs ?? [])].map((job) => [job.job_id, job])).values()], [jobs.data, live.data]);
+  const attempts = useAttempts(known);
+  const held = useMemo(() => heldOver(known.flatMap((job) => spansOf(job, attempts.get(job.job_id), now)), now - length, now, BINS), [known, attempts, now, length]);
   const most = Math.max(1, gpus, ...held.bins.map((bin) => bin.by.reduce((sum, one) => sum + one, 0)));
   const hours = held.hours.reduce((sum, one) => sum + one, 0);
   const share = gpus === 0 ? null : hours / ((gpus * length) / 3_600_000);

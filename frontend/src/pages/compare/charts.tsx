@@ -31,7 +31,7 @@ export function CompareCharts({ runs }: { runs: readonly WholeRun[] }): ReactEle
     [ids],
   );
   const settings = useMemo<ChartSettings>(
-    () => ({ axis: view.x, logX: view.logX, logY: view.logY, smoothing: view.smoothing, band: view.band, orphans: view.orphans, zoom: view.zoom, onZoom: (zoom) => change({ zoom }), lit: null }),
+    () => ({ axis: view.x, logX: view.logX, logY: view.logY, smoothing: view.smoothing, band: view.band, orphans: view.orphans, zoom: view.zoom, onZoom: (zoom) => change({ zoom }) }),
     [view, change],
   );
   return (

@@ -11,7 +11,8 @@ import { JobLog } from "../../features/job-log/job-log";
 import { ago, duration, exact, grouped } from "../../lib/format";
 import { asks, causeWord, isGoing, isOver, jobName, jobState } from "../../lib/job-states";
 import { endOf, place, ticksOf, type Axis } from "../../lib/queue-axis";
-import { tierOf } from "../../lib/reasons";
+import { isStuck, tierOf } from "../../lib/reasons";
+import { Icon } from "../../ui/icon";
 import { useNarrow } from "../../ui/use-narrow";
 
 export interface Section {
@@ -64,12 +65,15 @@ export function QueueRows(props: Props): ReactElement {
     scrollMargin: top,
     overscan: 12,
   });
-  const ticks = ticksOf(axis);
+  const ticks = ticksOf(axis).filter((tick) => place(axis, tick) < 94 && Math.abs(place(axis, tick) - place(axis, axis.now)) > 9);
   return (
     <div className="queue" role="table" aria-label="Jobs">
       {!narrow && (
         <div className="queue-axis" aria-hidden="true">
           <span className="queue-ticks">
+            <span className="queue-now" style={{ left: `${place(axis, axis.now)}%` }}>
+              now
+            </span>
             {ticks.map((tick) => (
               <span key={tick} style={{ left: `${place(axis, tick)}%` }}>
                 {moment(tick, axis.now)}
@@ -130,7 +134,7 @@ function Row({ job, isOpen, narrow, axis, forecasts, onOpen, nameOf, waiting }: 
           </span>
         </div>
         <div className="queue-state" role="cell">
-          <JobBadge job={job} />
+          <RowState job={job} />
           <span className="faint">{narrow ? "" : timing(job, axis.now)}</span>
         </div>
         <div className="queue-words" role="cell">
@@ -165,6 +169,25 @@ function Row({ job, isOpen, narrow, axis, forecasts, onOpen, nameOf, waiting }: 
   );
 }
 
+/** A sentence without links, for hover. */
+function plain(sentence: string, nameOf: (id: string) => string): string {
+  return sentence.replace(/`([^`]+)`/g, (_, word: string) => nameOf(word));
+}
+
+/** The state; what waiting will not mend must not look like a wait. */
+function RowState({ job }: { job: Job }): ReactElement {
+  if (job.state !== "queued" || job.held || job.reason === null || !isStuck(job)) {
+    return <JobBadge job={job} />;
+  }
+  const tier = tierOf(job.reason.tier);
+  return (
+    <span className={`state tone-${tier.tone}`}>
+      <Icon name={tier.icon} />
+      {tier.word}
+    </span>
+  );
+}
+
 function timing(job: Job, now: number): string {
   if (job.state === "queued") {
     return duration(now - job.submitted_ms);
@@ -180,27 +203,26 @@ function Words({ job, eta, axis, nameOf }: { job: Job; eta: Eta | null; axis: Ax
     if (job.reason === null) {
       return <span className="muted">Being looked at</span>;
     }
-    const tier = tierOf(job.reason.tier);
     const words = etaWords(eta, axis.now);
+    const stuck = isStuck(job);
     return (
-      <span className="queue-why">
-        <span title={job.reason.remedy}>
-          {job.position !== null && !tier.stuck && !job.held && <b title="Place in line">{job.position}. </b>}
+      <>
+        <span className={stuck ? "queue-two" : "clip"} title={`${plain(job.reason.sentence, nameOf)}. ${job.reason.remedy}.`}>
+          {job.position !== null && !stuck && <b title="Place in line">{job.position}. </b>}
           <Sentence text={job.reason.sentence} nameOf={nameOf} now={axis.now} />
         </span>
-        {words !== null && !tier.stuck && (
-          <span className="faint nowrap">
-            {" "}
-            starts {words.about}
-            {words.range === "" ? "" : `, ${words.range}`}
+        {!stuck && (
+          <span className="faint clip">
+            {words === null ? "no start in sight yet" : `starts ${words.about}${words.range === "" ? "" : `, ${words.range}`}`}
+            {job.attempt > 0 && `; goes on after attempt ${job.attempt}`}
           </span>
         )}
-      </span>
+      </>
     );
   }
   if (isGoing(job)) {
     return (
-      <span className="muted">
+      <span className="muted clip">
         {job.on.length > 0 && `on ${job.on.join(", ")}`}
         {job.step !== null && ` · step ${grouped(job.step)}`}
         {job.attempt > 1 && ` · attempt ${job.attempt}`}
@@ -208,7 +230,7 @@ function Words({ job, eta, axis, nameOf }: { job: Job; eta: Eta | null; axis: Ax
     );
   }
   return (
-    <span className="muted" title={job.sentence ?? ""}>
+    <span className="muted queue-two" title={job.sentence ?? ""}>
       {job.state === "succeeded" ? "" : `${job.sentence ?? causeWord({ cause: job.cause })} `}
       <span className="faint" title={exact(job.ended_ms)}>
         {ago(job.ended_ms, axis.now)}

@@ -45,7 +45,6 @@ export function ChartsTab({ whole, system }: { whole: WholeRun; system: boolean 
       orphans: view.orphans,
       zoom: view.zoom,
       onZoom: (zoom) => change({ zoom }),
-      lit: null,
     }),
     [view, change],
   );

@@ -59,7 +59,6 @@ export function ChartsPane(props: Props): ReactElement {
       orphans: view.orphans,
       zoom: view.zoom,
       onZoom: (zoom) => change({ zoom }),
-      lit: null,
     }),
     [view.x, view.logX, view.logY, view.smoothing, view.band, view.orphans, view.zoom, change],
   );

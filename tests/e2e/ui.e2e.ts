@@ -1,0 +1,308 @@
+/** The core flows of the pages, in a browser against a real server that holds the demo project. */
+import { readFileSync } from "node:fs";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { Yard } from "./yard";
+
+const yard = new Yard();
+let food = "";
+
+beforeAll(() => yard.start(0.3).then(async () => {
+  food = await yard.experiment("food11-classifier");
+}), 180_000);
+afterAll(() => yard.stop(), 60_000);
+
+const rowCount = (page: Page): Promise<number> => page.locator("[role=grid]").getAttribute("aria-rowcount").then((text) => Number(text) - 1);
+
+/** The rows of a table that has settled on a number of them. */
+async function settled(page: Page, wanted: (rows: number) => boolean): Promise<number> {
+  await expect.poll(() => rowCount(page).then(wanted), { timeout: 15_000 }).toBe(true);
+  return rowCount(page);
+}
+
+describe("signing in", () => {
+  test("the one-time address signs in, works once and leaves no code behind", async () => {
+    const page = await yard.open("/signin", { signedIn: false });
+    await page.goto(yard.signInAddress);
+    await page.waitForURL("**/app/home");
+    expect(page.url()).not.toContain("code");
+    await page.getByRole("button", { name: "You" }).click();
+    await page.getByRole("menuitem", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await page.goto(yard.signInAddress);
+    await page.reload();
+    await page.goto(yard.url + "/app/home");
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    await page.context().close();
+  });
+
+  test("a token signs in and leads back to the page asked for; a wrong one is told so", async () => {
+    const page = await yard.open("/app/models", { signedIn: false });
+    await page.getByLabel("Token").fill("yard_wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").waitFor();
+    await page.getByLabel("Token").fill(yard.token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "Models" }).waitFor();
+    await page.context().close();
+  });
+});
+
+describe("the runs table", () => {
+  test("filters in MLflow's language, says what is wrong, and the address holds the view", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}`);
+    const all = await settled(page, (rows) => rows > 10);
+    const filter = page.getByRole("combobox", { name: "Filter" });
+    await filter.fill("metrics.val_accuracy > 0.7");
+    await filter.press("Escape");
+    await filter.press("Enter");
+    const some = await settled(page, (rows) => rows < all);
+    expect(some).toBe((await yard.runs(food, "metrics.val_accuracy > 0.7")).length);
+    await filter.fill("metrics.val_accuracy >>");
+    await filter.press("Enter");
+    await page.getByRole("alert").waitFor();
+    expect(await rowCount(page)).toBe(some);
+    await filter.fill("params.model = 'vit_small'");
+    await filter.press("Escape");
+    await filter.press("Enter");
+    await expect.poll(() => page.url()).toContain("vit_small");
+    await page.getByRole("columnheader", { name: "Duration" }).getByRole("button").click();
+    await expect.poll(() => page.url()).toContain("attribute:duration");
+    const rows = await settled(page, (count) => count < some || count !== all);
+    await page.reload();
+    expect(await settled(page, (count) => count > 0)).toBe(rows);
+    expect(await filter.inputValue()).toBe("params.model = 'vit_small'");
+    await page.context().close();
+  });
+
+  test("is worked with the keyboard: move, tick, compare", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}&pane=table`);
+    await settled(page, (rows) => rows > 10);
+    await page.locator(".grid-row").first().waitFor();
+    for (const key of ["j", "x", "j", "j", "x"]) {
+      await page.keyboard.press(key);
+    }
+    await page.getByText("2 runs ticked").waitFor();
+    await page.keyboard.press("c");
+    await page.getByRole("heading", { name: "Compare" }).waitFor();
+    await page.getByText(/of \d+ parameters differ/).waitFor();
+    const marked = await page.locator("tr.differs").count();
+    expect(marked).toBeGreaterThan(0);
+    await page.getByRole("tab", { name: "Metrics" }).click();
+    await page.getByRole("cell", { name: "val_accuracy" }).first().waitFor();
+    await page.getByRole("tab", { name: "Charts" }).click();
+    await page.locator(".panel canvas").first().waitFor();
+    await page.context().close();
+  });
+
+  test("deletes the ticked runs after asking once, and takes it back", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}&pane=table`);
+    const all = await settled(page, (rows) => rows > 10);
+    await page.locator(".grid-row .tick").nth(4).click();
+    await page.getByRole("button", { name: "Delete", exact: true }).click();
+    const dialog = page.getByRole("dialog");
+    expect(await dialog.textContent()).toMatch(/yard edit [0-9a-f]{32} --delete/);
+    await dialog.getByRole("button", { name: "Delete" }).click();
+    await settled(page, (rows) => rows === all - 1);
+    await page.getByRole("button", { name: "Undo" }).click();
+    await settled(page, (rows) => rows === all);
+    await page.context().close();
+  });
+
+  test("groups, picks columns and keeps a view for the team", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}&pane=table`);
+    await settled(page, (rows) => rows > 10);
+    await page.getByRole("button", { name: "Group by" }).click();
+    await page.getByRole("menuitemcheckbox", { name: /^model/ }).click();
+    await page.keyboard.press("Escape");
+    await page.locator(".grid-row.group").first().waitFor();
+    await page.getByRole("button", { name: "Columns" }).click();
+    await page.getByRole("searchbox", { name: "Find a column" }).fill("Description");
+    await page.getByRole("menuitemcheckbox", { name: "Description" }).click();
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Saved views" }).click();
+    await page.getByLabel("Name of the view").fill("by model");
+    await page.getByRole("button", { name: "Keep", exact: true }).click();
+    await page.getByText("for the team").waitFor();
+    const other = await yard.open(`/app/runs?exp=${food}&pane=table`);
+    await other.getByRole("button", { name: "Saved views" }).click();
+    await other.getByRole("button", { name: "all", exact: true }).click();
+    await other.locator(".grid-row.group").first().waitFor();
+    expect(other.url()).toContain("group=param:model");
+    expect(other.url()).toContain("attribute:note");
+    await other.context().close();
+    await page.context().close();
+  });
+});
+
+describe("charts", () => {
+  test("a logged point is drawn within two seconds", async () => {
+    const running = (await yard.runs(food, "attributes.status = 'RUNNING'"))[0] ?? "";
+    const page = await yard.open(`/app/runs/${running}?tab=charts&search=val_loss`);
+    const plot = page.locator(".panel-plot").first();
+    await expect.poll(async () => Number(await plot.getAttribute("data-points")), { timeout: 15_000 }).toBeGreaterThan(0);
+    const began = Date.now();
+    await yard.call("POST", "/api/2.0/mlflow/runs/log-batch", {
+      run_id: running,
+      metrics: [{ key: "val_loss", value: 0.5, step: 4000, timestamp: began }],
+    });
+    await page.locator(".panel-plot[data-last-step='4000']").waitFor();
+    expect(Date.now() - began).toBeLessThan(2000);
+    await page.context().close();
+  });
+
+  test("a zoom asks the server for finer points, and is in the address", async () => {
+    const [long] = await yard.runs(food, "metrics.`batch/loss` > 0");
+    const page = await yard.open(`/app/runs/${long}?tab=charts&search=batch`);
+    const over = page.locator(".panel .u-over").first();
+    await over.waitFor();
+    const box = await over.boundingBox();
+    const asked = page.waitForRequest((request) => request.url().endsWith("/series") && (request.postData() ?? "").includes('"first_step":1'));
+    await page.mouse.move((box?.x ?? 0) + 60, (box?.y ?? 0) + 40);
+    await page.mouse.down();
+    await page.mouse.move((box?.x ?? 0) + 110, (box?.y ?? 0) + 60, { steps: 4 });
+    await page.mouse.up();
+    await asked;
+    expect(page.url()).toContain("zoom=");
+    await page.getByRole("button", { name: "Whole range" }).click();
+    await expect.poll(() => page.url()).not.toContain("zoom=");
+    await page.context().close();
+  });
+
+  test("scatter, parallel coordinates, bars and boxes are drawn, and lines are saved as CSV and PNG", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}&pane=charts&plot=scatter`);
+    await page.locator("circle.dot-run").first().waitFor();
+    await page.getByRole("button", { name: "Parallel" }).click();
+    await expect.poll(() => page.locator("svg[aria-label^=Parallel] path").count()).toBeGreaterThan(10);
+    await page.getByRole("button", { name: "Bar" }).click();
+    await page.locator(".bars rect").first().waitFor();
+    await page.getByRole("button", { name: "Box" }).click();
+    await page.locator("svg[aria-label^=Boxes] rect").first().waitFor();
+    await page.getByRole("button", { name: "Lines" }).click();
+    await page.getByRole("searchbox", { name: "Find a metric" }).fill("val_loss");
+    const panel = page.getByRole("figure", { name: "Chart of val_loss" });
+    await panel.hover();
+    await expect.poll(async () => Number(await panel.locator(".panel-plot").getAttribute("data-points"))).toBeGreaterThan(0);
+    const [csv] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "CSV" }).click()]);
+    expect(readFileSync(await csv.path(), "utf8")).toMatch(/^run_id,run,metric,step/);
+    const [png] = await Promise.all([page.waitForEvent("download"), panel.getByRole("button", { name: "PNG" }).click()]);
+    expect(png.suggestedFilename()).toBe("val_loss.png");
+    await page.context().close();
+  });
+});
+
+describe("a run", () => {
+  test("keeps notes and tags written on its page", async () => {
+    const [run] = await yard.runs(food, "attributes.status = 'FINISHED'");
+    const page = await yard.open(`/app/runs/${run}`);
+    await page.getByRole("region", { name: "Notes" }).getByRole("button", { name: /Write|Edit/ }).click();
+    await page.getByRole("textbox", { name: "Notes" }).fill("# Found\n\n<b>plain</b> and **bold**");
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.locator(".markdown strong", { hasText: "bold" }).waitFor();
+    expect(await page.locator(".markdown b").count()).toBe(0);
+    await page.getByLabel("Add a tag").fill("checked=yes");
+    await page.getByRole("button", { name: "Add the tag" }).click();
+    await page.getByTitle("checked = yes").waitFor();
+    expect(await yard.command("show", run ?? "")).toContain("# Found");
+    await page.context().close();
+  });
+
+  test("shows each kind of file, HTML in a sandbox, and registers its model", async () => {
+    const page = await yard.open("/app/experiments");
+    const model = await yard.call<{ model_versions: { run_id: string }[] }>("GET", "/api/2.0/mlflow/model-versions/search?filter=name%3D'food11'");
+    const run = model.model_versions[0]?.run_id ?? "";
+    await page.goto(`${yard.url}/app/runs/${run}?tab=artifacts&path=report/confusion.png`);
+    await expect.poll(() => page.locator(".file-image img").evaluate((image: HTMLImageElement) => image.naturalWidth)).toBeGreaterThan(100);
+    await page.getByRole("treeitem", { name: /summary\.md/ }).click();
+    await page.locator(".file-text table").waitFor();
+    await page.getByRole("treeitem", { name: /report\.html/ }).click();
+    expect(await page.locator("iframe").getAttribute("sandbox")).toBe("");
+    await page.frameLocator("iframe").getByRole("heading", { name: "Recall per class" }).waitFor();
+    await page.getByRole("treeitem", { name: /predictions\.csv/ }).click();
+    await page.getByText("400 rows, 4 columns").waitFor();
+    await page.getByRole("treeitem", { name: /config\.json/ }).click();
+    await page.getByText('"params": {').waitFor();
+    await page.getByRole("treeitem", { name: "model", exact: true }).click();
+    await page.getByRole("button", { name: "Register model" }).click();
+    await page.getByLabel("Model, new or known").fill("from-the-page");
+    await page.getByRole("dialog").getByRole("button", { name: "Register" }).click();
+    await page.getByText("Registered as from-the-page version 1").waitFor();
+    expect(await yard.command("models", "from-the-page")).toContain("1");
+    await page.context().close();
+  });
+
+  test("that does not exist is told so, with a way on", async () => {
+    const page = await yard.open(`/app/runs/${"0".repeat(32)}`);
+    await page.getByRole("alert").waitFor();
+    expect(await page.getByRole("alert").textContent()).toContain("not found");
+    await page.getByRole("link", { name: "All runs" }).waitFor();
+    await page.goto(`${yard.url}/app/nowhere`);
+    await page.getByText("No page has this address").waitFor();
+    await page.context().close();
+  });
+});
+
+describe("models", () => {
+  test("a version is promoted by pointing an alias at it, and two are compared", async () => {
+    const page = await yard.open("/app/models");
+    await page.getByRole("link", { name: "food11", exact: true }).click();
+    await page.getByRole("heading", { name: "food11" }).waitFor();
+    const row = page.getByRole("row").filter({ hasText: "Version 1" });
+    await row.getByRole("button", { name: "Promote version 1" }).click();
+    await page.getByRole("menuitem", { name: /@champion/ }).click();
+    await row.getByText("@champion").waitFor();
+    const { registered_model: model } = await yard.call<{ registered_model: { aliases: { alias: string; version: string }[] } }>("GET", "/api/2.0/mlflow/registered-models/get?name=food11");
+    expect(model.aliases.find((one) => one.alias === "champion")?.version).toBe("1");
+    await page.getByLabel("Tick version 1").check();
+    await page.getByLabel("Tick version 2").check();
+    await page.getByRole("button", { name: /Compare 2 versions/ }).click();
+    await page.getByText("Parameters that differ").waitFor();
+    await page.context().close();
+  });
+});
+
+describe("the frame", () => {
+  test("the palette finds a run by a part of its name", async () => {
+    const page = await yard.open("/app/home");
+    await page.getByRole("region", { name: "Running now" }).getByRole("link").first().waitFor();
+    const name = (await page.locator(".home-runs .run-name .clip").first().textContent()) ?? "";
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox", { name: "Search or jump" }).fill(name);
+    await page.getByRole("option", { name: new RegExp(name) }).first().waitFor();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name }).waitFor();
+    await page.context().close();
+  });
+
+  test("dark is chosen and kept; on a phone the table is a list", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}`, { width: 390, height: 780 });
+    await page.locator(".run-line").first().waitFor();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth)).toBe(true);
+    await page.getByRole("button", { name: "Light or dark" }).click();
+    await page.getByRole("menuitemcheckbox", { name: "Dark" }).click();
+    await page.reload();
+    await page.locator(".run-line").first().waitFor();
+    expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe("dark");
+    await page.context().close();
+  });
+
+  test("a lost link is told quietly, what is shown stays, and it catches up by itself", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}&pane=table`);
+    const all = await settled(page, (rows) => rows > 10);
+    await page.waitForTimeout(500);
+    const port = Number(new URL(yard.url).port);
+    await yard.stopServer();
+    await page.getByText("The link to the server is lost").waitFor();
+    expect(await rowCount(page)).toBe(all);
+    await yard.startServer(port);
+    await yard.call("POST", "/api/2.0/mlflow/runs/create", { experiment_id: food, run_name: "came-late" });
+    await page.getByRole("link", { name: "came-late" }).waitFor();
+    await page.context().close();
+  });
+
+  test("no page asked for anything beyond its own origin, or broke its policy", () => {
+    expect(yard.foreign).toEqual([]);
+    expect(yard.complaints).toEqual([]);
+  });
+});
