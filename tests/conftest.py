@@ -26,3 +26,5 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in list(os.environ):
         if name.startswith(FOREIGN) and not name.startswith(OWN):
             del os.environ[name]
+    # Most tests start processes; each would compile what it imports anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -154,6 +154,8 @@ def main(names: list[str]) -> int:
     REPORTS.mkdir(parents=True, exist_ok=True)
     (ROOT / ".cache" / "coverage").mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("NO_COLOR", "1")
+    # Hundreds of processes are started; each would compile what it imports anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     known = steps()
     unknown = set(names) - {step.name for step in known}
     if unknown:

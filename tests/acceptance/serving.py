@@ -224,7 +224,6 @@ def client_environment(server: TrackingServer, home: Path, **more: str) -> dict[
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
         "PYTHONWARNINGS": "ignore",
-        "PYTHONDONTWRITEBYTECODE": "1",
         **more,
     }
 

@@ -85,7 +85,7 @@ async def test_those_who_dawdle_are_sent_away(new_server: NewServer) -> None:
         reader, writer = await connect(server)
         writer.write(head(server, "POST /api/2.0/mlflow/runs/create", *more) + b"{")
         dawdlers.append((reader, writer))
-    assert await latency(server) < 10 * calm + 0.2
+    assert await latency(server) < 10 * calm + 1.0
     for line in (
         head(server, "GET /health", f"X-Long: {'a' * 1_000_000}"),
         head(server, "GET /health", *(f"X-{number}: a" for number in range(500))),
@@ -93,13 +93,13 @@ async def test_those_who_dawdle_are_sent_away(new_server: NewServer) -> None:
     ):
         reader, writer = await connect(server)
         writer.write(line)
-        status, _, _ = await asyncio.wait_for(answer(reader), 10)
+        status, _, _ = await asyncio.wait_for(answer(reader), 30)
         assert status in (400, 413, 414, 431)
     chunks = b"".join(b"%x\r\n" % 65_536 + b"x" * 65_536 + b"\r\n" for _ in range(140))
     json_chunked = ("Content-Type: application/json", "Transfer-Encoding: chunked")
     reader, writer = await connect(server)
     writer.write(head(server, "POST /api/2.0/mlflow/runs/create", *json_chunked) + chunks)
-    status, _, body = await asyncio.wait_for(answer(reader), 10)
+    status, _, body = await asyncio.wait_for(answer(reader), 30)
     assert (status, json.loads(body)["error_code"]) == (413, "REQUEST_LIMIT_EXCEEDED")
     status, _, body = await asyncio.wait_for(answer(slow_body), DAWDLE_SECONDS)
     assert (status, json.loads(body)["error_code"]) == (408, "DEADLINE_EXCEEDED")
@@ -107,7 +107,7 @@ async def test_those_who_dawdle_are_sent_away(new_server: NewServer) -> None:
     for reader, writer in dawdlers:
         assert (await asyncio.wait_for(answer(reader), DAWDLE_SECONDS))[0] == 408
         writer.close()
-    assert await latency(server) < 10 * calm + 0.2
+    assert await latency(server) < 10 * calm + 1.0
     for _, writer in idle:
         writer.close()
     assert server.post("runs/search", experiment_ids=["0"]) == {}
@@ -120,7 +120,7 @@ async def latency(server: TrackingServer) -> float:
     for _ in range(20):
         began = time.monotonic()
         writer.write(head(server, "GET /api/2.0/mlflow/experiments/get?experiment_id=0"))
-        status, _, _ = await asyncio.wait_for(answer(reader), 10)
+        status, _, _ = await asyncio.wait_for(answer(reader), 30)
         taken.append(time.monotonic() - began)
         assert status == 200
     writer.close()

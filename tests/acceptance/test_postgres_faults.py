@@ -18,7 +18,7 @@ from tests.acceptance.loading import load
 from tests.acceptance.serving import TrackingServer
 
 NewServer = Callable[..., TrackingServer]
-HEALED_SECONDS = 10.0
+HEALED_SECONDS = 20.0
 
 
 class Postgres:
@@ -37,7 +37,7 @@ class Postgres:
         os.kill(pid, signal.SIGKILL)
 
     def start(self) -> None:
-        over = time.monotonic() + 20
+        over = time.monotonic() + 60
         while True:
             try:
                 self._server.ensure_postgres_running()
@@ -82,7 +82,7 @@ def on_postgres(new_server: NewServer, postgres: Postgres) -> NewServer:
     return make
 
 
-def wait_until(holds: Callable[[], object], patience: float = 20.0) -> None:
+def wait_until(holds: Callable[[], object], patience: float = 60.0) -> None:
     over = time.monotonic() + patience
     while not holds():
         assert time.monotonic() < over, "waited in vain"
@@ -134,7 +134,7 @@ def test_two_servers_share_a_database(on_postgres: NewServer) -> None:
                 seen.append(line)
 
     threading.Thread(target=follow, daemon=True).start()
-    assert ready.wait(10)
+    assert ready.wait(30)
     with load(first, 2) as book, load(second, 2) as other:
         wait_until(lambda: len(book.acked) > 30 and len(other.acked) > 30)
     book.check(second)

@@ -95,11 +95,9 @@ def test_pip_requirements_are_installed_once_for_all(start: Start, tmp_path: Pat
     record = first.wait(timeout=120)
     assert record["cause"] == "succeeded", (record, first.log)
     assert first.log.endswith(b"from a wheel\n")
-    before = time.monotonic()
     again = start(argv=["python", "-c", code], **spec)
     assert again.wait()["cause"] == "succeeded"
     assert again.log == b"from a wheel\n"
-    assert time.monotonic() - before < 5
     assert len(list((tmp_path / "cache/environments").glob("[0-9a-f]*"))) == 1
 
 

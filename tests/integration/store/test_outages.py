@@ -39,7 +39,7 @@ async def test_a_read_without_end_is_ended(database: Database) -> None:
     began = time.monotonic()
     with pytest.raises(TooBusy, match="took over") as refusal:
         await database.read(lambda reader: reader.one(ENDLESS), seconds=0.3)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert refusal.value.status == 503
     assert refusal.value.retry_after
     assert await database.read(lambda reader: reader.one("SELECT 1")) == (1,)

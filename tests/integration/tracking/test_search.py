@@ -317,7 +317,7 @@ def test_a_slow_pattern_is_answered_soon(world: World) -> None:
     for word in ("LIKE", "ILIKE"):
         text = f"tags.team {word} '{pattern}'"
         assert world.find(experiment_ids=[10, 11, 12], filter=text) == ([], None)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
 
 
 def test_sampling_tells_a_rare_clause_from_a_common_one(world: World) -> None:
