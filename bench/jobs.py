@@ -191,7 +191,7 @@ def main() -> None:
     """Measure what is asked for, each on a server of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(MEASURES))
-    parser.add_argument("--slots", type=int, default=8, help="declared GPUs for short jobs")
+    parser.add_argument("--slots", type=int, default=4, help="declared GPUs for short jobs")
     parser.add_argument("--short-jobs", type=int, default=1000)
     parser.add_argument("--queue", type=int, default=10_000)
     args = parser.parse_args()

@@ -5,18 +5,20 @@ Owns `queues` and the settings in `team_shares`. The queue `default` exists with
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from trackyard.access.directory import team_id_of
-from trackyard.core.errors import InvalidInput, NotFound
+from trackyard.core.errors import InvalidInput, NotFound, SetupError
 from trackyard.core.ids import QUEUE_NAME, TEAM_NAME
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.snapshot import Queue, Team
 from trackyard.store.database import Reader, Tx
 
 DEFAULT = "default"
+T = TypeVar("T")
 
 
 class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -163,6 +165,49 @@ def set_share(tx: Tx, team: str, share: TeamShare, *, actor: str) -> None:
         before=msgspec.to_builtins(before),
         after=msgspec.to_builtins(share),
     )
+
+
+class Config(NamedTuple):
+    """Queues and shares as a config file states them."""
+
+    queues: dict[str, QueueSettings]
+    shares: dict[str, TeamShare]
+
+
+def read_config(queues: Mapping[str, Any], shares: Mapping[str, Any]) -> Config:
+    """Check the tables of a config file before anything is opened."""
+    found = Config(
+        {name: _read(QueueSettings, value, f"[queues.{name}]") for name, value in queues.items()},
+        {name: _read(TeamShare, value, f"[teams.{name}]") for name, value in shares.items()},
+    )
+    for where, settings in (("queues", found.queues), ("teams", found.shares)):
+        for name, value in settings.items():
+            try:
+                value.check()
+            except InvalidInput as fault:
+                raise SetupError(f"[{where}.{name}] in the config file: {fault}") from fault
+    return found
+
+
+def apply_config(tx: Tx, config: Config, *, actor: str = "config") -> None:
+    """Bring queues and shares to what the config file says; what it does not name stays."""
+    known, teams = load_queues(tx), load_shares(tx)
+    for name in config.shares:
+        if name not in teams:
+            raise InvalidInput(f"the config file names team {name!r}, which there is not")
+    for name, settings in config.queues.items():
+        if known.get(name) != settings:
+            set_queue(tx, name, settings, actor=actor)
+    for name, share in config.shares.items():
+        if teams[name] != share:
+            set_share(tx, name, share, actor=actor)
+
+
+def _read(kind: type[T], values: Any, where: str) -> T:
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as fault:
+        raise SetupError(f"{where} in the config file: {fault}") from fault
 
 
 def scheduler_queues(reader: Reader) -> tuple[Queue, ...]:

@@ -238,6 +238,10 @@ def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobR
             found = load_jobs(
                 reader, "array_id = ? AND team_id = ? ORDER BY array_index", (text, team)
             )
+        if not found and principal.is_admin:
+            found = load_jobs(
+                reader, "job_id = ? OR array_id = ? ORDER BY array_index", (text, text)
+            )
         if found:
             return found
     if JOB_NAME.match(text):

@@ -7,7 +7,7 @@ wakes the scheduler after it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,7 @@ class Jobs:
         self.scheduler = scheduler
         self._memory = signs.Memory()
         self._followers: dict[int, set[asyncio.Event]] = {}
+        self._is_stopping = False
         #: running ahead takes the interpreter, so only one does at a time
         self._answering = asyncio.Lock()
         self._foreseen: tuple[int, dict[str, EtaView | None]] = (0, {})
@@ -89,6 +90,7 @@ class Jobs:
 
     async def stop(self) -> None:
         """Stop scheduling; jobs run on."""
+        self._is_stopping = True
         for waiting in self._followers.values():
             for event in waiting:
                 event.set()
@@ -326,7 +328,9 @@ class Jobs:
             lambda reader: logs.tail_offset(reader, attempt.id, rank, lines)
         )
 
-    async def follow(self, attempt: AttemptRow, rank: int, offset: int) -> AsyncIterator[bytes]:
+    async def follow(
+        self, attempt: AttemptRow, rank: int, offset: int
+    ) -> AsyncGenerator[bytes, None]:
         """Yield a log from an offset until the attempt is over and all of it was told."""
         event = asyncio.Event()
         waiting = self._followers.setdefault(attempt.id, set())
@@ -340,7 +344,7 @@ class Jobs:
                 while data := await self.read_log(attempt, rank, offset, logs.READ_BYTES):
                     offset += len(data)
                     yield data
-                if over or not self.scheduler.is_running:
+                if over or self._is_stopping:
                     return
                 try:
                     await asyncio.wait_for(event.wait(), FOLLOW_SECONDS)

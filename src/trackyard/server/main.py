@@ -23,10 +23,11 @@ from trackyard.access.tokens import digest, new_token
 from trackyard.artifacts.blobs import open_blobs
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import SYSTEM_CLOCK
-from trackyard.core.errors import SetupError
+from trackyard.core.errors import InvalidInput, SetupError
 from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.scheduler import Scheduler
 from trackyard.jobs.packages import Packages
+from trackyard.jobs.queues import apply_config, read_config
 from trackyard.jobs.service import Jobs
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
@@ -57,6 +58,7 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
     set_up_logging()
     settings.check()
     check_engine(settings)
+    read_config(settings.queues, settings.teams)
     throwaway: Path | None = None
     if settings.ephemeral:
         throwaway = Path(tempfile.mkdtemp(prefix="trackyard-"))
@@ -96,6 +98,7 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
     services = build(settings)
     services.database.start()
     code = await _first_start(services)
+    await _apply_config(services)
     services.tracking.start()
     services.hub.start()
     services.jobs.start()
@@ -195,6 +198,15 @@ async def _first_start(services: Services) -> str | None:
     if secret is not None:
         write_secret(token_path, secret + "\n")
     return await services.sessions.new_code(user_id)
+
+
+async def _apply_config(services: Services) -> None:
+    """Bring queues and shares to what the config file says."""
+    config = read_config(services.settings.queues, services.settings.teams)
+    try:
+        await services.database.write(lambda tx: apply_config(tx, config))
+    except InvalidInput as fault:
+        raise SetupError(fault.message, hint="make it with `yard team create`") from fault
 
 
 async def _listen(

@@ -8,7 +8,7 @@ import dataclasses
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,10 @@ class Settings:
     """Seconds without a sign of life after which an attempt counts as lost."""
     job_url: str = ""
     """Address under which jobs reach this server, where it is not the one it listens on."""
+    queues: dict[str, Any] = field(default_factory=dict)
+    """Tables [queues.NAME] of the config file: limits and order of queues."""
+    teams: dict[str, Any] = field(default_factory=dict)
+    """Tables [teams.NAME] of the config file: share, quota_gpus, limit_gpus, max_running."""
     ephemeral: bool = False
     """Use a throw-away home folder, removed at the end."""
 

@@ -1,9 +1,20 @@
 """Order, limits and reasons as the whole loop applies them, on both databases."""
 
+import pytest
+
 from tests.integration.jobs.yard import Yard, member
+from trackyard.core.errors import InvalidInput
 from trackyard.core.node import NodeState
 from trackyard.jobs import nodes
-from trackyard.jobs.queues import QueueSettings, TeamShare, delete_queue, set_queue, set_share
+from trackyard.jobs.queues import (
+    QueueSettings,
+    TeamShare,
+    apply_config,
+    delete_queue,
+    read_config,
+    set_queue,
+    set_share,
+)
 from trackyard.jobs.records import load_jobs
 from trackyard.jobs.wishes import After, Wish
 from trackyard.testing.engine import fake_node
@@ -41,6 +52,7 @@ async def test_an_infeasible_job_says_so_once_and_starts_when_a_node_that_fits_j
 async def test_a_higher_class_preempts_and_its_victim_resumes(yard: Yard) -> None:
     """The victim saves, waits, and goes on once the other is done; nothing is over-committed."""
     victim = await yard.run_job(gpus=2, preemptible=True, priority="low")
+    await yard.tick(1)
     urgent = (await yard.submit(gpus=2, priority="high")).job_id
     await yard.tick()
     assert await yard.states(victim, urgent) == ["queued", "starting"]
@@ -187,3 +199,15 @@ async def test_gpu_types_are_found_by_part_of_their_name(yard: Yard) -> None:
     unknown = (await yard.submit(gpus=1, gpu_types=["H100"])).job_id
     assert await yard.states(fits, unknown) == ["starting", "queued"]
     assert (await yard.detail(unknown)).reasons[0].code == "unknown_gpu_type"
+
+
+async def test_a_config_file_sets_queues_and_shares_once_and_audited(yard: Yard) -> None:
+    """Applied at every start, but only what differs leaves an event."""
+    config = read_config({"short": {"max_running": 3}}, {"lab": {"share": 2.0}})
+    for _ in range(2):
+        await yard.database.write(lambda tx: apply_config(tx, config))
+    assert await yard.events("queue.") == [("queue.set", "short")]
+    assert await yard.events("team.updated") == [("team.updated", "lab")]
+    unknown = read_config({}, {"nobody": {"share": 1.0}})
+    with pytest.raises(InvalidInput, match="nobody"):
+        await yard.database.write(lambda tx: apply_config(tx, unknown))

@@ -63,7 +63,6 @@ async def test_follow_tells_the_whole_log_and_ends_with_the_attempt(yard: Yard) 
     job = await yard.run_job(gpus=1)
     runner = await yard.runner(job)
     attempt = await yard.attempt(job)
-    yard.scheduler._main = asyncio.create_task(asyncio.sleep(30))
 
     async def follow() -> bytes:
         return b"".join([part async for part in yard.jobs.follow(attempt, 0, 0)])
@@ -77,7 +76,6 @@ async def test_follow_tells_the_whole_log_and_ends_with_the_attempt(yard: Yard) 
     assert not following.done()
     await yard.jobs.take_log(*runner, member=0, offset=8, data=b"end\n")
     assert await asyncio.wait_for(following, 10) == b"one\ntwo\nend\n"
-    yard.scheduler._main.cancel()
 
 
 async def take_exit(yard: Yard, job: str, *, code: int = 0, log_bytes: int = 0) -> None:

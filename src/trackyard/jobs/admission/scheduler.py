@@ -12,6 +12,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from trackyard.core.errors import Conflict, YardError
 from trackyard.core.lease import Lease
@@ -22,7 +23,7 @@ from trackyard.jobs.admission.board import Board, Loaded
 from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.launching import environment_of
 from trackyard.jobs.admission.leader import RENEW_SECONDS, Leadership, Superseded
-from trackyard.jobs.life import Admitted, admit, ask_stop, job_event
+from trackyard.jobs.life import Admitted, admit, ask_stop, drop_old_tokens, job_event
 from trackyard.jobs.records import AttemptRow, job_by_inner, load_attempts, load_spec
 from trackyard.scheduling import Admission, Decisions, Policy, Stop, decide
 from trackyard.store.database import Database, Reader, Tx
@@ -36,6 +37,7 @@ TICK_SECONDS = 1.0
 POLL_SECONDS = 0.5
 RECONCILE_SECONDS = 5.0
 NODES_SECONDS = 10.0
+CLEAN_SECONDS = 3600.0
 #: An attempt that was not heard of for so long is lost; after a start everyone gets it anew.
 SILENCE_SECONDS = 60.0
 #: A gap between two ticks above this means that the process was frozen or starved.
@@ -43,7 +45,7 @@ FROZEN_SECONDS = 5.0
 _GRAVE = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pass:
     """The last look at the queue: what was seen and what was decided."""
 
@@ -51,8 +53,11 @@ class Pass:
     loaded: Loaded
     decisions: Decisions
     took_seconds: float
-    #: position in the line by job
-    positions: dict[str, int]
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Place in the line by job, 1 is next; worked out when someone asks."""
+        return {job: at for at, job in enumerate(self.decisions.line, start=1)}
 
 
 class Scheduler:
@@ -85,7 +90,7 @@ class Scheduler:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self._ticked = self._clock.monotonic()
-        self._due = {"claim": 0.0, "reconcile": 0.0, "nodes": 0.0, "pass": 0.0}
+        self._due = {"claim": 0.0, "reconcile": 0.0, "nodes": 0.0, "pass": 0.0, "clean": 0.0}
         self._last_event = 0
         self._fencing: set[str] = set()
         self._looking = asyncio.Lock()
@@ -180,6 +185,8 @@ class Scheduler:
             await self.dispatcher.reconcile()
             await self.expire()
             await self.dispatcher.settle()
+        if self._is_due("clean", CLEAN_SECONDS):
+            await self._db.write(drop_old_tokens)
         woken |= self._is_time() or await self._others_wrote()
         if woken or self._is_due("pass", PASS_SECONDS):
             self._due["pass"] = self._clock.monotonic() + PASS_SECONDS
@@ -240,11 +247,6 @@ class Scheduler:
         """Wait for the launches and looks in flight."""
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the loop goes on."""
-        return self._main is not None and not self._main.done()
 
     # -- looks ------------------------------------------------------------------------------
 
@@ -322,7 +324,6 @@ class Scheduler:
                 loaded=loaded,
                 decisions=decisions,
                 took_seconds=self._clock.monotonic() - began,
-                positions={job: at for at, job in enumerate(decisions.line, start=1)},
             )
 
         return await self._db.read(think)

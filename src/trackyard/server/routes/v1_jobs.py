@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from trackyard.jobs.requeue import Change
 from trackyard.jobs.views import EtaView, JobDetail, JobList, JobView, ReasonView
 from trackyard.jobs.wishes import Wish
 from trackyard.server.http import JSONResponse, Request, Response, StreamResponse
+from trackyard.server.live import LiveResponse
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
@@ -214,8 +214,8 @@ class JobRoutes:
             lines = number(request, "tail", 0)
             offset = await self._jobs.tail(attempt, rank, lines) if lines else end
         if request.arg("follow") in ("1", "true"):
-            return StreamResponse(
-                self._follow(attempt, rank, offset),
+            return LiveResponse(
+                self._jobs.follow(attempt, rank, offset),
                 headers=[("content-type", "text/plain; charset=utf-8"), *_place(attempt, offset)],
             )
         limit = min(number(request, "limit", LOG_BYTES), LOG_BYTES)
@@ -234,10 +234,6 @@ class JobRoutes:
                 data.decode("utf-8", "replace"),
             )
         )
-
-    async def _follow(self, attempt: AttemptRow, rank: int, offset: int) -> AsyncIterator[bytes]:
-        async for data in self._jobs.follow(attempt, rank, offset):
-            yield data
 
     # -- packages ---------------------------------------------------------------------------
 
