@@ -1,11 +1,12 @@
-"""A pass of live size: many waiting jobs, 1,000 nodes, quotas, priorities, leases and backfill on.
+"""A pass of live size: many waiting jobs, 1,000 nodes, quotas, priorities, leases and backfill
+on.
 
 python bench/scheduling/live_pass.py [TRACES] [--rounds 40] [--growth]
 
-A cluster is brought to its steady state first. Then each round lets ten seconds pass, ends what has
-run its time, carries out the decisions of the round before and adds as many jobs as left the line, so
-that a pass decides what a live one would. The traces' folder is accepted, as by the other benches,
-and not needed.
+A cluster is brought to its steady state first. Then each round lets ten seconds pass, ends what
+has run its time, carries out the decisions of the round before and adds as many jobs as left
+the line, so that a pass decides what a live one would. The traces' folder is accepted, as by
+the other benches, and not needed.
 """
 
 from __future__ import annotations

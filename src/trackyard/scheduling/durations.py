@@ -83,6 +83,11 @@ class DurationModel:
     def __init__(self) -> None:
         self._seen: dict[Hashable, _Seen] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was learned yet."""
+        return not self._seen
+
     def observe(self, job: Job, seconds: float) -> None:
         """Learn from a job that ran this long in all."""
         for _, key in _keys(job):

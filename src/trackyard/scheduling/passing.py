@@ -178,6 +178,8 @@ class Pass:
             ),
         )
         state.hold(held)
+        if held.protected_until:
+            state.count_overdue()
         self.reservations.admitted(pending.shape, parts, ends_at)
         bucket.line.remove(entry)
         self.result.started.append((pending, held, self._passed))

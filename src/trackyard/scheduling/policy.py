@@ -62,7 +62,7 @@ class Preemption:
     #: time to save a checkpoint before the stop; 0 frees the GPUs at once
     grace_seconds: float = 60.0
     #: attempts to find victims in one pass, a bound on its cost
-    attempts_per_pass: int = 8
+    attempts_per_pass: int = 4
     #: most jobs stopped for one
     max_victims: int = 64
 
@@ -87,6 +87,9 @@ class Policy:
     preemption: Preemption = field(default_factory=Preemption)
     #: default order: a job that waited this long, and longer than it ran, goes before its class
     starvation_seconds: float = 1 * DAY
+    #: default order: part of the GPUs that such jobs may hold before they wait their turn again,
+    #: so that an overloaded yard still serves short jobs
+    overdue_share: float = 0.25
     #: use counts half after this long
     half_life_seconds: float = 7 * DAY
     #: default order: how far use of the share may stretch or shrink a length (1: not at all)

@@ -68,6 +68,8 @@ class Ledger:
         self.cohort_quota = sum(quotas) if quotas else inf
         self.cohort_milli = 0
         self._borrow_limits: dict[tuple[str, int, int, int], Reason] = {}
+        #: whether jobs that waited too long may still go before others
+        self.overdue_first = True
         self._is_unlimited = not any(map(_limits_team, self.teams.values())) and not any(
             map(_limits_queue, self.queues.values())
         )
@@ -129,6 +131,10 @@ class Ledger:
         gpus, cpu, memory = self._totals
         share = max(use.milli / gpus, use.cpu / cpu, use.memory / memory)
         return share / max(use.team.weight, 1e-9)
+
+    def count_overdue(self, milli: int, share: float) -> None:
+        """Say how much is held by jobs that were let in because they had waited too long."""
+        self.overdue_first = milli < share * self._totals[0]
 
     def borrows(self, team: str, shape: Shape) -> bool:
         """Say whether this job would take its team beyond its own quota."""

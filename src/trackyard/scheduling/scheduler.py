@@ -8,7 +8,7 @@ randomness.
 from __future__ import annotations
 
 import gc
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from heapq import heappop, heappush
 from math import inf
 
@@ -20,6 +20,7 @@ from trackyard.scheduling.backfill import Reservations
 from trackyard.scheduling.decisions import Admission, Decisions, Ranking, Reservation, Stop
 from trackyard.scheduling.gate import moment, rows_of, standing
 from trackyard.scheduling.order.bucket import IN_TIME, OVERDUE, Bucket
+from trackyard.scheduling.order.columns import ColumnLine, Columns
 from trackyard.scheduling.order.line import Entry, Line
 from trackyard.scheduling.order.pending import Measurer, Pending
 from trackyard.scheduling.passing import Pass, Result
@@ -73,7 +74,9 @@ class Scheduler:
         self._checked = {
             queue.name for queue in snapshot.queues if queue.max_wall_seconds is not None
         }
-        self._load(snapshot.waiting)
+        everyone = list(enumerate(snapshot.waiting))
+        self._load(everyone if is_lasting else self._load_plain(everyone))
+        self._sequence = len(everyone)
         if keep_fragmentation:
             self.state.fragmentation = self._learn_fragmentation()
 
@@ -168,19 +171,73 @@ class Scheduler:
             line=Ranking(lambda: self._line(result)),
         )
 
-    def _load(self, waiting: Iterable[Waiting]) -> None:
+    def _load_plain(self, waiting: list[tuple[int, Waiting]]) -> list[tuple[int, Waiting]]:
+        """Take in all ordinary jobs in columns; return the others."""
+        checked = self._checked | self._by_user
+        known = self._orders
+        plain: list[Waiting] = []
+        numbers: list[int] = []
+        special: list[tuple[int, Waiting]] = []
+        for number, one in waiting:
+            job = one.job
+            if (
+                self._users_matter
+                or one.avoid
+                or one.engine_note
+                or job.held
+                or job.dependencies
+                or job.not_before
+                or job.lease
+                or job.array_cap
+                or job.queue in checked
+                or job.queue not in known
+            ):
+                special.append((number, one))
+            else:
+                plain.append(one)
+                numbers.append(number)
+        if plain:
+            self._columns = columns = Columns(
+                plain,
+                numbers=numbers,
+                table=self.state.table,
+                durations=self.state.durations,
+                now=self.state.now,
+                starvation_seconds=self._starvation,
+                orders=self._orders,
+            )
+            for rows in columns.groups():
+                self._add_group(columns, rows)
+        return special
+
+    def _add_group(self, columns: Columns, rows: list[int]) -> None:
+        pending = columns.pending(rows[0])
+        order = self._order(pending.waiting.job.queue)
+        bucket = self._new_bucket(pending, order, int(columns.phase[rows[0]]))
+        bucket.line = ColumnLine(columns, rows)
+        self._buckets["columns", bucket.number] = bucket
+        self._active.append(bucket)
+
+    def _find(self, jobs: set[str]) -> None:
+        """Note where these jobs of the columns stand."""
+        for bucket in self._active:
+            if isinstance(bucket.line, ColumnLine):
+                for job, entry in zip(bucket.line.ids(), bucket.line, strict=True):
+                    if job in jobs:
+                        self._where[job] = (bucket, entry)
+
+    def _load(self, waiting: list[tuple[int, Waiting]]) -> None:
         """Take in a whole line at once; the same as submitting each, in one tight loop."""
         members: dict[int, list[Entry]] = {}
         touched: list[Bucket] = []
         shape_of, where, checked = self.state.table.shape, self._where, self._checked
         measure_of = Measurer(self.state.durations)
         default, orders = self.state.policy.order, self._orders
-        for one in waiting:
+        for number, one in waiting:
             job = one.job
-            self._sequence += 1
             order = orders.get(job.queue, default)
             shape = shape_of(job.request)
-            pending = measure_of(one, shape, self._sequence, order)
+            pending = measure_of(one, shape, number, order)
             if job.held or job.dependencies or job.not_before or job.lease or job.queue in checked:
                 reason = self._moment(job)
                 if reason is not None:
@@ -326,6 +383,7 @@ class Scheduler:
         state, policy = self.state, self.state.policy
         state.now = now
         state.ledger.advance(now, policy.half_life_seconds)
+        state.count_overdue()
         if policy.share_stretch > 1 and now - self._stretched_at >= _STRETCH_EVERY_SECONDS:
             state.ledger.stretch(policy.share_stretch)
             self._stretched_at = now
@@ -353,6 +411,9 @@ class Scheduler:
     def _renew_claims(self, walk: Pass) -> None:
         """Keep for each claimant what its victims are still giving up."""
         victims: dict[str, list[Held]] = {}
+        claimants = {held.stops_for for held in self.state.held.values() if held.stops_for}
+        if claimants:
+            self._find(claimants)
         for held in self.state.held.values():
             if held.stops_for in self._where:
                 victims.setdefault(held.stops_for, []).append(held)
@@ -387,11 +448,10 @@ class Scheduler:
                 continue
             if bucket.gate is not None or not bucket.skips:
                 known = (bucket.gate,) if bucket.gate is not None else _closing(bucket)
-                for entry in bucket.line:
-                    reasons[entry[4].waiting.job.id] = known
+                reasons.update(dict.fromkeys(bucket.line.ids(), known))
             else:
-                for entry in bucket.line:
-                    reasons[entry[4].waiting.job.id] = _skipped(bucket, entry)
+                for job, bound in zip(bucket.line.ids(), bucket.line.bounds(), strict=True):
+                    reasons[job] = _skipped(bucket, bound)
         for job, note in self._noted.items():
             if job in reasons:
                 reasons[job] = (*reasons[job], Reason(code=Code.ENGINE_REFUSED, what=note))
@@ -402,24 +462,30 @@ class Scheduler:
         ledger = self.state.ledger
         buckets = [bucket for bucket in self._active if len(bucket.line)]
         sizes = [len(bucket.line) for bucket in buckets]
-        entries = [entry for bucket in buckets for entry in bucket.line]
-        if not entries:
+        keys = [key for bucket in buckets for key in bucket.line.measures()]
+        if not keys:
             return (*sorted(result.claims), *sorted(self._gated))
         heads = np.array(
             [
-                (bucket.gate is not None, *bucket.key(next(iter(bucket.line)), ledger)[:4])
+                (bucket.gate is not None, *bucket.key(_head(bucket), ledger)[:4])
                 for bucket in buckets
             ],
             dtype=np.float64,
         )
         stretch = np.repeat([bucket.scale(ledger) for bucket in buckets], sizes, axis=0)
-        own = np.array([entry[:3] for entry in entries])
+        own = np.array(keys)
         measure = own[:, 0] * stretch[:, 0] + stretch[:, 1]
         columns = np.repeat(heads, sizes, axis=0)
         order = np.lexsort((own[:, 2], own[:, 1], measure, *columns.T[::-1]))
-        ids = [entry[4].waiting.job.id for entry in entries]
+        ids = [job for bucket in buckets for job in bucket.line.ids()]
         line = [ids[at] for at in order]
         return (*sorted(result.claims), *line, *sorted(self._gated))
+
+
+def _head(bucket: Bucket) -> Entry:
+    entry = bucket.line.first()
+    assert entry is not None
+    return entry
 
 
 def _closing(bucket: Bucket) -> tuple[Reason, ...]:
@@ -427,10 +493,10 @@ def _closing(bucket: Bucket) -> tuple[Reason, ...]:
     return bucket.closed
 
 
-def _skipped(bucket: Bucket, entry: Entry) -> tuple[Reason, ...]:
+def _skipped(bucket: Bucket, bound: float) -> tuple[Reason, ...]:
     """Why a job of a bucket that was passed over by length waits."""
     for threshold, reasons in bucket.skips:
-        if entry[3] > threshold:
+        if bound > threshold:
             return reasons
     return _closing(bucket)
 

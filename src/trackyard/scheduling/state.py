@@ -126,6 +126,7 @@ class State:
         nodes: list[int] = []
         cpu: list[int] = []
         memory: list[int] = []
+        slots: list[int] = []
         capacity = self.capacity
         self.victims.load(everyone, self.durations)
         for held in everyone:
@@ -139,13 +140,13 @@ class State:
                 memory.append(shape.memory)
                 if shape.exclusive:
                     capacity.open[row] = False
-                for gpu in gpus:
-                    rows.append(row)
-                    places.append(gpu)
-                    milli.append(shape.milli)
-                    ends.append(held.ends_at)
-                if not shape.is_fraction:
-                    self.slot_on[row, list(gpus)] = held.slot
+                size = len(gpus)
+                rows += [row] * size
+                places += gpus
+                milli += [shape.milli] * size
+                ends += [held.ends_at] * size
+                slots += [-1 if shape.is_fraction else held.slot] * size
+        self.slot_on[rows, places] = slots
         np.subtract.at(capacity.gpu, (rows, places), np.array(milli, dtype=np.int32))
         np.maximum.at(self.free_at, (rows, places), np.array(ends, dtype=np.float64))
         np.subtract.at(capacity.cpu, nodes, np.array(cpu, dtype=np.int64))
@@ -170,6 +171,12 @@ class State:
             else:
                 self.slot_on[row, list(gpus)] = -1
         return held
+
+    def count_overdue(self) -> None:
+        """Tell the ledger how much is held by jobs that had waited too long."""
+        victims = self.victims
+        milli = int(victims.milli[victims.protected > self.now].sum())
+        self.ledger.count_overdue(milli, self.policy.overdue_share)
 
     def placement(self, shape: Shape, parts: list[Part]) -> Placement:
         """Say parts in the words of the outside."""
@@ -208,10 +215,11 @@ class State:
             ends_at=_foreseen_end(running, self.now, self.durations),
             attained=running.attained_seconds,
             checkpoint_at=running.checkpoint_at,
-            protected_until=protection(
-                job, running.started_at, running.attained_seconds, self.policy.starvation_seconds
-            ),
         )
+        bound = self.policy.starvation_seconds
+        if running.started_at - job.submitted_at >= bound:
+            attained = running.attained_seconds
+            held.protected_until = protection(job, running.started_at, attained, bound)
         held.stops_at, held.stops_for = running.stops_at, running.stops_for
         return held
 

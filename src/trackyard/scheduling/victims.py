@@ -104,13 +104,19 @@ class Victims:
         )
         for name, values in columns:
             getattr(self, name)[:count] = values
-        for slot, job in enumerate(jobs):
-            if job.estimate_seconds is None:
-                self.ranks[slot] = durations.rows(job)
+        rows = [durations.rows(job) for job in jobs]
+        kinds = {id(one): number for number, one in enumerate(rows)}
+        if rows:
+            # Few jobs differ in what was learned of them: copy each kind of row in one go.
+            some = list(kinds.values())
+            place = {key: at for at, key in enumerate(kinds)}
+            table = np.array([rows[number] for number in some])
+            self.ranks[:count] = table[[place[id(one)] for one in rows]]
 
     def remove(self, held: Held) -> None:
         """Free a job's row."""
         self.can_stop[held.slot] = False
+        self.protected[held.slot] = 0.0
         self.held[held.slot] = None
         self._free.append(held.slot)
         held.slot = -1

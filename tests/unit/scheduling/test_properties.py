@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.unit.scheduling.yards import NOW, PLAIN, after, snapshots
 from trackyard.core.reasons import Code, Tier
 from trackyard.core.resources import WHOLE
-from trackyard.scheduling import Backfill, decide
+from trackyard.scheduling import Backfill, Scheduler, decide
 
 often = settings(
     max_examples=80,
@@ -175,6 +175,13 @@ def test_every_job_starts_or_has_a_reason(snapshot):
 def test_the_same_snapshot_gives_the_same_answer(snapshot):
     """Deciding is a function."""
     assert decide(snapshot) == decide(snapshot)
+
+
+@often
+@given(snapshots())
+def test_one_pass_and_a_lasting_scheduler_agree(snapshot):
+    """The line taken in columns for one pass gives the answers of the line kept for a replay."""
+    assert Scheduler(snapshot).decide(snapshot.now) == decide(snapshot)
 
 
 @often

@@ -10,6 +10,7 @@ from math import inf
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Reason
+from trackyard.scheduling.order.columns import ColumnLine
 from trackyard.scheduling.order.line import Entry, Line
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Mask, Shape
@@ -72,7 +73,7 @@ class Bucket:
         self.gate = gate
         #: rows narrowed by nodes to avoid; None: all
         self.allowed = allowed
-        self.line = Line()
+        self.line: Line | ColumnLine = Line()
         self.is_fresh = False
         self._key: Key | None = None
         self._key_stretch = 0.0
@@ -115,6 +116,11 @@ class Bucket:
         borrowing = self.team.milli + self.shape.total_milli > self.team.quota
         stretch = self.team.stretch
         known = self._key
+        phase = self.phase
+        if phase == OVERDUE and not ledger.overdue_first:
+            # Enough of the yard serves the overdue: they compete by length like all others.
+            measure = entry[4].length * stretch
+            return (self.level, borrowing, self.rank, IN_TIME, measure, entry[1], entry[2])
         if (
             known is not None
             and known[6] == entry[2]

@@ -36,6 +36,18 @@ class Line:
         for block in self._blocks:
             yield from block
 
+    def ids(self) -> list[str]:
+        """Ids of all its jobs, in order."""
+        return [entry[4].waiting.job.id for entry in self]
+
+    def bounds(self) -> list[float]:
+        """Run-time bounds of all its jobs, in order."""
+        return [entry[3] for entry in self]
+
+    def measures(self) -> list[tuple[float, float, int]]:
+        """What each of its jobs compares by, in order."""
+        return [entry[:3] for entry in self]
+
     def add(self, entry: Entry) -> None:
         """Put an entry in its place."""
         self._size += 1

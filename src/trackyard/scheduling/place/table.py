@@ -111,6 +111,14 @@ class NodeTable:
         self._by_identity[id(request)] = (request, shape)
         return shape
 
+    def shapes(self, requests: list[Request]) -> list[Shape]:
+        """Return the shapes of many requests."""
+        known = self._by_identity
+        return [
+            known[key][1] if (key := id(request)) in known else self.shape(request)
+            for request in requests
+        ]
+
     def groups(self, label: str) -> list[Ints]:
         """Return the rows that share each value of a label."""
         if label not in self._groups:

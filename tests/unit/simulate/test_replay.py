@@ -1,0 +1,222 @@
+"""Replays: golden figures on a sample, the cost of preemption, fairness, and the verb."""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from trackyard.cli import simulate as verb
+from trackyard.core.errors import InvalidInput
+from trackyard.scheduling.policy import Policy, Preemption
+from trackyard.simulate.cluster import read_cluster
+from trackyard.simulate.measures import measure
+from trackyard.simulate.packing import pack
+from trackyard.simulate.readers import read_trace
+from trackyard.simulate.replay import Costs, Replay, Setting
+from trackyard.simulate.runs import even_quotas, replay, setting_for
+from trackyard.simulate.trace import Trace, TraceJob
+
+DATA = Path(__file__).parents[2] / "data" / "traces"
+
+
+@pytest.fixture(scope="module")
+def philly():
+    return read_trace(DATA / "philly-500.csv")
+
+
+def plain_loop(trace, gpus, *, strict, shortest):
+    """An independent event loop for one pool: strict FIFO, or greedy by order."""
+    waiting, ends, free, now, at, total = [], [], gpus, 0.0, 0, 0.0
+    jobs = trace.jobs
+    while at < len(jobs) or ends:
+        now = min(jobs[at].submitted_at if at < len(jobs) else 1e18, ends[0][0] if ends else 1e18)
+        while ends and ends[0][0] <= now:
+            _, number = heapq.heappop(ends)
+            free += jobs[number].gpus
+            total += now - jobs[number].submitted_at
+        while at < len(jobs) and jobs[at].submitted_at <= now:
+            key = jobs[at].duration if shortest else 0.0
+            waiting.append((key, jobs[at].submitted_at, at))
+            at += 1
+        waiting.sort()
+        left = []
+        for position, one in enumerate(waiting):
+            job = jobs[one[2]]
+            if job.gpus <= free:
+                free -= job.gpus
+                heapq.heappush(ends, (now + job.duration, one[2]))
+            elif strict:
+                left.extend(waiting[position:])
+                break
+            else:
+                left.append(one)
+        waiting = left
+    return total / len(jobs)
+
+
+@pytest.mark.parametrize(
+    ("policy", "strict", "shortest"),
+    [("fifo", True, False), ("fifo-skip", False, False), ("sjf", False, True)],
+)
+def test_averages_are_those_of_an_independent_loop(philly, policy, strict, shortest):
+    """Strict FIFO, FIFO with skipping and oracle SJF agree to the second with a plain loop."""
+    found, _ = replay(philly, read_cluster("24"), setting_for(policy))
+    expected = plain_loop(philly, 24, strict=strict, shortest=shortest)
+    assert found.average_completion_seconds == pytest.approx(expected, abs=0.5)
+
+
+def test_every_policy_finishes_every_job(philly):
+    short = replace(philly, jobs=philly.jobs[:150])
+    for name in ("easy", "conservative", "srtf", "fair", "drf", "sjf-learned", "default"):
+        found, outcome = replay(short, read_cluster("4x8"), setting_for(name))
+        assert found.jobs + found.impossible_jobs == 150
+        assert not outcome.impossible
+        assert all(
+            lived.ended_at - lived.source.submitted_at >= lived.source.duration - 1e-6
+            for lived in outcome.jobs
+        )
+
+
+def test_the_default_beats_oracle_sjf_with_learned_lengths_and_real_costs(philly):
+    sjf, _ = replay(philly, read_cluster("48"), setting_for("sjf"))
+    ours, _ = replay(philly, read_cluster("48"), setting_for("default"))
+    assert ours.average_completion_seconds < sjf.average_completion_seconds
+
+
+def test_a_preempted_job_pays_for_it():
+    """Work is kept, the price of saving and loading is added, and lost work is run again."""
+    jobs = (
+        TraceJob(id="long", submitted_at=0.0, duration=10_000.0),
+        TraceJob(id="short", submitted_at=5000.0, duration=10.0),
+    )
+    trace = Trace(name="t", format="made", jobs=jobs)
+    policy = Policy(preemption=Preemption(min_run_seconds=0.0))
+    for every, lost in ((0.0, 0.0), (3000.0, 2000.0)):
+        setting = Setting(policy=policy, oracle=True, costs=Costs(every_seconds=every))
+        outcome = Replay(trace, read_cluster("1"), setting).run()
+        long, short = outcome.jobs
+        assert short.ended_at == 5010.0
+        assert long.preemptions == 1
+        assert long.ended_at == 10_010.0 + 7.0 + lost
+        assert measure(outcome, replay_seconds=0.0).wasted_gpu_hours * 3600 == 7.0 + lost
+
+
+def test_nobody_starves_under_a_stream_of_short_jobs():
+    """A wide job that short ones could push aside for ever starts within the bound."""
+    wide = TraceJob(id="wide", submitted_at=0.0, duration=5000.0, gpus=4)
+    small = [
+        TraceJob(id=f"s{i}", submitted_at=100.0 * i, duration=350.0 + i % 3) for i in range(4000)
+    ]
+    jobs = tuple(sorted([wide, *small], key=lambda job: job.submitted_at))
+    bound = 20_000.0
+    policy = Policy(starvation_seconds=bound)
+    trace = Trace(name="t", format="made", jobs=jobs)
+    outcome = Replay(trace, read_cluster("4"), Setting(policy=policy)).run()
+    lived = next(lived for lived in outcome.jobs if lived.source.id == "wide")
+    waited = lived.ended_at - lived.source.duration
+    assert waited <= 2 * bound + 2000.0
+
+
+def test_the_wide_job_would_starve_without_the_bound():
+    """The stream above is one that does starve it: the bound is what helps."""
+    wide = TraceJob(id="wide", submitted_at=1.0, duration=5000.0, gpus=4)
+    small = [TraceJob(id=f"s{i}", submitted_at=100.0 * i, duration=350.0) for i in range(1000)]
+    jobs = tuple(sorted([wide, *small], key=lambda job: job.submitted_at))
+    trace = Trace(name="t", format="made", jobs=jobs)
+    found, outcome = replay(trace, read_cluster("4"), setting_for("sjf"))
+    lived = next(lived for lived in outcome.jobs if lived.source.id == "wide")
+    assert lived.first_start > 90_000.0
+    assert found.longest_wait_seconds > 90_000.0
+
+
+def test_quotas_divide_the_cluster_by_work(philly):
+    nodes = read_cluster("24")
+    teams = even_quotas(philly, nodes)
+    assert {team.id for team in teams} == {job.team for job in philly.jobs}
+    found, _ = replay(philly, nodes, setting_for("default", teams=teams))
+    assert found.jobs + found.impossible_jobs == 500
+
+
+def test_a_job_wider_than_a_node_becomes_a_gang():
+    jobs = (TraceJob(id="a", submitted_at=0.0, duration=10.0, gpus=12),)
+    trace = Trace(name="t", format="made", jobs=jobs)
+    _, outcome = replay(trace, read_cluster("2x8"), setting_for("default"))
+    assert outcome.jobs[0].ended_at == 10.0
+
+
+class TestPacking:
+    def test_our_placement_wastes_less_than_best_fit_and_random(self):
+        trace = read_trace(DATA / "openb-pods-408.csv")
+        nodes = read_cluster(str(DATA / "openb-nodes-61.csv"))
+
+        def mean(placement):
+            runs = [
+                pack(trace, nodes, placement=placement, seed=seed, arrive_percent=100)
+                for seed in range(3)
+            ]
+            assert all(run.allocated_percent <= run.arrived_percent for run in runs)
+            return sum(run.allocated_percent for run in runs) / len(runs)
+
+        assert mean("default") > mean("bestfit") > mean("random")
+
+    def test_a_seed_gives_the_same_packing_again(self):
+        trace = read_trace(DATA / "openb-pods-408.csv")
+        nodes = read_cluster(str(DATA / "openb-nodes-61.csv"))
+        first, second = (
+            pack(trace, nodes, placement="default", seed=5, arrive_percent=60) for _ in range(2)
+        )
+        assert first == second
+
+
+class TestVerb:
+    def run(self, *words):
+        parser = argparse.ArgumentParser()
+        verb.register(parser.add_subparsers())
+        args = parser.parse_args(["simulate", *words])
+        return args.func(args)
+
+    def test_json_has_every_policy(self, capsys):
+        trace = str(DATA / "philly-500.csv")
+        words = ("--trace", trace, "--nodes", "64", "--limit", "80", "--policy", "fifo,default")
+        assert self.run(*words, "--json") == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert [row["policy"] for row in answer["policies"]] == ["fifo", "default"]
+        assert answer["policies"][0]["average_completion_seconds"] > 0
+
+    def test_the_table_names_the_figures(self, capsys):
+        trace = str(DATA / "philly-500.csv")
+        assert self.run("--trace", trace, "--nodes", "8x8", "--limit", "50", "--quotas") == 0
+        out = capsys.readouterr().out
+        for words in ("completion, average s", "wait, p99 s", "preemptions", "GPU-hours wasted"):
+            assert words in out
+
+    def test_packing_is_a_verb_too(self, capsys):
+        words = ("--trace", str(DATA / "openb-pods-408.csv"), "--nodes")
+        words += (
+            str(DATA / "openb-nodes-61.csv"),
+            "--arrive",
+            "50%",
+            "--policy",
+            "random,default",
+        )
+        assert self.run(*words) == 0
+        assert "allocated %" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("--policy", "best"),
+            ("--checkpoint-cost", "7"),
+            ("--arrive", "half", "--policy", "default"),
+            ("--arrive", "50%", "--policy", "fifo"),
+        ],
+    )
+    def test_a_wrong_word_is_told(self, words):
+        trace = str(DATA / "philly-500.csv")
+        with pytest.raises(InvalidInput):
+            self.run("--trace", trace, "--nodes", "64", "--limit", "5", *words)
