@@ -6,6 +6,8 @@ are pure but for the clock they are given.
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -19,7 +21,8 @@ ACTIVE = ("queued", "starting", "running")
 #: Columns of `yard ps`, and those that -v adds.
 HEADERS = ("job", "name", "state", "why / progress", "wait", "wall", "gpus", "starts")
 MORE_HEADERS = ("team", "user", "queue", "priority", "attempt", "nodes", "run")
-_SENTENCE = 60
+#: Characters of a story in a pipe, and its place in a row.
+_SENTENCE, _STORY = 60, 3
 
 
 def now_ms() -> int:
@@ -112,11 +115,28 @@ def draw_jobs(jobs: Sequence[dict[str, Any]], *, is_wide: bool = False, empty: s
     """Print jobs as a table."""
     now = now_ms()
     headers = [*HEADERS, *MORE_HEADERS] if is_wide else list(HEADERS)
-    table(headers, [_row(job, now, is_wide=is_wide) for job in jobs], empty=empty)
+    rows = [_row(job, now, is_wide=is_wide) for job in jobs]
+    if not is_wide:
+        room = _room(rows)
+        for row in rows:
+            row[_STORY] = _cut(row[_STORY], room)
+    table(headers, rows, empty=empty)
+
+
+def _room(rows: list[list[Any]]) -> int:
+    """Return how long a story may be for a job to stay on one line of the terminal."""
+    if not sys.stdout.isatty():
+        return _SENTENCE
+    others = [index for index in range(len(HEADERS)) if index != _STORY]
+    width = sum(max(len(str(row[index])) for row in [list(HEADERS), *rows]) for index in others)
+    return max(20, shutil.get_terminal_size().columns - width - 2 * len(others))
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
 
 
 def _row(job: dict[str, Any], now: int, *, is_wide: bool) -> list[Any]:
-    text = story(job)
     eta = job.get("eta")
     position = job.get("position")
     starts = "-"
@@ -126,7 +146,7 @@ def _row(job: dict[str, Any], now: int, *, is_wide: bool) -> list[Any]:
         job["job_id"],
         label(job),
         state_word(job),
-        text if is_wide or len(text) <= _SENTENCE else f"{text[: _SENTENCE - 1]}…",
+        story(job),
         duration(wait_seconds(job, now)),
         duration(wall_seconds(job, now)),
         request_words(job),
