@@ -413,11 +413,13 @@ class Jobs:
         """Take a member's exit record; with the last member's the attempt is over."""
         if record.attempt_id != attempt_id:
             raise InvalidInput("the record speaks of another attempt")
-        await self._db.peek(
+        attempt = await self._db.peek(
             lambda reader: signs.live_attempt(reader, principal, attempt_id, epoch, ended_too=True)
         )
         await self._db.write(lambda tx: _take_exit(tx, attempt_id, record, raw))
         self.scheduler.wake()
+        for event in self._followers.get(attempt.id, ()):
+            event.set()
 
 
 def _is_told(reader: Reader, attempt_id: str, rank: int) -> bool:

@@ -32,22 +32,25 @@ class LiveResponse(Response):
         """Write the pieces; let go of their source as soon as the caller has gone."""
         transport = proto.response_stream(self.status, self.headers)
         gone = asyncio.ensure_future(proto.client_disconnect())
-        piece: asyncio.Future[bytes] | None = None
+        piece: asyncio.Task[bytes | None] | None = None
         try:
             while True:
-                piece = asyncio.ensure_future(anext(self.pieces))
+                piece = asyncio.create_task(self._next())
                 await asyncio.wait({gone, piece}, return_when=asyncio.FIRST_COMPLETED)
-                if not piece.done():
-                    return
-                try:
-                    data = piece.result()
-                except StopAsyncIteration:
+                data = piece.result() if piece.done() else None
+                if data is None:
                     return
                 await transport.send_bytes(data)
         finally:
+            # The HTTP layer ends the answer when its transport is let go of.
+            del transport
             gone.cancel()
             if piece is not None and not piece.done():
                 piece.cancel()
-                with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
+                with contextlib.suppress(asyncio.CancelledError):
                     await piece
             await self.pieces.aclose()
+
+    async def _next(self) -> bytes | None:
+        # Without an exception at the end: its traceback would hold the transport in a cycle.
+        return await anext(self.pieces, None)

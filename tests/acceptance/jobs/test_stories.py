@@ -7,6 +7,8 @@ import time
 import zipfile
 from pathlib import Path
 
+import httpx
+
 from tests.acceptance.jobs.yard import SCRIPTS, JobServer
 from trackyard.client import package
 
@@ -22,6 +24,21 @@ def test_a_job_starts_within_half_a_second_on_a_free_gpu(yard: JobServer) -> Non
         waits.append(detail["job"]["started_ms"] - detail["job"]["submitted_ms"])
         time.sleep(0.3)
     assert min(waits) < 500, waits
+
+
+def test_a_followed_log_comes_line_by_line_and_ends_with_the_job(yard: JobServer) -> None:
+    """Each line arrives as it is printed; the stream closes by itself."""
+    words = "for n in 1 2 3 4; do echo $n; sleep 0.4; done"
+    job = yard.submit("sh", "-c", words, gpus=1)
+    yard.wait(job, "running", "succeeded")
+    address = f"{yard.url}/api/v1/jobs/{job}/logs"
+    with httpx.stream(
+        "GET", address, params={"follow": 1}, headers=yard.headers, timeout=20
+    ) as answer:
+        parts = list(answer.iter_bytes())
+    assert b"".join(parts) == b"1\n2\n3\n4\n"
+    assert len(parts) >= 3
+    assert yard.state(job) == "succeeded"
 
 
 def test_a_packaged_folder_runs_where_it_was_unpacked(yard: JobServer, tmp_path: Path) -> None:
