@@ -120,7 +120,11 @@ def _fill(draw: random.Random, machines: tuple[Node, ...], load: float) -> tuple
     before = Snapshot(now=NOW - 7000.0, nodes=machines, waiting=tuple(jobs))
     by_id = {one.job.id: one.job for one in jobs}
     return tuple(
-        Running(job=by_id[one.job], placement=one.placement, started_at=NOW - 7000.0)
+        Running(
+            job=by_id[one.job],
+            placement=one.placement,
+            started_at=NOW - 7000.0 * draw.random(),
+        )
         for one in decide(before).admissions
     )
 

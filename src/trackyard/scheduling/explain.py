@@ -37,7 +37,7 @@ class Explainer:
         self._result = result
         self._first: Capacity | None = None
         #: by shape: how many had started when the answer was found, and the answer
-        self._rooms: dict[int, tuple[int, tuple[Reason, ...]]] = {}
+        self._rooms: dict[tuple[object, ...], tuple[int, tuple[Reason, ...]]] = {}
         self._openings = Reservations(state, names=True)
         self._openings_at = 0
 
@@ -49,14 +49,19 @@ class Explainer:
     def room(self, bucket: Bucket, pending: Pending) -> tuple[Reason, ...]:
         """Explain a job for which there is no room now."""
         started = len(self._result.started)
-        if bucket.allowed is None and not self._state.windows:
-            known = self._rooms.get(pending.shape.index)
-            if known is not None and known[0] == started:
-                return known[1]
-            answer = self._explain_room(bucket, pending)
-            self._rooms[pending.shape.index] = (started, answer)
-            return answer
-        return self._explain_room(bucket, pending)
+        if bucket.allowed is not None:
+            return self._explain_room(bucket, pending)
+        key: tuple[object, ...] = (pending.shape.index,)
+        if self._state.windows:
+            # Leases tell holders apart, and long jobs from short ones.
+            key = (*key, bucket.job.team, self._user(bucket), bucket.job.lease, pending.bound)
+        known = self._rooms.get(key)
+        if known is None or known[0] != started:
+            known = self._rooms[key] = (started, self._explain_room(bucket, pending))
+        return known[1]
+
+    def _user(self, bucket: Bucket) -> str:
+        return bucket.job.user if self._state.windows.is_personal else ""
 
     def lease(self, bucket: Bucket, pending: Pending) -> Reason:
         """Explain a job that would fit if nobody had leased the nodes."""
