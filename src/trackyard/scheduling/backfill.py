@@ -133,13 +133,28 @@ class Reservations:
             able &= allowed
         rows = np.flatnonzero(able)
         if shape.same:
-            groups = self._state.table.groups(shape.same)
-            options = [
-                self._earliest_of(job, shape, seconds, group[able[group]]) for group in groups
-            ]
-            found = [option for option in options if option is not None]
-            return min(found, key=lambda opening: opening.at, default=None)
+            return self._earliest_together(job, shape, seconds, able)
         return self._earliest_of(job, shape, seconds, rows)
+
+    def _earliest_together(
+        self, job: Job, shape: Shape, seconds: float, able: Mask
+    ) -> Opening | None:
+        """The same under one value of a label: the most promising groups are looked at first."""
+        last = shape.node_count - 1
+        promising = []
+        for number, group in enumerate(self._state.table.groups(shape.same)):
+            rows = group[able[group]]
+            if len(rows) > last:
+                soonest = float(np.partition(self._likely(shape, rows), last)[last])
+                promising.append((soonest, number, rows))
+        best: Opening | None = None
+        for soonest, _, rows in sorted(promising, key=lambda one: one[:2]):
+            if best is not None and soonest >= best.at:
+                break
+            option = self._earliest_of(job, shape, seconds, rows)
+            if option is not None and (best is None or option.at < best.at):
+                best = option
+        return best
 
     def _earliest_of(self, job: Job, shape: Shape, seconds: float, rows: Ints) -> Opening | None:
         if len(rows) < shape.node_count:
