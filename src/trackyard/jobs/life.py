@@ -112,8 +112,9 @@ def admit(
     row = tx.one("SELECT max(step) FROM checkpoints WHERE job = ?", (job.id,))
     inner = tx.insert(
         "INSERT INTO attempts (attempt_id, job, number, epoch, state, placement, members,"
-        " admitted_ms, saved, resume_step, environment, token_id, notes, stalled, nan_seen,"
-        " settled) VALUES (?, ?, ?, ?, 'starting', ?, ?, ?, 0, ?, ?, ?, '[]', 0, 0, 0)",
+        " admitted_ms, saved, resume_step, environment, token_id, claimed, notes, stalled,"
+        " nan_seen, settled) VALUES (?, ?, ?, ?, 'starting', ?, ?, ?, 0, ?, ?, ?, '', '[]', 0, 0,"
+        " 0)",
         (
             attempt_id,
             job.id,

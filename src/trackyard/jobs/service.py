@@ -7,6 +7,7 @@ wakes the scheduler after it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -55,6 +56,8 @@ from trackyard.tracking.service import Tracking
 
 #: Seconds between looks for new log lines that another server took.
 FOLLOW_SECONDS = 0.5
+#: How long an answer waits for the engine's nodes after the first start.
+FIRST_LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +82,14 @@ class Jobs:
         self.scheduler = scheduler
         self._memory = signs.Memory()
         self._followers: dict[int, set[asyncio.Event]] = {}
-        self._is_stopping = False
+        self._is_started = self._is_stopping = False
         #: running ahead takes the interpreter, so only one does at a time
         self._answering = asyncio.Lock()
         self._foreseen: tuple[int, dict[str, EtaView | None]] = (0, {})
 
     def start(self) -> None:
         """Begin to schedule."""
+        self._is_started = True
         self.scheduler.start()
 
     async def stop(self) -> None:
@@ -120,6 +124,11 @@ class Jobs:
     async def _answer(self, caller: Principal, wish: Wish, spec: JobSpec) -> Answer:
         """Answer a wish; running ahead of a long queue is left to those who ask for it."""
         snapshot = (await self.scheduler.view()).loaded.snapshot
+        if not snapshot.nodes and self._is_started:
+            # The very first start: the engine is about to tell its nodes.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.scheduler.has_looked.wait(), FIRST_LOOK_SECONDS)
+            snapshot = (await self.scheduler.view()).loaded.snapshot
         if not wish.dry_run and (len(snapshot.waiting) > FEW_WAITING or self._answering.locked()):
             return brief(snapshot)
         async with self._answering:

@@ -183,7 +183,8 @@ CREATE TABLE jobs (
 );
 CREATE INDEX ix_jobs_array_id ON jobs (array_id);
 CREATE INDEX ix_jobs_run_uuid ON jobs (run_uuid);
-CREATE INDEX ix_jobs_state_id ON jobs (state, id);
+CREATE INDEX ix_jobs_state_ended_ms ON jobs (state, ended_ms);
+CREATE INDEX ix_jobs_state_version_id ON jobs (state, version, id);
 CREATE INDEX ix_jobs_team_id_id ON jobs (team_id, id);
 CREATE INDEX ix_jobs_team_id_name_id ON jobs (team_id, name, id);
 CREATE TABLE members (
@@ -303,6 +304,7 @@ CREATE TABLE attempts (
 	step BIGINT,
 	environment TEXT NOT NULL,
 	token_id TEXT NOT NULL,
+	claimed TEXT NOT NULL,
 	notes TEXT NOT NULL,
 	stalled BIGINT NOT NULL,
 	nan_seen BIGINT NOT NULL,

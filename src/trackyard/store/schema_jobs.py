@@ -164,6 +164,8 @@ Table(
     #: what its environment is made of, for comparing attempts
     words("environment"),
     words("token_id"),
+    #: how its script came to the job's run: empty, `taken up`, or the digest of a create call
+    words("claimed"),
     #: JSON list of sentences
     words("notes"),
     #: 1 while stalled, and once its loss was seen to be NaN

@@ -122,6 +122,7 @@ async def test_a_script_inside_a_job_logs_and_makes_child_runs_and_reaches_no_ot
     assert named.json()["experiment"]["experiment_id"] == job["experiment_id"]
     made = await script.mlflow("POST", "experiments/create", {"name": "new"})
     assert made.json() == {"experiment_id": job["experiment_id"]}
+    await script.mlflow("POST", "runs/update", {"run_id": job["run_id"], "status": "RUNNING"})
     child = await script.mlflow(
         "POST", "runs/create", {"experiment_id": job["experiment_id"], "run_name": "child"}
     )
@@ -134,9 +135,41 @@ async def test_a_script_inside_a_job_logs_and_makes_child_runs_and_reaches_no_ot
         for run in (job["run_id"], child_id, other_run)
     ]
     assert statuses == [200, 200, 404]
+    assert child_id != job["run_id"]
     second = site.runner(await site.submit(gpus=1, experiment="mine")).script
     refused = await second.mlflow("POST", "runs/log-metric", {"run_id": child_id, **point})
     assert refused.status == 404
+
+
+async def test_a_logger_that_creates_its_own_run_is_given_the_job_run_in_every_attempt(
+    site: Site,
+) -> None:
+    """The first run created is the job's; a repetition too; a nested and a second one are new."""
+    job = await site.submit(gpus=1, name="lit")
+
+    async def create(script: Caller, start: int, **tags: str) -> str:
+        body = {
+            "experiment_id": "0",
+            "start_time": start,
+            "tags": [{"key": key, "value": value} for key, value in tags.items()],
+        }
+        answer = await script.mlflow("POST", "runs/create", body)
+        assert answer.status == 200, answer.body
+        return str(answer.json()["run"]["info"]["run_id"])
+
+    script = site.runner(job).script
+    nested = await create(script, 1, **{"mlflow.parentRunId": job["run_id"]})
+    first = await create(script, 2, flavour="lightning")
+    again = await create(script, 2, flavour="lightning")
+    second = await create(script, 3)
+    assert first == again == job["run_id"]
+    assert len({nested, first, second}) == 3
+    run = (await site.platform.admin.mlflow("GET", f"runs/get?run_id={first}")).json()["run"]
+    tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+    assert (tags["flavour"], tags["mlflow.runName"]) == ("lightning", "lit")
+    site.engine.lose(f"{job['job_id']}-a1")
+    await site.tick()
+    assert await create(site.runner(job, 2).script, 9) == job["run_id"]
 
 
 async def test_an_attempt_token_is_no_user_and_a_user_is_no_runner(site: Site) -> None:

@@ -82,6 +82,8 @@ class Scheduler:
         self._silence_ms = int(silence_seconds * 1000)
         self.leadership = Leadership(alone=database.is_sqlite)
         self.last: Pass | None = None
+        #: set once this server, if it leads, has seen the engine's nodes
+        self.has_looked = asyncio.Event()
         self.is_leader = False
         self._led_since_ms = 0
         self._wake = asyncio.Event()
@@ -288,6 +290,7 @@ class Scheduler:
         """Load the queue, decide, apply; then tell the engine."""
         looked = await self._look(self.board)
         self.last = looked
+        self.has_looked.set()
         decisions = looked.decisions
         admitted: list[Admitted] = []
         if decisions.admissions or decisions.stops or self._blocked(looked):

@@ -7,6 +7,7 @@ from typing import Any
 from trackyard.access.principal import Role
 from trackyard.access.reach import adopt_run, own_experiment
 from trackyard.core.errors import Denied, InvalidInput
+from trackyard.jobs.claims import claim_own_run, note_taken_up
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.mlflow import Arguments, mlflow_routes
 from trackyard.server.routing import Permission, Route
@@ -171,6 +172,10 @@ class TrackingRoutes:
             bound = own_experiment(tx, principal)
             if bound is not None and bound != experiment:
                 raise Denied("a job's script creates runs in the job's own experiment alone")
+            words = digest_of(args.values)
+            own = claim_own_run(tx, self._tracking.names, principal, words, tags)
+            if own is not None:
+                return own
             run_id = runs.create_run(
                 tx,
                 self._tracking.names,
@@ -203,8 +208,9 @@ class TrackingRoutes:
         run_id = run_id_of(args)
         status = status_of(args.raw("status"))
         end_ms, name = args.integer("end_time"), args.text("run_name")
-        await self._db.write(
-            lambda tx: runs.update_run(
+
+        def change(tx: Tx) -> None:
+            runs.update_run(
                 tx,
                 self._tracking.names,
                 principal,
@@ -213,7 +219,9 @@ class TrackingRoutes:
                 end_ms=end_ms,
                 run_name=name,
             )
-        )
+            note_taken_up(tx, principal, run_id)
+
+        await self._db.write(change)
         run = await self._tracking.run(principal, run_id)
         return JSONResponse({"run_info": run.info})
 

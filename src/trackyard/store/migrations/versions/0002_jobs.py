@@ -153,6 +153,7 @@ def upgrade() -> None:
     sa.Column('step', sa.BigInteger(), nullable=True),
     sa.Column('environment', sa.Text(), nullable=False),
     sa.Column('token_id', sa.Text(), nullable=False),
+    sa.Column('claimed', sa.Text(), nullable=False),
     sa.Column('notes', sa.Text(), nullable=False),
     sa.Column('stalled', sa.BigInteger(), nullable=False),
     sa.Column('nan_seen', sa.BigInteger(), nullable=False),
