@@ -84,7 +84,7 @@ function Frame({ session }: { session: Session }): ReactElement {
       <Rail narrow={narrow} onFold={fold} />
       <header className="bar">
         <TeamMenu session={session} />
-        <button type="button" className="jump" onClick={() => setPalette(true)}>
+        <button type="button" className="jump" aria-label="Search or jump" onClick={() => setPalette(true)}>
           <Icon name="search" />
           <span className="grow">Search or jump</span>
           <kbd>Ctrl K</kbd>

@@ -212,7 +212,7 @@ export function GroupRow(props: GroupRowProps): ReactElement {
           return null;
         }
         const numeric = column.kind === "metric" || (column.kind === "attribute" && column.key === "duration");
-        const sum = numeric ? summarise(group.rows.map((row) => cellAt(table, column, row, table.end_ms[row] ?? 0))) : null;
+        const sum = numeric ? summarise(group.rows.map((row) => cellAt(table, column, row, Number.NaN))) : null;
         const show = column.kind === "metric" ? short : duration;
         return (
           <div key={leaf?.id} role="gridcell" className="grid-td num" style={{ left: item.start, width: item.size }}>

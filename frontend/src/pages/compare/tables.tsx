@@ -75,9 +75,12 @@ function OnlyDifferent({ on, onChange, text }: { on: boolean; onChange: (on: boo
 
 type Stat = "last" | "min" | "max";
 
-/** Whether less is better, judged by the name. */
-export function lessIsBetter(name: string): boolean {
-  return /loss|error|perplexity|time|latency|rmse|mae/i.test(name);
+/** Which way is better, judged by the name; 0 where the name does not tell. */
+export function better(name: string): -1 | 0 | 1 {
+  if (/loss|error|perplexity|time|latency|rmse|mae/i.test(name)) {
+    return -1;
+  }
+  return /acc|auc|f1|precision|recall|score|bleu|rouge|per_second/i.test(name) ? 1 : 0;
 }
 
 export function CompareMetrics({ runs }: { runs: readonly WholeRun[] }): ReactElement {
@@ -126,11 +129,12 @@ export function CompareMetrics({ runs }: { runs: readonly WholeRun[] }): ReactEl
 
 function MetricCell({ name, value, values, isFirst }: { name: string; value: number | string | null; values: readonly (number | string | null)[]; isFirst: boolean }): ReactNode {
   const numbers = values.filter((one): one is number => typeof one === "number");
-  const best = lessIsBetter(name) ? Math.min(...numbers) : Math.max(...numbers);
+  const way = better(name);
+  const best = way < 0 ? Math.min(...numbers) : Math.max(...numbers);
   const first = values[0];
   const delta = !isFirst && typeof value === "number" && typeof first === "number" ? value - first : null;
   return (
-    <td className={value === best && numbers.length > 1 ? "best" : ""} title={full(value)}>
+    <td className={way !== 0 && value === best && numbers.length > 1 ? "best" : ""} title={full(value)}>
       {short(value)} {delta !== null && <span className="faint">{signed(delta)}</span>}
     </td>
   );

@@ -88,7 +88,7 @@ function RunsCard({ title, empty, table, metrics, nameOf, agoToo = false }: Card
               const lead = metrics.find((name) => (table.metrics[name]?.last[row] ?? null) !== null);
               return (
                 <tr key={id}>
-                  <td className="clip" style={{ maxWidth: 170 }}>
+                  <td className="clip" style={{ maxWidth: 150 }}>
                     <Link className="row run-name" to="/app/runs/$runId" params={{ runId: id }} search={{}}>
                       <span className="dot" style={{ background: colourOf(id) }} />
                       <span className="clip">{table.name[row]}</span>
@@ -97,13 +97,13 @@ function RunsCard({ title, empty, table, metrics, nameOf, agoToo = false }: Card
                   <td>
                     <StateBadge status={table.status[row] ?? ""} />
                   </td>
-                  <td className="wide-only clip" style={{ maxWidth: 110 }}>
+                  <td className="wide-only clip" style={{ maxWidth: 92 }}>
                     <Link className="muted" to="/app/runs" search={{ exp: table.experiment_id[row] ?? "" }}>
                       {nameOf.get(table.experiment_id[row] ?? "")}
                     </Link>
                   </td>
                   <td className="wide-only">{lead !== undefined && <Sparkline run={id} metric={lead} colour={colourOf(id)} width={64} height={18} />}</td>
-                  <td className="faint wide-only clip" style={{ maxWidth: 84 }} title={lead}>
+                  <td className="faint wide-only clip" style={{ maxWidth: 66 }} title={lead}>
                     {lead}
                   </td>
                   <td className="num">{lead !== undefined && short(table.metrics[lead]?.last[row])}</td>

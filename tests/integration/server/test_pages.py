@@ -1,0 +1,62 @@
+"""What the pages read beyond the table: cells of known runs, names, the shell under a path."""
+
+from pathlib import Path
+
+from tests.integration.server.platform import Platform
+from trackyard.server.routes.web import WebRoutes
+
+
+async def _run(platform: Platform, name: str, **values: str) -> str:
+    made = await platform.admin.mlflow(
+        "POST", "runs/create", {"experiment_id": "0", "run_name": name}
+    )
+    run_id: str = made.json()["run"]["info"]["run_id"]
+    batch = {
+        "run_id": run_id,
+        "params": [{"key": key, "value": value} for key, value in values.items()],
+        "metrics": [{"key": "loss", "value": float(len(name)), "step": 3, "timestamp": 1}],
+    }
+    assert (await platform.admin.mlflow("POST", "runs/log-batch", batch)).status == 200
+    return run_id
+
+
+async def test_cells_come_in_the_order_asked_without_unknown_runs(platform: Platform) -> None:
+    """Columns of known runs keep the caller's order; an id nobody has is left out."""
+    first, second = await _run(platform, "one", lr="0.1"), await _run(platform, "three")
+    wish = {"run_ids": [second, "0" * 32, first], "metrics": ["loss"], "params": ["lr"]}
+    found = (await platform.admin("POST", "/api/v1/runs/columns", wish)).json()
+    assert found["run_id"] == [second, first]
+    assert found["metrics"]["loss"]["last"] == [5.0, 3.0]
+    assert found["params"]["lr"] == [None, "0.1"]
+
+
+async def test_cells_of_another_team_stay_unseen(platform: Platform) -> None:
+    """A stranger who knows an id gets no row for it, and no error that would confirm it."""
+    mine = await _run(platform, "secret")
+    stranger = await platform.caller("sven", "other", "owner")
+    answer = await stranger("POST", "/api/v1/runs/columns", {"run_ids": [mine]})
+    assert (answer.status, answer.json()["run_id"]) == (200, [])
+
+
+async def test_too_many_cells_are_refused_with_the_limit(platform: Platform) -> None:
+    """A wish beyond the limits names them."""
+    wish = {"run_ids": [], "params": [str(one) for one in range(301)]}
+    answer = await platform.admin("POST", "/api/v1/runs/columns", wish)
+    assert (answer.status, "300" in answer.json()["message"]) == (400, True)
+
+
+async def test_names_include_those_with_long_values_alone(platform: Platform) -> None:
+    """A parameter that only ever held long text is offered like any other."""
+    await _run(platform, "one", short="1", config="x" * 1000)
+    names = (await platform.admin("GET", "/api/v1/runs/names?experiment_id=0")).json()
+    assert names["params"] == ["config", "short"]
+    assert names["metrics"] == ["loss"]
+
+
+async def test_shell_names_its_files_from_the_root_of_the_mount(tmp_path: Path) -> None:
+    """Behind a proxy's path the shell asks for its files under that path."""
+    (tmp_path / "index.html").write_text('<script src="./assets/a.js"></script>')
+    page = await WebRoutes(tmp_path, "/yard").page(None)  # type: ignore[arg-type]
+    assert page.body == b'<script src="/yard/assets/a.js"></script>'
+    plain = await WebRoutes(tmp_path).page(None)  # type: ignore[arg-type]
+    assert plain.body == b'<script src="/assets/a.js"></script>'
