@@ -1,5 +1,6 @@
-"""A TCP proxy that loses chosen replies: the request is served, its answer never arrives."""
+"""Bad networks: a proxy that loses chosen replies, and a cable that can be pulled."""
 
+import contextlib
 import socket
 import threading
 from types import TracebackType
@@ -73,3 +74,66 @@ def _read(end: socket.socket) -> bytes:
         return end.recv(65536)
     except OSError:
         return b""
+
+
+class Cable:
+    """Forwards to a port until it is pulled: then what flows is cut and nobody gets through."""
+
+    def __init__(self, target_port: int) -> None:
+        self._target = target_port
+        self._is_plugged = True
+        self._lock = threading.Lock()
+        self._ends: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> "Cable":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pull()
+        self._listener.close()
+
+    def pull(self) -> None:
+        """Cut every connection and let no new one through."""
+        with self._lock:
+            self._is_plugged = False
+            ends, self._ends = self._ends, set()
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def plug(self) -> None:
+        """Let callers through again."""
+        with self._lock:
+            self._is_plugged = True
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            with self._lock:
+                is_plugged = self._is_plugged
+            if not is_plugged:
+                client.close()
+                continue
+            server = socket.create_connection(("127.0.0.1", self._target))
+            with self._lock:
+                self._ends |= {client, server}
+            for source, sink in ((client, server), (server, client)):
+                threading.Thread(target=_forward, args=(source, sink), daemon=True).start()
+
+
+def _forward(source: socket.socket, sink: socket.socket) -> None:
+    try:
+        while data := _read(source):
+            sink.sendall(data)
+    except OSError:
+        pass
+    finally:
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cutting import CuttingProxy
+from tests.acceptance.cutting import Cable, CuttingProxy
 from tests.acceptance.serving import (
     SCRIPTS,
     TrackingServer,
@@ -139,6 +139,27 @@ def test_told_to_end_under_load_loses_nothing(new_server: NewServer, tmp_path: P
             assert server.stop() == 0, server.log
             server.start()
     assert _check(server, tmp_path, experiment) > 40
+
+
+def test_a_cut_network_goes_unnoticed_by_stock_clients(
+    new_server: NewServer, tmp_path: Path
+) -> None:
+    """The cable is pulled for seconds: clients go on, and nothing is lost or there twice."""
+    server = new_server()
+    server.start()
+    experiment = _experiment(server)
+    with Cable(server.port) as cable:
+        beyond = TrackingServer(server.home, port=cable.port, token=server.token)
+        with _writers(beyond, tmp_path, experiment):
+            for seconds in (0.1, 3.0):
+                time.sleep(0.5)
+                cable.pull()
+                time.sleep(seconds)
+                cable.plug()
+                before = len(_lines(tmp_path, "ack"))
+                _wait_until(lambda before=before: len(_lines(tmp_path, "ack")) > before + 20, 60)
+    assert _check(server, tmp_path, experiment) > 40
+    assert _lines(tmp_path, "gave-up") == []
 
 
 def test_a_create_whose_answer_was_lost_makes_one(
