@@ -34,6 +34,9 @@ _OWN = frozenset(
 )
 
 
+_NEVER_RAN = frozenset((ExitCause.COMMAND, ExitCause.SETUP))
+
+
 class Next(StrEnum):
     """What becomes of the job."""
 
@@ -55,6 +58,8 @@ class Verdict:
     error_line: str | None = None
     peak_memory_bytes: int | None = None
     notes: tuple[str, ...] = ()
+    #: how long the command ran, by the node's clock; None if it never started
+    ran_ms: int | None = None
 
     @classmethod
     def of(cls, record: ExitRecord) -> Verdict:
@@ -68,6 +73,7 @@ class Verdict:
             error_line=record.error_line,
             peak_memory_bytes=record.peak_memory_bytes or None,
             notes=record.notes,
+            ran_ms=None if record.cause in _NEVER_RAN else record.ended_ms - record.started_ms,
         )
 
 

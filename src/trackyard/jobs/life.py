@@ -182,22 +182,25 @@ def note_launched(tx: Tx, attempt_id: str) -> None:
         change_attempt(tx, attempt, launched_ms=tx.now_ms, seen_ms=seen)
 
 
-def note_running(tx: Tx, attempt_id: str, *, hostname: str = "") -> None:
-    """The attempt's command runs."""
+def note_running(
+    tx: Tx, attempt_id: str, *, hostname: str = "", since_ms: int | None = None
+) -> None:
+    """The attempt's command runs, since now unless told."""
     attempt = attempt_of(tx, attempt_id, lock=True)
     if attempt is None or attempt.state != AttemptState.STARTING:
         return
     job = job_by_inner(tx, attempt.job, lock=True)
     if job.attempt != attempt.number:
         return
+    since = tx.now_ms if since_ms is None else since_ms
     change_attempt(
-        tx, attempt, state=AttemptState.RUNNING.value, started_ms=tx.now_ms, seen_ms=tx.now_ms
+        tx, attempt, state=AttemptState.RUNNING.value, started_ms=since, seen_ms=tx.now_ms
     )
-    columns: dict[str, Any] = {"started_ms": job.started_ms or tx.now_ms}
+    columns: dict[str, Any] = {"started_ms": job.started_ms or since}
     if job.state == JobState.STARTING:
         columns["state"] = JobState.RUNNING.value
     job = change_job(tx, job, **columns)
-    first = tx.now_ms if attempt.number == 1 else None
+    first = since if attempt.number == 1 else None
     set_run_state(tx, job.run_uuid, "RUNNING", actor=SYSTEM, start_ms=first)
     job_event(
         tx,
@@ -207,7 +210,7 @@ def note_running(tx: Tx, attempt_id: str, *, hostname: str = "") -> None:
         nodes=list(attempt.where.nodes),
         hostname=hostname,
         resume_step=attempt.resume_step,
-        started_in_ms=tx.now_ms - attempt.admitted_ms,
+        started_in_ms=since - attempt.admitted_ms,
     )
 
 
@@ -273,6 +276,11 @@ def end_attempt(tx: Tx, attempt_id: str, verdict: Verdict) -> FollowUp | None:
     attempt = attempt_of(tx, attempt_id, lock=True)
     if attempt is None or attempt.is_over:
         return None
+    if verdict.ran_ms is not None and attempt.started_ms is None:
+        # It was over before its first sign of life: the record says that it ran, and how long.
+        began = max(attempt.admitted_ms, tx.now_ms - max(0, verdict.ran_ms))
+        note_running(tx, attempt_id, since_ms=began)
+        attempt = attempt_of(tx, attempt_id, lock=True) or attempt
     job = job_by_inner(tx, attempt.job, lock=True)
     asked = None if attempt.stop_reason is None else ExitCause(attempt.stop_reason)
     past = Past(

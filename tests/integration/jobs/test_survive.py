@@ -4,6 +4,7 @@ import pytest
 
 from tests.integration.jobs.yard import Yard, make_scheduler
 from trackyard.jobs.admission.leader import Superseded
+from trackyard.jobs.records import load_attempts
 from trackyard.jobs.wishes import Wish
 from trackyard.store.database import Database
 
@@ -82,6 +83,25 @@ async def test_one_of_two_servers_schedules_and_the_frozen_one_is_refused(
         await rival.drain()
         await rival.dispatcher.close()
         await rival_database.close()
+
+
+async def test_a_deposed_server_gives_up_no_attempt_of_its_successor(yard: Yard) -> None:
+    """What it makes of an attempt it does not know is refused, and its token stays good."""
+    await yard.jobs.submit(yard.user, Wish(command=["x"], gpus=1))
+    await yard.admit_only()
+    rows = await yard.database.read(lambda reader: load_attempts(reader, "state = 'starting'"))
+    await yard.database.write(
+        lambda tx: tx.run("UPDATE leaders SET holder = 'rival', epoch = epoch + 1")
+    )
+    with pytest.raises(Superseded):
+        await yard.scheduler.dispatcher._compare(rows[0], None)
+    assert yard.engine.started == []
+    revoked = await yard.database.read(
+        lambda reader: reader.one(
+            "SELECT revoked_ms FROM tokens WHERE id = ?", (rows[0].token_id,)
+        )
+    )
+    assert revoked == (None,)
 
 
 async def test_a_server_that_does_not_lead_still_says_why(database_url: str, yard: Yard) -> None:

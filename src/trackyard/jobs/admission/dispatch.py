@@ -56,6 +56,8 @@ class Dispatcher:
         self._threads = ThreadPoolExecutor(ENGINE_THREADS, thread_name_prefix="yard-engine")
         self._launching: set[str] = set()
         self._stopped: dict[str, tuple[int, int]] = {}
+        #: refuses, inside a transaction, to go on once another server schedules
+        self.guard: Callable[[Tx], None] = lambda _tx: None
         #: called after the ledger changed
         self.on_change: Callable[[], None] = lambda: None
 
@@ -211,7 +213,7 @@ class Dispatcher:
             if self._db.clock.time_ms() - attempt.admitted_ms < UNKNOWN_MS:
                 # Its answer, and with it its token, was lost on the way: the same id again
                 # adopts what may have started meanwhile.
-                admitted = await self._db.write(lambda tx: _renew(tx, attempt.attempt_id))
+                admitted = await self._db.write(lambda tx: self._renew(tx, attempt.attempt_id))
                 if admitted is not None:
                     await self.launch(admitted)
                 return
@@ -225,8 +227,24 @@ class Dispatcher:
             )
         else:
             verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
-        await self._db.write(lambda tx: end_attempt(tx, attempt.attempt_id, verdict))
+        await self._give_up(attempt.attempt_id, verdict)
+
+    async def _give_up(self, attempt_id: str, verdict: Verdict) -> None:
+        """End an attempt for want of a record: a judgement, so only the leader's counts."""
+
+        def change(tx: Tx) -> None:
+            self.guard(tx)
+            end_attempt(tx, attempt_id, verdict)
+
+        await self._db.write(change)
         self.on_change()
+
+    def _renew(self, tx: Tx, attempt_id: str) -> Admitted | None:
+        self.guard(tx)
+        attempt = attempt_of(tx, attempt_id, lock=True)
+        if attempt is None or attempt.is_over or attempt.launched_ms is not None:
+            return None
+        return renew_token(tx, attempt)
 
     async def close_attempt(self, report: AttemptReport) -> None:
         """Write down the end of an attempt: the runner's record, or that there is none."""
@@ -252,8 +270,7 @@ class Dispatcher:
             await asyncio.sleep(0.5)
         silent = "Its runner has not been heard of for too long; it counts as lost."
         verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=silent)
-        await self._db.write(lambda tx: end_attempt(tx, attempt.attempt_id, verdict))
-        self.on_change()
+        await self._give_up(attempt.attempt_id, verdict)
 
     # -- settle -----------------------------------------------------------------------------
 
@@ -301,13 +318,6 @@ class Dispatcher:
                     tx, attempt, member, start, data
                 )
             )
-
-
-def _renew(tx: Tx, attempt_id: str) -> Admitted | None:
-    attempt = attempt_of(tx, attempt_id, lock=True)
-    if attempt is None or attempt.is_over:
-        return None
-    return renew_token(tx, attempt)
 
 
 def _array_size(reader: Reader, job: JobRow) -> int:

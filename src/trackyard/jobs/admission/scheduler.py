@@ -81,6 +81,7 @@ class Scheduler:
         self._leases = leases
         self._silence_ms = int(silence_seconds * 1000)
         self.leadership = Leadership(alone=database.is_sqlite)
+        dispatcher.guard = self.leadership.prove
         self.last: Pass | None = None
         #: set once this server, if it leads, has seen the engine's nodes
         self.has_looked = asyncio.Event()
@@ -280,7 +281,8 @@ class Scheduler:
 
     async def _fence(self, attempt: AttemptRow) -> None:
         try:
-            await self.dispatcher.fence(attempt)
+            with contextlib.suppress(Superseded):
+                await self.dispatcher.fence(attempt)
         finally:
             self._fencing.discard(attempt.attempt_id)
 
