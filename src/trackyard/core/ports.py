@@ -253,6 +253,8 @@ class ExitRecord:
     #: last line that looks like an error, from the end of the log
     error_line: str | None = None
     notes: tuple[str, ...] = ()
+    #: the job's last complete checkpoint, as the runner describes it
+    checkpoint: Mapping[str, Any] | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -281,6 +283,7 @@ class ExitRecord:
                 stragglers=int(data.get("stragglers", 0)),
                 error_line=None if data.get("error_line") is None else str(data["error_line"]),
                 notes=tuple(str(note) for note in data.get("notes", ())),
+                checkpoint=saved if isinstance(saved := data.get("checkpoint"), dict) else None,
             )
         except (KeyError, TypeError, ValueError) as fault:
             raise ValueError(f"not an exit record: {fault!r}") from fault

@@ -455,10 +455,7 @@ def _take_exit(tx: Tx, attempt_id: str, record: ExitRecord, raw: bytes) -> None:
         "UPDATE attempt_members SET exit = ? WHERE attempt = ? AND member = ? AND exit IS NULL",
         (raw.decode(), attempt.id, record.member),
     )
-    saved = msgspec.json.decode(raw).get("checkpoint")
-    if isinstance(saved, dict) and not attempt.is_over:
-        job = job_by_inner(tx, attempt.job)
-        signs.note_checkpoint(tx, job, attempt, msgspec.convert(saved, signs.Saved))
+    signs.note_last_checkpoint(tx, record)
     rows = tx.all("SELECT exit FROM attempt_members WHERE attempt = ?", (attempt.id,))
     if any(row[0] is None for row in rows):
         return

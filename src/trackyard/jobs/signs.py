@@ -15,6 +15,7 @@ import msgspec
 from trackyard.access.principal import Principal
 from trackyard.core.errors import Conflict, NotFound
 from trackyard.core.job import AttemptState
+from trackyard.core.ports import ExitRecord
 from trackyard.core.reasons import duration_words
 from trackyard.jobs.life import change_attempt, job_event, note_running
 from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, job_by_inner
@@ -189,6 +190,18 @@ def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> N
             size_bytes=saved.size_bytes,
             checkpoint=saved.name,
         )
+
+
+def note_last_checkpoint(tx: Tx, record: ExitRecord) -> None:
+    """List the checkpoint that an exit record names, whoever brought the record."""
+    attempt = attempt_of(tx, record.attempt_id)
+    if attempt is None or record.checkpoint is None:
+        return
+    try:
+        saved = msgspec.convert(record.checkpoint, Saved)
+    except msgspec.ValidationError:
+        return
+    note_checkpoint(tx, job_by_inner(tx, attempt.job), attempt, saved)
 
 
 def _watch_progress(tx: Tx, job: JobRow, attempt: AttemptRow, progress: Progress | None) -> None:

@@ -102,6 +102,31 @@ async def test_the_runner_word_ends_the_attempt_before_the_engine_notices(yard: 
     assert (await yard.detail(job)).job.state == "failed"
 
 
+async def test_a_job_that_is_over_before_its_first_heartbeat_still_has_a_start(
+    yard: Yard,
+) -> None:
+    """Very short jobs end before they are heard of; their record says how long they ran."""
+    job = (await yard.submit(gpus=1)).job_id
+    yard.clock.advance(3)
+    await yard.end(job)
+    detail = await yard.detail(job)
+    assert (detail.job.state, detail.job.ended_ms) == ("succeeded", yard.clock.time_ms())
+    assert detail.job.started_ms is not None
+    assert detail.attempts[0].started_ms == detail.job.started_ms
+    assert detail.attempts[0].admitted_ms <= detail.job.started_ms <= detail.job.ended_ms
+    kinds = [kind for kind, _ in await yard.events("job.")]
+    assert kinds.index("job.running") < kinds.index("job.succeeded")
+
+
+async def test_the_last_checkpoint_is_listed_when_the_engine_brings_the_end_first(
+    yard: Yard,
+) -> None:
+    job = await yard.run_job(gpus=1)
+    await yard.end(job)
+    await take_exit(yard, job)
+    assert [one.step for one in (await yard.detail(job)).checkpoints] == [9]
+
+
 async def test_reports_of_another_attempt_or_epoch_are_refused(yard: Yard) -> None:
     """A runner speaks for its own attempt, with its own epoch, and no user speaks as one."""
     first, second = [await yard.run_job(gpus=1) for _ in range(2)]
