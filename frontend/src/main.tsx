@@ -5,6 +5,7 @@ import { createRoot } from "react-dom/client";
 import "uplot/dist/uPlot.min.css";
 import "./ui/tokens.css";
 import "./ui/base.css";
+import "./ui/overlays.css";
 import "./ui/layout.css";
 import { App } from "./app";
 import { startTheme } from "./ui/theme";
