@@ -98,13 +98,12 @@ class Preemption:
             or settings.yield_ratio * pending.length < self._longest
         )
 
-    def _over(self, team: str) -> list[int]:
-        """Numbers of the other teams that hold more than their quota."""
-        return [
-            number
-            for name, number in self._state.victims.teams.items()
-            if name != team and self._state.ledger.team(name).is_over
-        ]
+    def _over(self, team: str, *, own: bool) -> Mask:
+        """For each team by number whether it is over its quota; `own` is said of this one."""
+        teams, ledger = self._state.victims.teams, self._state.ledger.teams
+        flags = [own if name == team else ledger[name].is_over for name in teams]
+        # A table without any job yet still has one number.
+        return np.array(flags or [False], dtype=np.bool_)
 
     def _reclaims(self, pending: Pending) -> bool:
         """Say whether a job may take back what others borrowed from its team."""
@@ -143,13 +142,12 @@ class Preemption:
             loose = victims.protected <= state.now
             if state.ledger.borrows(job.team, pending.shape):
                 # Whoever borrows may not push out those within their quota, who would come back.
-                mine = victims.teams.get(job.team, -1)
-                loose &= np.isin(victims.team, [mine, *self._over(job.team)])
+                loose &= self._over(job.team, own=True)[victims.team]
             causes[ripe & longer & loose & (victims.level == level)] = 2
         if self._reclaims(pending):
-            over = self._over(job.team)
-            if over:
-                causes[ripe & np.isin(victims.team, over) & (victims.level <= level)] = 1
+            over = self._over(job.team, own=False)
+            if over.any():
+                causes[ripe & over[victims.team] & (victims.level <= level)] = 1
         if settings.lower_classes:
             causes[ripe & (victims.level < level)] = 0
         return causes, lengths
