@@ -13,7 +13,7 @@ from trackyard.core.resources import WHOLE
 from trackyard.scheduling import Backfill, Scheduler, decide
 
 often = settings(
-    max_examples=80,
+    max_examples=50,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
