@@ -68,6 +68,15 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         assert self.process is not None
+        # What runs would outlive the server: that is what it is made for.
+        for state in ("queued", "starting", "running"):
+            jobs = self.get("/api/v1/jobs", state=state, limit=20000)["jobs"]
+            for name in {job["array_id"] or job["job_id"] for job in jobs}:
+                self.post(f"/api/v1/jobs/{name}/stop", {"grace_seconds": 0})
+        counts = {"running": 1, "starting": 0}
+        while counts["running"] or counts["starting"]:
+            counts = self.get("/api/v1/jobs", limit=1)["counts"]
+            time.sleep(0.2)
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
         shutil.rmtree(self.home, ignore_errors=True)
