@@ -68,7 +68,7 @@ describe("charts", () => {
   test("folders, pins and the machine make sections", () => {
     const names = ["loss", "train/acc", "system/gpu_0_power_usage_watts", "system/cpu_utilization_percentage"];
     const options = { search: "", pinned: ["loss"], folded: [], machineOpen: false };
-    expect(sectionsOf(names, options).map((one) => [one.name, one.open])).toEqual([["Pinned", true], ["Metrics", true], ["train", true], ["System metrics", false]]);
+    expect(sectionsOf(names, options).map((one) => [one.name, one.open])).toEqual([["Pinned", true], ["train", true], ["System metrics", false]]);
     expect(sectionsOf(names, { ...options, machineOpen: true, pinned: [] }).map((one) => one.name)).toEqual(["Metrics", "train", "GPU 0", "CPU"]);
     expect(sectionsOf(names, { ...options, search: "acc" }).map((one) => one.name)).toEqual(["train"]);
     const many = Array.from({ length: 300 }, (_, at) => `f${at % 3}/m${at}`);

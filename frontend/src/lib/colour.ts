@@ -8,7 +8,7 @@ export const PALETTE = [
   "#cc79a7",
   "#d55e00",
   "#56b4e9",
-  "#882255",
+  "#aa3377",
   "#999933",
   "#44aa99",
   "#aa4499",
@@ -41,7 +41,7 @@ export function hash(text: string): number {
 export function colourOf(id: string): string {
   const mixed = hash(id);
   const hue = PALETTE[mixed % PALETTE.length] ?? PALETTE[0];
-  return shaded(hue, [0, 0.22, -0.2][Math.floor(mixed / PALETTE.length) % 3] ?? 0);
+  return shaded(hue, [0, 0.24, -0.12][Math.floor(mixed / PALETTE.length) % 3] ?? 0);
 }
 
 /** A colour moved towards white (above zero) or black (below). */

@@ -26,11 +26,11 @@ export function sectionsOf(
   const wanted = matcher(options.search);
   const shown = metrics.filter(wanted);
   const searching = options.search.trim() !== "";
-  const plain = shown.filter((name) => !isSystem(name));
+  const pins = options.pinned.filter((name) => shown.includes(name));
+  const plain = shown.filter((name) => !isSystem(name) && !pins.includes(name));
   const machine = inOrder(shown.filter(isSystem));
   const isOpen = (name: string, start: boolean): boolean => start !== options.folded.includes(name);
   const found: Section[] = [];
-  const pins = options.pinned.filter((name) => shown.includes(name));
   if (pins.length > 0) {
     found.push({ name: "Pinned", metrics: pins, open: isOpen("Pinned", true), label: (name) => name, machine: false });
   }
