@@ -10,7 +10,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from trackyard.core.errors import SetupError
+from trackyard.core.errors import SetupError, YardError
 
 #: Verbs in the order help shows them; each is a module of this package with register() and run().
 VERBS = (
@@ -49,6 +49,7 @@ VERBS = (
     "backup",
     "restore",
     "demo",
+    "simulate",
 )
 USAGE, FAILED = 2, 1
 #: What to do where the server's own words do not say it.
@@ -88,6 +89,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
     except SetupError as fault:
         return complain(fault.message, fault.hint, USAGE)
+    except YardError as fault:
+        return complain(fault.message, None, USAGE)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
