@@ -53,6 +53,14 @@ export const jobQuery = (id: string) =>
     queryFn: ({ signal }) => json<JobDetail>(path(id), { signal }),
   });
 
+/** The attempts of a job as they were at a state: of what is over they change no more. */
+export const attemptsQuery = (job: Pick<Job, "job_id" | "attempt" | "state">) =>
+  queryOptions({
+    queryKey: ["attempts", currentTeam(), job.job_id, job.attempt, job.state] as const,
+    queryFn: ({ signal }) => json<JobDetail>(path(job.job_id), { signal }),
+    staleTime: Infinity,
+  });
+
 /** When a waiting job is foreseen to start: asked for again now and then, as the line moves without events. */
 export const forecastQuery = (id: string) =>
   queryOptions({

@@ -35,6 +35,36 @@ const WORDS: Record<string, string> = {
   "logged_model.created": "logged",
   "logged_model.updated": "changed",
   "logged_model.deleted": "deleted",
+  "job.submitted": "submitted",
+  "job.admitted": "gave nodes to",
+  "job.running": "started",
+  "job.succeeded": "saw the good end of",
+  "job.failed": "saw the failure of",
+  "job.stopped": "stopped",
+  "job.stopping": "asked to stop",
+  "job.preempting": "asked to make room:",
+  "job.requeued": "queued again",
+  "job.held": "held back",
+  "job.released": "released",
+  "job.changed": "changed the request of",
+  "job.blocked": "cannot start",
+  "job.stalled": "sees no progress of",
+  "job.recovered": "sees progress of",
+  "job.loss_nan": "sees a loss that is no number in",
+  "job.out_of_memory": "ran out of memory in",
+  "job.rolled_back": "went back in",
+  "attempt.started": "began an attempt of",
+  "attempt.ended": "ended an attempt of",
+  "attempt.lost": "lost an attempt of",
+  "attempt.refused": "refused an attempt of",
+  "checkpoint.saved": "saved a checkpoint of",
+  "node.joined": "welcomed",
+  "node.changed": "saw a change of",
+  "node.lost": "lost",
+  "node.drained": "drained",
+  "node.undrained": "gave back",
+  "queue.set": "set the rules of",
+  "queue.deleted": "deleted",
   "session.started": "signed in",
   "session.ended": "signed out",
   "token.created": "issued",
@@ -61,6 +91,10 @@ const QUIET = new Set(["name", "experiment_id", "run_id", "source"]);
 
 /** Further facts of an event in a few words. */
 export function detailOf(event: EventLike): string {
+  const { sentence } = event.data;
+  if (typeof sentence === "string" && sentence !== "") {
+    return sentence;
+  }
   const parts: string[] = [];
   for (const [key, value] of Object.entries(event.data)) {
     if (!QUIET.has(key) && value !== null && value !== "") {
@@ -78,6 +112,12 @@ export function pageOf(event: Pick<EventLike, "subject" | "subject_id" | "kind">
   }
   if (event.subject === "run") {
     return `/app/runs/${event.subject_id}`;
+  }
+  if (event.subject === "job") {
+    return `/app/jobs/${event.subject_id}`;
+  }
+  if (event.subject === "node") {
+    return "/app/nodes";
   }
   if (event.subject === "experiment") {
     return `/app/runs?exp=${encodeURIComponent(event.subject_id)}`;

@@ -25,14 +25,15 @@ export function spansOf({ job, attempts, waited_ms }: Pick<JobDetail, "job" | "a
   };
 }
 
-export function JobNumbers({ detail, total }: { detail: JobDetail; total: number | null }): ReactElement {
+/** `reached` is the furthest step the run has logged, where that is known. */
+export function JobNumbers({ detail, total, reached = 0 }: { detail: JobDetail; total: number | null; reached?: number }): ReactElement {
   const now = useNow(1000);
   const { job, attempts, checkpoints } = detail;
   const { waited, wall, hours } = spansOf(detail, now);
   const last = checkpoints[0];
   return (
     <dl className="job-numbers">
-      <Progress detail={detail} total={total} now={now} />
+      <Progress detail={detail} total={total} reached={reached} now={now} />
       <Number name="Queue wait" value={duration(waited)} />
       <Number name="Wall" value={duration(wall)} />
       <Number name="GPU-hours" value={hours === 0 ? "0" : short(hours)} title={`${hours} GPU-hours over all attempts`} />
@@ -48,8 +49,8 @@ export function JobNumbers({ detail, total }: { detail: JobDetail; total: number
   );
 }
 
-function Progress({ detail: { job, attempts }, total, now }: { detail: JobDetail; total: number | null; now: number }): ReactElement | null {
-  const step = job.step ?? Math.max(0, ...attempts.map((one) => one.step ?? 0));
+function Progress({ detail: { job, attempts }, total, reached, now }: { detail: JobDetail; total: number | null; reached: number; now: number }): ReactElement | null {
+  const step = Math.max(reached, job.step ?? 0, ...attempts.map((one) => one.step ?? 0));
   const live = attempts[attempts.length - 1];
   const finish = isGoing(job) && live !== undefined ? finishAt(live, step, total, now) : null;
   if (step === 0 && total === null) {

@@ -140,10 +140,10 @@ function LaneBar({ bar, left, right }: { bar: JobBar; left: number; right: numbe
       style={{ left: `${left}%`, width: `max(3px, ${right - left}%)` }}
       title={`${bar.label} · ${exact(bar.from)} to ${exact(bar.to)}, ${duration(bar.to - bar.from)}`}
     >
-      {bar.pattern === "plain" && right - left > 4 && (
+      {bar.pattern === "plain" && right - left > 2.5 && (
         <span className="lane-word">
           {bar.sign !== null && <Icon name={bar.sign} />}
-          {bar.word}
+          {right - left > 11 ? bar.word : right - left > 4 ? bar.word.split(" ")[0] : ""}
         </span>
       )}
     </span>

@@ -1,12 +1,34 @@
-/** How many runs are going, in the bar of every page. */
+/** How many runs are going and jobs are waiting, in the bar of every page. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactElement } from "react";
 
+import { jobsQuery } from "../../api/jobs";
 import { experimentsQuery } from "../../api/runs";
 import { Icon } from "../../ui/icon";
 
-export function RunningCount(): ReactElement | null {
+/** The two counts side by side. */
+export function RunningCount(): ReactElement {
+  return (
+    <>
+      <Running />
+      <Waiting />
+    </>
+  );
+}
+
+function Waiting(): ReactElement | null {
+  const { data } = useQuery(jobsQuery({ state: ["queued"], limit: 1 }));
+  const waiting = data?.counts.queued ?? 0;
+  return waiting === 0 ? null : (
+    <Link className="running-count state tone-amber" to="/app/queue" search={{}}>
+      <Icon name="clock" />
+      {waiting} waiting
+    </Link>
+  );
+}
+
+function Running(): ReactElement | null {
   const { data } = useQuery(experimentsQuery());
   if (data === undefined) {
     return null;

@@ -107,22 +107,22 @@ function Amount({ name, value }: { name: string; value: number | null }): ReactE
 }
 
 /** What the job asks for, as a wish of its own: to learn which lesser one would start now. */
-function useLesser(job: Job): Lesser[] {
-  const detail = useQuery(jobQuery(job.job_id));
+function useLesser(job: Job, enabled: boolean): Lesser[] {
+  const detail = useQuery({ ...jobQuery(job.job_id), enabled });
   const wish = useMemo<Wish | null>(() => {
-    if (detail.data === undefined || job.gpus === 0) {
+    if (!enabled || detail.data === undefined || job.gpus === 0) {
       return null;
     }
     const fields = readForm({ ...formOf(detail.data), name: "" }).fields;
     return fields === null ? null : { ...fields, team: job.team };
-  }, [detail.data, job.gpus, job.team]);
+  }, [enabled, detail.data, job.gpus, job.team]);
   return useQuery(answerQuery(wish)).data?.smaller ?? [];
 }
 
 function Remedies({ job, reason, nameOf }: { job: Job; reason: Reason; nameOf: (id: string) => string }): ReactElement | null {
   const [open, setOpen] = useState<"edit" | "stop" | null>(null);
   const act = useAct();
-  const remedies = remediesFor(job, reason, useLesser(job), nameOf);
+  const remedies = remediesFor(job, reason, useLesser(job, reason.code !== "held"), nameOf);
   if (remedies.length === 0) {
     return null;
   }

@@ -2,7 +2,7 @@
 import { useQueries, useQuery } from "@tanstack/react-query";
 import { useMemo, type ReactElement } from "react";
 
-import { jobQuery, jobsQuery, type Attempt, type Job } from "../../api/jobs";
+import { attemptsQuery, jobsQuery, type Attempt, type Job } from "../../api/jobs";
 import { colourOf } from "../../lib/colour";
 import { clock, exact, short } from "../../lib/format";
 import { heldOver, spansOf } from "../../lib/gpu-time";
@@ -24,7 +24,7 @@ const MOST_READ = 60;
 function useAttempts(jobs: readonly Job[]): Map<string, Attempt[]> {
   const several = jobs.filter((job) => job.gpus > 0 && (job.attempt > 1 || (job.attempt === 1 && job.state === "queued"))).slice(0, MOST_READ);
   return useQueries({
-    queries: several.map((job) => ({ ...jobQuery(job.job_id), queryKey: ["attempts", job.job_id, job.attempt, job.state] as const, staleTime: Infinity })),
+    queries: several.map((job) => attemptsQuery(job)),
     combine: (answers) => new Map(answers.flatMap(({ data }) => (data === undefined ? [] : [[data.job.job_id, data.attempts] as const]))),
   });
 }

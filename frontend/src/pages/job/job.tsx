@@ -82,7 +82,7 @@ function Loaded({ detail, events }: { detail: JobDetail; events: YardEvent[] }):
   return (
     <>
       <Head detail={detail} />
-      <JobNumbers detail={detail} total={Number.isFinite(total) && total > 0 ? total : null} />
+      <JobNumbers detail={detail} total={Number.isFinite(total) && total > 0 ? total : null} reached={Math.max(0, ...(run.data?.metrics ?? []).filter((metric) => !isSystem(metric.key)).map((metric) => metric.step))} />
       {job.state === "queued" && (
         <div style={{ padding: "0 16px 12px" }}>
           <WhyCard job={job} reasons={detail.reasons} eta={detail.eta} position={detail.position} waiting={detail.waiting} nameOf={nameOf} />

@@ -7,6 +7,7 @@ import "../../features/chart/chart.css";
 import "./run.css";
 import { deleteTag, renameRun, restoreRun, runQuery, setTag, TAGS, type WholeRun } from "../../api/runs";
 import { DeleteDialog } from "../../features/actions/bulk";
+import { JOB_TAG, RunJobLog, RunJobStrip, RunJobTimeline } from "../../features/job/run-job";
 import { colourOf } from "../../lib/colour";
 import { ago, count, duration, exact, grouped, short } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
@@ -55,12 +56,15 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
   const navigate = useNavigate();
   const tab = TABS.some(([key]) => key === search.tab) ? search.tab : "overview";
   const tags = tagMap(data.tags);
+  const job = tags.get(JOB_TAG);
+  const zoomTo = ([from, to]: readonly [number, number]): void => set({ tab: "charts", x: "time", zoom: `${from / 1000}~${to / 1000}` });
   const set = (change: Record<string, string>): void =>
     void navigate({ to: "/app/runs/$runId", params: { runId: info.run_id }, search: { ...search, ...change }, replace: true, resetScroll: false });
   return (
     <>
       <Head whole={whole} tags={tags} />
       <Numbers whole={whole} />
+      {job !== undefined && <RunJobStrip job={job} />}
       <div className="tabs" role="tablist" aria-label="Parts of the run">
         {TABS.map(([key, word]) => (
           <button key={key} type="button" role="tab" aria-selected={key === tab} onClick={() => set({ tab: key })}>
@@ -72,8 +76,8 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
       {tab === "charts" && <ChartsTab whole={whole} system={false} />}
       {tab === "system" && <ChartsTab whole={whole} system />}
       {tab === "artifacts" && <ArtifactsTab whole={whole} path={search.path ?? ""} onPath={(path) => set({ path })} />}
-      {tab === "logs" && <LogsTab whole={whole} />}
-      {tab === "timeline" && <TimelineTab whole={whole} onSpan={([from, to]) => set({ tab: "charts", x: "time", zoom: `${from / 1000}~${to / 1000}` })} />}
+      {tab === "logs" && (job === undefined ? <LogsTab whole={whole} /> : <RunJobLog job={job} />)}
+      {tab === "timeline" && (job === undefined ? <TimelineTab whole={whole} onSpan={zoomTo} /> : <RunJobTimeline job={job} whole={whole} onSpan={zoomTo} onLog={() => set({ tab: "logs" })} />)}
       {tab === "events" && <EventsTab run={info.run_id} />}
     </>
   );
@@ -242,7 +246,7 @@ function Numbers({ whole }: { whole: WholeRun }): ReactElement {
         <div>
           <dt>{lead.key}</dt>
           <dd title={String(lead.last)}>
-            {short(lead.last)} <span className="muted">({short(lead.min)} to {short(lead.max)})</span>
+            {short(lead.last)} {lead.min !== lead.max && <span className="muted">({short(lead.min)} to {short(lead.max)})</span>}
           </dd>
         </div>
       )}
