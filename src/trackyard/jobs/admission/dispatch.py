@@ -29,6 +29,7 @@ from trackyard.jobs.ending import Verdict
 from trackyard.jobs.life import Admitted, end_attempt, note_launched, renew_token
 from trackyard.jobs.packages import find_package
 from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, load_attempts, load_spec
+from trackyard.jobs.signs import note_last_checkpoint
 from trackyard.store.database import Database, Reader, Tx
 
 log = logging.getLogger(__name__)
@@ -253,7 +254,13 @@ class Dispatcher:
             verdict = Verdict.of(record)
         else:
             verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
-        await self._db.write(lambda tx: end_attempt(tx, report.attempt_id, verdict))
+
+        def change(tx: Tx) -> None:
+            if record is not None:
+                note_last_checkpoint(tx, record)
+            end_attempt(tx, report.attempt_id, verdict)
+
+        await self._db.write(change)
         self._stopped.pop(report.attempt_id, None)
         self.on_change()
 
