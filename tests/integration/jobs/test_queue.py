@@ -211,3 +211,16 @@ async def test_a_config_file_sets_queues_and_shares_once_and_audited(yard: Yard)
     unknown = read_config({}, {"nobody": {"share": 1.0}})
     with pytest.raises(InvalidInput, match="nobody"):
         await yard.database.write(lambda tx: apply_config(tx, unknown))
+
+
+async def test_who_looks_sees_what_started_and_what_was_queued_since_the_last_pass(
+    yard: Yard,
+) -> None:
+    """What callers are shown is never older than the last change, whenever the next pass is."""
+    job = (await yard.submit(gpus=1)).job_id
+    looked = await yard.scheduler.view()
+    assert [one.job.id for one in looked.loaded.snapshot.running] == [job]
+    later = await yard.jobs.submit(yard.user, Wish(command=["train"], gpus=1))
+    looked = await yard.scheduler.view()
+    assert later.jobs[0].job_id in [one.job.id for one in looked.loaded.snapshot.waiting]
+    assert await yard.scheduler.view() is looked

@@ -36,6 +36,8 @@ TICK_SECONDS = 1.0
 #: How often another server's writes are looked for, where there can be any.
 POLL_SECONDS = 0.5
 RECONCILE_SECONDS = 5.0
+#: A look that takes longer is shared by those who ask within two seconds.
+LONG_LOOK_SECONDS = 0.02
 NODES_SECONDS = 10.0
 CLEAN_SECONDS = 3600.0
 #: An attempt that was not heard of for so long is lost; after a start everyone gets it anew.
@@ -83,6 +85,10 @@ class Scheduler:
         self.leadership = Leadership(alone=database.is_sqlite)
         dispatcher.guard = self.leadership.prove
         self.last: Pass | None = None
+        #: the look that callers are shown, and how many changes there were when it began
+        self._shown: Pass | None = None
+        self._shown_at = -1
+        self._changes = 0
         #: set once this server, if it leads, has seen the engine's nodes
         self.has_looked = asyncio.Event()
         self.is_leader = False
@@ -124,6 +130,7 @@ class Scheduler:
 
     def wake(self) -> None:
         """Have a pass soon: something changed."""
+        self._changes += 1
         self._wake.set()
 
     def _noticed(self, notice: EngineNotice) -> None:
@@ -290,8 +297,10 @@ class Scheduler:
 
     async def run_pass(self) -> Pass:
         """Load the queue, decide, apply; then tell the engine."""
+        changes = self._changes
         looked = await self._look(self.board)
-        self.last = looked
+        self.last = self._shown = looked
+        self._shown_at = changes
         self.has_looked.set()
         decisions = looked.decisions
         admitted: list[Admitted] = []
@@ -301,6 +310,7 @@ class Scheduler:
             self.on_fence()
         for one in admitted:
             self._spawn(self.dispatcher.launch(one))
+        self._changes += bool(admitted)
         if len(admitted) < len(decisions.admissions) or decisions.stops:
             self.wake()
         stopping = [attempt for _, attempt in looked.loaded.running.values()]
@@ -308,14 +318,21 @@ class Scheduler:
         return looked
 
     async def view(self) -> Pass:
-        """Return a recent look at the queue; a server that does not lead takes its own."""
-        now = self._clock.time_ms()
-        if self.last is not None and (self.is_leader or now - self.last.at_ms < 2000):
-            return self.last
+        """Return the queue as it stands; of a long queue, a look at most two seconds old."""
         async with self._looking:
-            if self.last is None or now - self.last.at_ms >= 2000:
-                self.last = await self._look(self._side_board)
-        return self.last
+            shown = self._shown
+            if shown is not None and self._is_fresh(shown):
+                return shown
+            changes = self._changes
+            shown = await self._look(self._side_board)
+            self._shown, self._shown_at = shown, changes
+            return shown
+
+    def _is_fresh(self, shown: Pass) -> bool:
+        is_young = self._clock.time_ms() - shown.at_ms < 2000
+        if self._shown_at == self._changes:
+            return self.is_leader or is_young
+        return is_young and shown.took_seconds > LONG_LOOK_SECONDS
 
     async def _look(self, board: Board) -> Pass:
         now_ms = self._clock.time_ms()
