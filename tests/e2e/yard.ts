@@ -42,16 +42,18 @@ export class Yard {
   readonly foreign: string[] = [];
   readonly complaints: string[] = [];
 
-  /** Start the server, log a part of the demo project to it, start the browser. */
-  async start(scale: number): Promise<void> {
-    await this.startServer(0);
-    await this.command("demo", "--scale", String(scale));
+  /** Start the server, log a part of the demo project to it (none at 0), start the browser. */
+  async start(scale: number, ...flags: string[]): Promise<void> {
+    await this.startServer(0, ...flags);
+    if (scale > 0) {
+      await this.command("demo", "--scale", String(scale));
+    }
     this.browser = await chromium.launch({ executablePath: browserPath(), args: FLAGS });
   }
 
-  /** Start the server on a port; 0 takes a free one. */
-  async startServer(port: number): Promise<void> {
-    const words = ["-m", "trackyard.cli.main", "up", "--home", this.home, "--port", String(port)];
+  /** Start the server on a port, with further flags of `yard up`; 0 takes a free port. */
+  async startServer(port: number, ...flags: string[]): Promise<void> {
+    const words = ["-m", "trackyard.cli.main", "up", "--home", this.home, "--port", String(port), ...flags];
     const server = spawn(PYTHON, words, { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, PYTHONPATH: join(ROOT, "src") } });
     this.server = server;
     const printed = await new Promise<string>((resolve, reject) => {

@@ -1,0 +1,146 @@
+/** Jobs in a browser against a real server with two declared GPUs: submit, queue, run, follow, stop, explain. */
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { Yard } from "./yard";
+
+const yard = new Yard();
+const LONG = "sh -c 'i=0; while true; do i=$((i+1)); echo tick $i; sleep 0.2; done'";
+
+beforeAll(() => yard.start(0, "--gpus", "2"), 120_000);
+afterAll(() => yard.stop(), 60_000);
+
+interface JobRow {
+  job_id: string;
+  name: string;
+  state: string;
+}
+
+const jobs = async (): Promise<JobRow[]> => (await yard.call<{ jobs: JobRow[] }>("GET", "/api/v1/jobs?limit=100")).jobs;
+const stateOf = async (name: string): Promise<string> => (await jobs()).find((job) => job.name === name)?.state ?? "none";
+
+/** Submit over the API, as `yard submit` does. */
+async function submit(name: string, command: string[], more: object = {}): Promise<string> {
+  const { job_ids: ids } = await yard.call<{ job_ids: string[] }>("POST", "/api/v1/jobs", { name, command, grace_seconds: 2, ...more });
+  return ids[0] ?? "";
+}
+
+/** The last line that the log on a page shows. */
+const lastLine = async (page: Page): Promise<string> => (await page.locator(".log-line").last().textContent()) ?? "";
+
+describe("the queue", () => {
+  test("teaches how to submit while it is empty", async () => {
+    const page = await yard.open("/app/queue");
+    await page.getByRole("heading", { name: "Nothing is queued, nothing runs" }).waitFor();
+    await page.getByText("yard submit --gpus 1 -- python train.py").waitFor();
+    await page.context().close();
+  });
+});
+
+describe("from the form to the end", () => {
+  test("a job is answered before it is queued, appears, runs, its log follows, and it is stopped", async () => {
+    const page = await yard.open("/app/submit");
+    await page.getByLabel("Command", { exact: true }).fill(LONG);
+    await page.getByLabel("Name", { exact: true }).fill("from-the-form");
+    await page.getByLabel("Answer of the queue").getByText("Starts at once", { exact: true }).waitFor();
+    await page.getByText(/^yard submit --name from-the-form --gpus 1 --no-working-dir -- sh -c/).waitFor();
+
+    await page.getByLabel("GPUs", { exact: true }).fill("64");
+    await page.getByText("Cannot start as asked", { exact: true }).waitFor();
+    await page.getByRole("button", { name: /starts now/i }).first().click();
+    await page.getByText("Starts at once", { exact: true }).waitFor();
+
+    await page.getByRole("button", { name: "Submit", exact: true }).click();
+    await page.waitForURL("**/app/jobs/*");
+    await page.getByRole("heading", { name: "from-the-form" }).waitFor();
+    await expect.poll(() => stateOf("from-the-form"), { timeout: 20_000 }).toBe("running");
+    await page.locator(".page-facts .state", { hasText: "running" }).waitFor();
+
+    const queue = await page.context().newPage();
+    await queue.goto(`${yard.url}/app/queue`);
+    await queue.getByRole("row").filter({ hasText: "from-the-form" }).filter({ hasText: "running" }).waitFor();
+
+    await page.getByRole("tab", { name: "Logs" }).click();
+    await page.locator(".log-line", { hasText: "tick" }).first().waitFor();
+    const seen = await lastLine(page);
+    await expect.poll(() => lastLine(page), { timeout: 15_000 }).not.toBe(seen);
+    await page.getByLabel("Find in the log").fill("tick 3$");
+    await page.getByRole("button", { name: "Matches only" }).click();
+    await expect.poll(() => page.locator(".log-line").allTextContents().then((lines) => lines.length === 1 && lines[0]?.endsWith("tick 3") === true)).toBe(true);
+
+    await page.getByRole("button", { name: "Stop" }).click();
+    await page.getByRole("dialog").getByText(/^yard stop j/).waitFor();
+    await page.getByRole("dialog").getByRole("button", { name: "Stop", exact: true }).click();
+    await page.locator(".page-facts .state", { hasText: "stopped" }).waitFor({ timeout: 30_000 });
+    expect(await stateOf("from-the-form")).toBe("stopped");
+    await queue.getByRole("row").filter({ hasText: "from-the-form" }).filter({ hasText: "stopped" }).waitFor();
+    await page.context().close();
+  });
+});
+
+describe("waiting", () => {
+  test("a held job says so and starts when released from its card; what cannot fit does not look like a wait", async () => {
+    const held = await submit("held-back", ["sh", "-c", "echo went; sleep 0.1"], { gpus: 1, hold: true });
+    const huge = await submit("too-huge", ["true"], { gpus: 16 });
+    const page = await yard.open(`/app/queue?job=${held}`);
+    await page.getByRole("heading", { name: /Cannot start as it is/ }).waitFor();
+    await page.getByRole("row").filter({ hasText: "too-huge" }).getByText("Cannot fit").waitFor();
+    await page.getByRole("region", { name: "Why held-back waits" }).getByRole("button", { name: "Release it" }).click();
+    await expect.poll(() => stateOf("held-back"), { timeout: 20_000 }).toBe("succeeded");
+    await page.getByRole("row").filter({ hasText: "held-back" }).getByText("succeeded").waitFor();
+
+    await page.goto(`${yard.url}/app/jobs/${huge}`);
+    await page.getByRole("region", { name: "Why too-huge waits" }).getByText("Cannot fit").waitFor();
+    await page.getByRole("button", { name: /starts now/i }).click();
+    await expect.poll(() => stateOf("too-huge"), { timeout: 20_000 }).toBe("succeeded");
+    await page.locator(".page-facts .state", { hasText: "succeeded" }).waitFor();
+    await page.context().close();
+  });
+});
+
+describe("after a failure", () => {
+  test("the attempts show each cause, the run page carries the job's log and lanes", async () => {
+    const id = await submit("fails-once", ["sh", "-c", 'if [ -e "$YARD_CHECKPOINT_DIR/x" ]; then echo second; else : > "$YARD_CHECKPOINT_DIR/x"; echo broken; exit 3; fi'], { retries: 1 });
+    await expect.poll(() => stateOf("fails-once"), { timeout: 40_000 }).toBe("succeeded");
+    const page = await yard.open(`/app/jobs/${id}`);
+    const attempts = page.getByRole("region", { name: "Attempts" });
+    await attempts.getByText("exit code 3", { exact: true }).waitFor();
+    expect(await attempts.getByRole("row").count()).toBe(3);
+    await page.getByRole("link", { name: "Its run" }).click();
+    await page.getByRole("region", { name: "Its job" }).getByText("Restarts").waitFor();
+    await page.getByRole("tab", { name: "Logs" }).click();
+    await page.locator(".log-line", { hasText: "second" }).waitFor();
+    await page.getByLabel("Attempt").selectOption("1");
+    await page.locator(".log-line", { hasText: "broken" }).waitFor();
+    await page.getByRole("tab", { name: "Timeline" }).click();
+    await page.getByRole("region", { name: "Timeline" }).getByText("Checkpoints").waitFor();
+    await page.context().close();
+  });
+});
+
+describe("the nodes", () => {
+  test("show who holds which GPU, and a drained node takes no job until it is given back", async () => {
+    await submit("holder", ["sleep", "60"], { gpus: 0.5 });
+    await expect.poll(() => stateOf("holder"), { timeout: 20_000 }).toBe("running");
+    const page = await yard.open("/app/nodes", { dark: true });
+    await page.getByLabel(/^GPU [01]$/).filter({ hasText: "holder" }).getByText("0.5 free").waitFor();
+    await page.getByRole("button", { name: /^Actions for / }).click();
+    await page.getByRole("menuitem", { name: "Drain…" }).click();
+    await page.getByLabel("Why, for others to read").fill("new fan");
+    await page.getByRole("dialog").getByRole("button", { name: "Drain", exact: true }).click();
+    await page.getByText("drained").first().waitFor();
+    await page.getByText("new fan").first().waitFor();
+    await submit("after-drain", ["true"], { gpus: 1 });
+    await page.getByRole("region", { name: "Demand that is not met" }).getByText("Nodes out of service").waitFor();
+    await page.getByRole("button", { name: /^Actions for / }).click();
+    await page.getByRole("menuitem", { name: "Let it take jobs again" }).click();
+    await expect.poll(() => stateOf("after-drain"), { timeout: 20_000 }).toBe("succeeded");
+    await yard.call("POST", "/api/v1/jobs/holder/stop", {});
+    await page.context().close();
+  });
+
+  test("no page asked for anything elsewhere or complained", () => {
+    expect(yard.foreign).toEqual([]);
+    expect(yard.complaints).toEqual([]);
+  });
+});
