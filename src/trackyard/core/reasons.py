@@ -6,6 +6,7 @@ numbers, so the text can never disagree with them. Knows nothing of how a reason
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -322,6 +323,14 @@ CATALOGUE: Mapping[Code, Entry] = {
 }
 
 
+_ONE = re.compile(r"(?<![\d.,])1 (node|GPU|job|CPU)s\b")
+
+
+def in_singular(sentence: str) -> str:
+    """Return a sentence in which one thing is not spoken of as several."""
+    return _ONE.sub(r"1 \1", sentence)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reason:
     """Why one job waits, in numbers; sentence and remedy come from the catalogue."""
@@ -355,7 +364,7 @@ class Reason:
     @property
     def sentence(self) -> str:
         """Say it to a person."""
-        return CATALOGUE[self.code].sentence.format_map(_Fields(self))
+        return in_singular(CATALOGUE[self.code].sentence.format_map(_Fields(self)))
 
     @property
     def remedy(self) -> str:

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from trackyard.core.job import Job
-from trackyard.core.reasons import Reason
+from trackyard.core.reasons import Reason, in_singular
 from trackyard.core.resources import WHOLE, Placement, Request
 from trackyard.scheduling.policy import Preemption
 from trackyard.scheduling.scheduler import Scheduler, decide
@@ -217,13 +217,13 @@ def _lesser(snapshot: Snapshot, job: Job) -> Iterator[tuple[Request, float | Non
         yield (
             replace(request, nodes=nodes),
             job.time_limit_seconds,
-            f"drop to {nodes} nodes ({total} GPUs): starts now",
+            in_singular(f"drop to {nodes} nodes ({total} GPUs): starts now"),
         )
         nodes //= 2
     gpus = request.gpus // 2
     while gpus >= 1:
         smaller = replace(request, nodes=1, gpus=gpus)
-        yield smaller, job.time_limit_seconds, f"drop to {gpus} GPUs: starts now"
+        yield smaller, job.time_limit_seconds, in_singular(f"drop to {gpus} GPUs: starts now")
         gpus //= 2
     if request.gpus and request.gpu_milli == WHOLE:
         half = replace(request, nodes=1, gpus=1, gpu_milli=WHOLE // 2)

@@ -286,6 +286,7 @@ async def _stop(application: Application, services: Services) -> None:
         await asyncio.sleep(0.01)
     await services.tracking.stop()
     await services.database.close()
+    await services.artifacts.blobs.close()
 
 
 def _make_database_folder(settings: Settings) -> None:

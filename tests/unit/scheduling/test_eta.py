@@ -55,7 +55,7 @@ def test_what_if_names_the_smaller_request_that_starts_now():
     assert answer.reasons[0].code is Code.NO_FREE_GPUS
     assert answer.forecast.latest == NOW + 800
     assert [one.request.gpus for one in answer.smaller][:1] == [1]
-    assert answer.smaller[0].sentence == "drop to 1 GPUs: starts now"
+    assert answer.smaller[0].sentence == "drop to 1 GPU: starts now"
 
 
 def test_what_if_names_the_time_limit_that_ends_before_a_lease():
