@@ -127,6 +127,20 @@ describe("the runs table", () => {
     expect(store.get().table?.params.lr).toEqual(["lr of new", "lr of b"]);
   });
 
+  test("the first rows of a large table come before the rest; a small one is read once", async () => {
+    const sizes: number[] = [];
+    const read = vi.fn(async ({ limit }: { limit: number }) => ({ ...table(limit === 200 ? ["a"] : ["a", "b"]), next_page_token: limit === 200 ? "more" : null }));
+    const store = new TableStore({ table: read, columns: answer });
+    store.subscribe(() => sizes.push(store.get().table?.run_id.length ?? 0));
+    await store.load({ ...wish, limit: 20_000 });
+    expect(read.mock.calls.map(([{ limit }]) => limit)).toEqual([200, 20_000]);
+    expect(sizes).toContain(1);
+    expect(store.get()).toMatchObject({ loading: false, table: { run_id: ["a", "b"] } });
+    const once = vi.fn(async () => table(["a"]));
+    await new TableStore({ table: once, columns: answer }).load({ ...wish, limit: 20_000 });
+    expect(once).toHaveBeenCalledTimes(1);
+  });
+
   test("a run that changed is patched in place", async () => {
     const columns = async (ids: readonly string[]): Promise<RunsTable> => ({ ...table([...ids]), status: ids.map(() => "FINISHED") });
     const store = new TableStore({ table: async () => table(["a", "b"]), columns });

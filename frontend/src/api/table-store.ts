@@ -38,6 +38,8 @@ const NONE: Cells = { metrics: [], params: [], tags: [] };
 /** Milliseconds over which wishes for columns, and for fresh cells, are gathered. */
 const GATHER = 16;
 const FRESHEN = 700;
+/** Rows that are read before all others. */
+const FIRST = 200;
 const RELOAD = 1500;
 
 export class TableStore {
@@ -45,6 +47,7 @@ export class TableStore {
   private readonly listeners = new Set<() => void>();
   private readonly calls: Calls;
   private wish: Wish | null = null;
+  private shown = "";
   private wanted: Wanted = { cells: NONE, rows: [], full: NONE };
   private readonly marks = new Map<string, Uint8Array>();
   private abort: AbortController | null = null;
@@ -73,23 +76,34 @@ export class TableStore {
     if (wish.experiment_ids.length === 0) {
       return;
     }
+    const isNew = JSON.stringify(wish) !== this.shown;
     this.become({ loading: true });
     try {
-      const table = await this.calls.table({ ...wish, ...NONE }, abort.signal);
-      if (!abort.signal.aborted) {
-        // Cells of the old table serve until the new ones are here, so that nothing flickers.
-        this.marks.clear();
-        if (this.state.table !== null) {
-          carry(this.state.table, this.state.index, table);
-        }
-        this.become({ table, index: indexOf(table), loading: false, fault: null });
-        this.askMissing();
+      // The first rows are on screen before the rest of a large table has left the server.
+      const first = isNew && wish.limit > FIRST ? await this.read({ ...wish, limit: FIRST }, abort.signal) : null;
+      if (first === null || (first.next_page_token ?? null) !== null) {
+        await this.read(wish, abort.signal);
       }
+      this.shown = JSON.stringify(wish);
+      this.become({ loading: false });
     } catch (cause) {
       if (!abort.signal.aborted) {
         this.become({ loading: false, fault: cause instanceof Error ? cause : new Error(String(cause)) });
       }
     }
+  }
+
+  private async read(wish: Wish, signal: AbortSignal): Promise<RunsTable> {
+    const table = await this.calls.table({ ...wish, ...NONE }, signal);
+    signal.throwIfAborted();
+    // Cells of the old table serve until the new ones are here, so that nothing flickers.
+    this.marks.clear();
+    if (this.state.table !== null) {
+      carry(this.state.table, this.state.index, table);
+    }
+    this.become({ table, index: indexOf(table), fault: null });
+    this.askMissing();
+    return table;
   }
 
   /** Read the same runs again, soon: there are new ones, or some went. */
