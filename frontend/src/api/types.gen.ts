@@ -278,6 +278,91 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/backups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/admin/backups: copy the database and hold every file it names. */
+        post: operations["post_admin_backups"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/backups/{backup_id}/database": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/admin/backups/{id}/database: the copy of the database. */
+        get: operations["get_admin_backups_backup_id_database"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/backups/{backup_id}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/admin/backups/{id}/files: the files the copy names, in pages. */
+        get: operations["get_admin_backups_backup_id_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/backups/{backup_id}/files/{blob}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/admin/backups/{id}/files/{blob}: the bytes of one file. */
+        get: operations["get_admin_backups_backup_id_files_blob_"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/backups/{backup_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** DELETE /api/v1/admin/backups/{id}: let go of the copy and of what was deleted since. */
+        delete: operations["delete_admin_backups_backup_id_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -966,6 +1051,38 @@ export interface components {
             values: {
                 [key: string]: number;
             };
+        };
+        /**
+         * BackupInfo
+         * @description A backup that is ready to be fetched.
+         */
+        BackupInfo: {
+            id: string;
+            version: string;
+            schema: string;
+            created_ms: number;
+            mark: number;
+            database_bytes: number;
+            database_sha256: string;
+            files: number;
+            file_bytes: number;
+        };
+        /**
+         * BackupFiles
+         * @description A page of files; ask on after the last one's blob.
+         */
+        BackupFiles: {
+            files: components["schemas"]["BackupFile"][];
+        };
+        /**
+         * BackupFile
+         * @description A file of a backup: where it lies below the home folder, and what it must be.
+         */
+        BackupFile: {
+            blob: string;
+            path: string;
+            size: number;
+            sha256: string;
         };
         /**
          * EventPage
@@ -2212,6 +2329,112 @@ export interface operations {
                 content: {
                     "application/json": Record<string, never>;
                 };
+            };
+        };
+    };
+    post_admin_backups: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BackupInfo"];
+                };
+            };
+        };
+    };
+    get_admin_backups_backup_id_database: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                backup_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    get_admin_backups_backup_id_files: {
+        parameters: {
+            query?: {
+                /** @description the last blob so far */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                backup_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BackupFiles"];
+                };
+            };
+        };
+    };
+    get_admin_backups_backup_id_files_blob_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                backup_id: string;
+                blob: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    delete_admin_backups_backup_id_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                backup_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
         };
     };
