@@ -1,5 +1,5 @@
 /** The filter in MLflow's language, with completion. What the server says of it stands below it. */
-import { useId, useMemo, useRef, useState, type KeyboardEvent, type ReactElement } from "react";
+import { useId, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactElement } from "react";
 
 import { accept, complete, type Names } from "../../lib/filter";
 import { Icon } from "../../ui/icon";
@@ -21,6 +21,14 @@ export function FilterBox({ value, names, known, error, onChange }: Props): Reac
   const [at, setAt] = useState(-1);
   const input = useRef<HTMLInputElement>(null);
   const list = useId();
+  const wanted = useRef<number | null>(null);
+  // In the same turn as the text: a frame later the next key has been typed already.
+  useLayoutEffect(() => {
+    if (wanted.current !== null) {
+      input.current?.setSelectionRange(wanted.current, wanted.current);
+      wanted.current = null;
+    }
+  });
   if (value !== before) {
     // The address changed under us: a saved view, or a step back.
     setBefore(value);
@@ -34,7 +42,7 @@ export function FilterBox({ value, names, known, error, onChange }: Props): Reac
     setText(next.text);
     setCaret(next.caret);
     setAt(-1);
-    requestAnimationFrame(() => input.current?.setSelectionRange(next.caret, next.caret));
+    wanted.current = next.caret;
   };
   const submit = (now: string): void => {
     setOpen(false);
