@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ ROOT = Path(__file__).resolve().parent.parent
 REPORTS = ROOT / ".cache" / "reports"
 BIN = Path(sys.executable).parent
 PYTHON = sys.executable
-#: Temporary folders of the tests: this run's own, so that no other run clears them away.
-TEMPORARY = ROOT / ".cache" / "tmp"
+#: Temporary folders of the tests: this run's own, so that no other run clears them away, and
+#: outside the checkout, whose .gitignore would reach into them.
+TEMPORARY = Path(tempfile.gettempdir()) / f"trackyard-tests-{os.getuid()}"
 
 #: pytest's exit status when it found no test.
 NO_TESTS = 5
