@@ -166,10 +166,11 @@ def test_a_gang_saves_and_loads_one_sharded_checkpoint(train: Any, tmp_path: Pat
 
 
 LAUNCHED = """
-import torch, torch.distributed as dist
+import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 total = torch.ones(1); dist.all_reduce(total)
-print("rank", dist.get_rank(), "of", dist.get_world_size(), "sum", int(total), flush=True)
+line = f"rank {dist.get_rank()} of {dist.get_world_size()} sum {int(total)}\\n"
+os.write(1, line.encode())  # in one piece, so that two ranks' lines stay apart
 dist.destroy_process_group()
 """
 
