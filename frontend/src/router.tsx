@@ -3,6 +3,7 @@ import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirec
 
 import { BASE } from "./api/client";
 import { formatQuery, parseQuery } from "./lib/address";
+import { pageOf } from "./lib/mlflow-link";
 import { Shell } from "./features/shell/shell";
 import { NotFound, PageFault } from "./features/shell/faults";
 import { SignIn } from "./features/shell/sign-in";
@@ -17,7 +18,8 @@ const start = createRoute({
   getParentRoute: () => root,
   path: "/",
   beforeLoad: () => {
-    throw redirect({ to: "/app/home", replace: true });
+    // Stock MLflow clients print addresses of this form after each run.
+    throw redirect({ to: pageOf(window.location.hash), replace: true });
   },
 });
 const app = createRoute({ getParentRoute: () => root, path: "/app", component: Shell, notFoundComponent: NotFound });
