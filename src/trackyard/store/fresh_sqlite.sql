@@ -187,6 +187,45 @@ CREATE INDEX ix_jobs_state_ended_ms ON jobs (state, ended_ms);
 CREATE INDEX ix_jobs_state_version_id ON jobs (state, version, id);
 CREATE INDEX ix_jobs_team_id_id ON jobs (team_id, id);
 CREATE INDEX ix_jobs_team_id_name_id ON jobs (team_id, name, id);
+CREATE TABLE leases (
+	id INTEGER NOT NULL,
+	lease_id TEXT NOT NULL,
+	team_id INTEGER NOT NULL,
+	user_id BIGINT,
+	user_name TEXT NOT NULL,
+	name TEXT NOT NULL,
+	state TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	personal BIGINT NOT NULL,
+	starts_ms BIGINT NOT NULL,
+	ends_ms BIGINT NOT NULL,
+	asked TEXT NOT NULL,
+	min_nodes BIGINT NOT NULL,
+	max_nodes BIGINT NOT NULL,
+	before_end TEXT NOT NULL,
+	purpose TEXT NOT NULL,
+	provider TEXT NOT NULL,
+	provider_ref TEXT NOT NULL,
+	parent BIGINT,
+	degraded BIGINT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	changed_ms BIGINT NOT NULL,
+	started_ms BIGINT,
+	ended_ms BIGINT,
+	warned_ms BIGINT,
+	used_ms BIGINT,
+	nudged_ms BIGINT,
+	lent_ms BIGINT,
+	sentence TEXT NOT NULL,
+	hold TEXT NOT NULL,
+	version BIGINT NOT NULL,
+	CONSTRAINT pk_leases PRIMARY KEY (id),
+	CONSTRAINT uq_leases_lease_id UNIQUE (lease_id),
+	CONSTRAINT fk_leases_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_leases_parent ON leases (parent);
+CREATE INDEX ix_leases_state_ends_ms ON leases (state, ends_ms);
+CREATE INDEX ix_leases_team_id_ends_ms ON leases (team_id, ends_ms);
 CREATE TABLE members (
 	team_id INTEGER NOT NULL,
 	user_id INTEGER NOT NULL,
@@ -349,6 +388,16 @@ CREATE TABLE experiment_tags (
 	CONSTRAINT pk_experiment_tags PRIMARY KEY (experiment_id, "key"),
 	CONSTRAINT fk_experiment_tags_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
 );
+CREATE TABLE lease_nodes (
+	lease INTEGER NOT NULL,
+	node_id TEXT NOT NULL,
+	bound_ms BIGINT NOT NULL,
+	lost_ms BIGINT,
+	replaced_ms BIGINT,
+	CONSTRAINT pk_lease_nodes PRIMARY KEY (lease, node_id),
+	CONSTRAINT fk_lease_nodes_lease FOREIGN KEY(lease) REFERENCES leases (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_lease_nodes_node_id ON lease_nodes (node_id);
 CREATE TABLE logged_models (
 	id TEXT NOT NULL,
 	team_id BIGINT NOT NULL,

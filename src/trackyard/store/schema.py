@@ -441,7 +441,7 @@ Table(
     UniqueConstraint("model_id", "key", "time_ms", "step", "run_uuid"),
 )
 
-# Jobs live in a module of their own; importing it completes the metadata.
-from trackyard.store import schema_jobs  # noqa: E402
+# Jobs and leases live in modules of their own; importing them completes the metadata.
+from trackyard.store import schema_jobs, schema_leases  # noqa: E402
 
-__all__ = ["metadata", "schema_jobs"]
+__all__ = ["metadata", "schema_jobs", "schema_leases"]
