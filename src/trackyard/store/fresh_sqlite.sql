@@ -73,6 +73,17 @@ CREATE TABLE names (
 	CONSTRAINT pk_names PRIMARY KEY (id),
 	CONSTRAINT uq_names_name UNIQUE (name)
 );
+CREATE TABLE node_load (
+	node TEXT NOT NULL,
+	what TEXT NOT NULL,
+	at_ms BIGINT NOT NULL,
+	width_ms BIGINT NOT NULL,
+	total FLOAT NOT NULL,
+	count BIGINT NOT NULL,
+	most FLOAT NOT NULL,
+	CONSTRAINT pk_node_load PRIMARY KEY (node, what, at_ms, width_ms)
+);
+CREATE INDEX ix_node_load_width_ms_at_ms ON node_load (width_ms, at_ms);
 CREATE TABLE nodes (
 	id TEXT NOT NULL,
 	engine TEXT NOT NULL,
@@ -348,6 +359,7 @@ CREATE TABLE attempts (
 	stalled BIGINT NOT NULL,
 	nan_seen BIGINT NOT NULL,
 	settled BIGINT NOT NULL,
+	log_pruned_ms BIGINT,
 	CONSTRAINT pk_attempts PRIMARY KEY (id),
 	CONSTRAINT uq_attempts_attempt_id UNIQUE (attempt_id),
 	CONSTRAINT uq_attempts_job_number UNIQUE (job, number),

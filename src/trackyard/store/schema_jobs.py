@@ -173,6 +173,8 @@ Table(
     integer("nan_seen"),
     #: 1 once the engine has forgotten it and its log is whole
     integer("settled"),
+    #: when its log was removed by age
+    integer("log_pruned_ms", nullable=True),
     UniqueConstraint("attempt_id"),
     UniqueConstraint("job", "number"),
     Index(None, "state"),
@@ -242,6 +244,22 @@ Table(
     words("report"),
     integer("joined_ms"),
     integer("changed_ms"),
+)
+Table(
+    "node_load",
+    shared,
+    #: how busy a node was, as its jobs' samples tell: minutes at first, hours later
+    words("node"),
+    #: cpu, memory, or gpu with its index
+    words("what"),
+    integer("at_ms"),
+    integer("width_ms"),
+    #: sum, number and greatest of the percentages sampled
+    Column("total", Float(53), nullable=False),
+    integer("count"),
+    Column("most", Float(53), nullable=False),
+    PrimaryKeyConstraint("node", "what", "at_ms", "width_ms"),
+    Index(None, "width_ms", "at_ms"),
 )
 Table(
     "leaders",
