@@ -73,17 +73,36 @@ CREATE TABLE names (
 	CONSTRAINT pk_names PRIMARY KEY (id),
 	CONSTRAINT uq_names_name UNIQUE (name)
 );
-CREATE TABLE node_load (
-	node TEXT NOT NULL,
-	what TEXT NOT NULL,
+CREATE TABLE node_checks (
+	node_id TEXT NOT NULL,
+	name TEXT NOT NULL,
+	verdict TEXT NOT NULL,
+	sentence TEXT NOT NULL,
+	number FLOAT,
+	unit TEXT NOT NULL,
+	source TEXT NOT NULL,
 	at_ms BIGINT NOT NULL,
-	width_ms BIGINT NOT NULL,
-	total FLOAT NOT NULL,
-	count BIGINT NOT NULL,
-	most FLOAT NOT NULL,
-	CONSTRAINT pk_node_load PRIMARY KEY (node, what, at_ms, width_ms)
+	since_ms BIGINT NOT NULL,
+	failed BIGINT NOT NULL,
+	passed BIGINT NOT NULL,
+	accepted FLOAT NOT NULL,
+	CONSTRAINT pk_node_checks PRIMARY KEY (node_id, name)
 );
-CREATE INDEX ix_node_load_width_ms_at_ms ON node_load (width_ms, at_ms);
+CREATE TABLE node_verdicts (
+	id INTEGER NOT NULL,
+	node_id TEXT NOT NULL,
+	name TEXT NOT NULL,
+	verdict TEXT NOT NULL,
+	sentence TEXT NOT NULL,
+	number FLOAT,
+	unit TEXT NOT NULL,
+	source TEXT NOT NULL,
+	attempt_id TEXT NOT NULL,
+	at_ms BIGINT NOT NULL,
+	CONSTRAINT pk_node_verdicts PRIMARY KEY (id)
+);
+CREATE INDEX ix_node_verdicts_at_ms ON node_verdicts (at_ms);
+CREATE INDEX ix_node_verdicts_node_id_id ON node_verdicts (node_id, id);
 CREATE TABLE nodes (
 	id TEXT NOT NULL,
 	engine TEXT NOT NULL,
@@ -94,6 +113,11 @@ CREATE TABLE nodes (
 	report TEXT NOT NULL,
 	joined_ms BIGINT NOT NULL,
 	changed_ms BIGINT NOT NULL,
+	labels TEXT DEFAULT '{}' NOT NULL,
+	until_ms BIGINT,
+	state_by TEXT DEFAULT 'operator' NOT NULL,
+	state_ms BIGINT DEFAULT '0' NOT NULL,
+	expected_gpus BIGINT DEFAULT '0' NOT NULL,
 	CONSTRAINT pk_nodes PRIMARY KEY (id)
 );
 CREATE TABLE queues (
@@ -494,6 +518,23 @@ CREATE TABLE attempt_members (
 	CONSTRAINT pk_attempt_members PRIMARY KEY (attempt, member),
 	CONSTRAINT fk_attempt_members_attempt FOREIGN KEY(attempt) REFERENCES attempts (id) ON DELETE CASCADE
 );
+CREATE TABLE claims (
+	job INTEGER NOT NULL,
+	attempt INTEGER NOT NULL,
+	"key" TEXT NOT NULL,
+	generation BIGINT NOT NULL,
+	source TEXT NOT NULL,
+	workers BIGINT NOT NULL,
+	least BIGINT NOT NULL,
+	granted BIGINT,
+	ask TEXT NOT NULL,
+	released_ms BIGINT,
+	CONSTRAINT pk_claims PRIMARY KEY (job),
+	CONSTRAINT uq_claims_attempt_key_generation UNIQUE (attempt, "key", generation),
+	CONSTRAINT fk_claims_job FOREIGN KEY(job) REFERENCES jobs (id) ON DELETE CASCADE,
+	CONSTRAINT fk_claims_attempt FOREIGN KEY(attempt) REFERENCES attempts (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_claims_attempt_released_ms ON claims (attempt, released_ms);
 CREATE TABLE log_chunks (
 	attempt INTEGER NOT NULL,
 	member BIGINT NOT NULL,
