@@ -88,6 +88,17 @@ CREATE TABLE node_checks (
 	accepted FLOAT NOT NULL,
 	CONSTRAINT pk_node_checks PRIMARY KEY (node_id, name)
 );
+CREATE TABLE node_load (
+	node TEXT NOT NULL,
+	what TEXT NOT NULL,
+	at_ms BIGINT NOT NULL,
+	width_ms BIGINT NOT NULL,
+	total FLOAT NOT NULL,
+	count BIGINT NOT NULL,
+	most FLOAT NOT NULL,
+	CONSTRAINT pk_node_load PRIMARY KEY (node, what, at_ms, width_ms)
+);
+CREATE INDEX ix_node_load_width_ms_at_ms ON node_load (width_ms, at_ms);
 CREATE TABLE node_verdicts (
 	id INTEGER NOT NULL,
 	node_id TEXT NOT NULL,

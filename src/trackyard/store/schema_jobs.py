@@ -1,4 +1,4 @@
-"""The tables of jobs: queue, attempts, logs, nodes. Owns their shape; knows no query.
+"""The tables of jobs: queue, attempts, logs. Owns their shape; knows no query.
 
 Shares the metadata of `schema`, which imports this module last. Times are milliseconds since the
 epoch; GPUs in settings are numbers, in placements thousandths.
@@ -228,22 +228,6 @@ Table(
     Column("run_uuid", Text, primary_key=True),
     words("root_uuid"),
     Index(None, "root_uuid"),
-)
-Table(
-    "nodes",
-    shared,
-    Column("id", Text, primary_key=True),
-    words("engine"),
-    #: what the engine says: ready or down
-    words("engine_state"),
-    #: what an operator says: ready, drained or quarantined
-    words("state"),
-    words("note"),
-    words("actor"),
-    #: JSON of the engine's report
-    words("report"),
-    integer("joined_ms"),
-    integer("changed_ms"),
 )
 Table(
     "node_load",
