@@ -305,6 +305,25 @@ CREATE TABLE packages (
 	CONSTRAINT fk_packages_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_packages_blob ON packages (blob);
+CREATE TABLE ray_jobs (
+	team_id INTEGER NOT NULL,
+	submission_id TEXT NOT NULL,
+	job_id TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	deleted_ms BIGINT,
+	CONSTRAINT pk_ray_jobs PRIMARY KEY (team_id, submission_id),
+	CONSTRAINT fk_ray_jobs_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_ray_jobs_job_id ON ray_jobs (job_id);
+CREATE TABLE ray_packages (
+	team_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	digest TEXT NOT NULL,
+	user_name TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_ray_packages PRIMARY KEY (team_id, name),
+	CONSTRAINT fk_ray_packages_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
 CREATE TABLE sessions (
 	digest TEXT NOT NULL,
 	user_id INTEGER NOT NULL,

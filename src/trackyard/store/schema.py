@@ -442,6 +442,19 @@ Table(
 )
 
 # Jobs and leases live in modules of their own; importing them completes the metadata.
-from trackyard.store import schema_claims, schema_fleet, schema_jobs, schema_leases  # noqa: E402
+from trackyard.store import (  # noqa: E402
+    schema_claims,
+    schema_fleet,
+    schema_jobs,
+    schema_leases,
+    schema_ray,
+)
 
-__all__ = ["metadata", "schema_claims", "schema_fleet", "schema_jobs", "schema_leases"]
+__all__ = [
+    "metadata",
+    "schema_claims",
+    "schema_fleet",
+    "schema_jobs",
+    "schema_leases",
+    "schema_ray",
+]
