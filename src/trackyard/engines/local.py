@@ -19,7 +19,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
 
 from trackyard.core.clock import SYSTEM_CLOCK, Clock
 from trackyard.core.ports import (
@@ -40,6 +39,7 @@ from trackyard.core.ports import (
     Unsubscribe,
 )
 from trackyard.engines import machine, wrapper
+from trackyard.engines.nursery import Nursery, Runner
 from trackyard.engines.statefolder import AttemptFolder, Launched, MemberFolder, write_json
 
 log = logging.getLogger(__name__)
@@ -50,12 +50,6 @@ OVERDUE_SECONDS = 10.0
 SWEEP_SECONDS = 30
 #: how often the machine is looked at again: GPUs can fall off the bus
 INVENTORY_SECONDS = 60.0
-#: a session of its own, and nothing of the server's environment
-_DETACHED: Final[dict[str, Any]] = {
-    "cwd": "/",
-    "env": {"PATH": os.environ.get("PATH", os.defpath)},
-    "start_new_session": True,
-}
 
 
 class LocalEngine:
@@ -78,8 +72,8 @@ class LocalEngine:
         self._machine = machine.describe(machine.detect(), declared)
         self._next_inventory = clock.monotonic() + INVENTORY_SECONDS
         self._lock = threading.RLock()
-        self._children: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
-        self._runners = _Runners()
+        self._children: dict[tuple[str, int], Runner] = {}
+        self._runners = Nursery()
         self._listeners: list[Listener] = []
         self._phases: dict[str, AttemptPhase] = {}
         self._ended: dict[str, AttemptReport] = {}
@@ -243,7 +237,9 @@ class LocalEngine:
                 python=sys.executable,
             )
             write_json(member.path / "spec.json", wrapper.runner_spec(spec, place))
-            self._children[spec.attempt_id, number] = self._runners.start(member)
+            self._children[spec.attempt_id, number] = self._runners.start(
+                member.path / "spec.json"
+            )
 
     def _is_booting(self, spec: LaunchSpec, number: int) -> bool:
         child = self._children.get((spec.attempt_id, number))
@@ -423,61 +419,6 @@ def _combine(phases: Sequence[AttemptPhase | None]) -> AttemptPhase:
     if AttemptPhase.LOST in phases:
         return AttemptPhase.LOST
     return AttemptPhase.EXITED
-
-
-class _Runners:
-    """Starts runners, with one kept warm: starting an interpreter takes longer than the rest."""
-
-    def __init__(self) -> None:
-        self._warm: subprocess.Popen[bytes] | None = None
-
-    def start(self, member: MemberFolder) -> subprocess.Popen[bytes]:
-        """Start a runner on the member's spec; it outlives this process."""
-        spec = member.path / "spec.json"
-        runner = self._take(spec) or _spawn(spec, member.path / "runner.log")
-        self._warm = _spawn_standby()
-        return runner
-
-    def close(self) -> None:
-        """Let the warm one end."""
-        warm, self._warm = self._warm, None
-        if warm is not None and warm.stdin is not None:
-            warm.stdin.close()
-            warm.wait(timeout=10)
-
-    def _take(self, spec: Path) -> subprocess.Popen[bytes] | None:
-        warm, self._warm = self._warm, None
-        if warm is None or warm.stdin is None:
-            return None
-        try:
-            with warm.stdin as door:
-                door.write(f"{spec}\n".encode())
-        except OSError:
-            warm.wait(timeout=10)
-            return None
-        return warm
-
-
-def _spawn_standby() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        wrapper.command("--standby"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        **_DETACHED,
-    )
-
-
-def _spawn(spec: Path, log_file: Path) -> subprocess.Popen[bytes]:
-    # What the runner itself says, apart from the command's log.
-    with log_file.open("ab") as output:
-        return subprocess.Popen(
-            wrapper.command(str(spec)),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            **_DETACHED,
-        )
 
 
 def _free_port() -> int:

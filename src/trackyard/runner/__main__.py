@@ -14,9 +14,9 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, List, Optional
+from typing import Any, Callable, List, Optional
 
-from trackyard.runner import processes, records
+from trackyard.runner import nursery, processes, records
 from trackyard.runner.machine.inventory import inventory
 from trackyard.runner.spec import BadSpecError, Spec, load, mark
 from trackyard.runner.supervise import Supervisor
@@ -24,7 +24,7 @@ from trackyard.runner.supervise import Supervisor
 BAD_SPEC_CODE = 64
 ALREADY_RAN_CODE = 73
 USAGE = (
-    "usage: python -m trackyard.runner SPEC.json | --inventory | --sweep SPEC.json | --standby\n"
+    "usage: python -m trackyard.runner SPEC.json | --inventory | --sweep SPEC.json | --nursery\n"
 )
 
 
@@ -34,39 +34,25 @@ def main(argv: Optional[List[str]] = None) -> int:
     if words == ["--inventory"]:
         sys.stdout.write(json.dumps(inventory(), sort_keys=True) + "\n")
         return 0
-    if words == ["--standby"]:
-        return stand_by()
+    if words == ["--nursery"]:
+        return nursery.tend(run)
     sweeping = words[:1] == ["--sweep"]
     if sweeping:
         words = words[1:]
     if len(words) != 1 or words[0].startswith("-"):
         sys.stderr.write(USAGE)
         return BAD_SPEC_CODE
-    try:
-        spec = load(Path(words[0]))
-    except BadSpecError as fault:
-        sys.stderr.write(f"the runner cannot use {words[0]}: {fault}\n")
-        return BAD_SPEC_CODE
-    return sweep(spec) if sweeping else guard(spec)
+    return run(Path(words[0]), act=sweep if sweeping else guard)
 
 
-def stand_by() -> int:
-    """Wait, started and warm, for the path of a spec on standard input; end if none comes."""
-    line = sys.stdin.readline().rstrip("\n")
-    if not line:
-        return 0
+def run(path: Path, act: Optional[Callable[[Spec], int]] = None) -> int:
+    """Read a spec and act on it: guard its attempt, unless told otherwise."""
     try:
-        spec = load(Path(line))
+        spec = load(path)
     except BadSpecError as fault:
-        sys.stderr.write(f"the runner cannot use {line}: {fault}\n")
+        sys.stderr.write(f"the runner cannot use {path}: {fault}\n")
         return BAD_SPEC_CODE
-    output = os.open(
-        spec.state_dir / "runner.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-    )
-    nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    for number, source in enumerate((nothing, output, output)):
-        os.dup2(source, number)
-    return guard(spec)
+    return (act or guard)(spec)
 
 
 def guard(spec: Spec) -> int:

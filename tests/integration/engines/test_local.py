@@ -153,28 +153,42 @@ class TestLocalEngine(ProcessConformance):
         assert b"PATH" in log
         assert b"canary-value" not in log
 
-    def test_a_warm_runner_serves_the_next_launch_and_leaves_with_the_engine(
+    def test_one_warm_process_forks_every_runner_and_leaves_with_the_engine(
         self, harness: LocalHarness
     ) -> None:
-        warm: list[int] = []
         for _ in range(3):
             spec = harness.spec("say hello")
             report = harness.run(spec)
             assert report.exit is not None
             assert report.exit.cause is ExitCause.SUCCEEDED
-            warm.append(member_processes(harness, spec.attempt_id)[1])
             assert harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=9) == b"hello\n"
-        assert len([pid for pid in standbys() if pid not in warm]) == 1
+        running = harness.spec("sleep")
+        harness.engine.launch(running)
+        harness.wait_for(running.attempt_id, AttemptPhase.RUNNING)
+        (nursery,) = nurseries()
+        guard = psutil.Process(member_processes(harness, running.attempt_id)[1])
+        assert guard.ppid() == nursery
+        assert os.getsid(guard.pid) == guard.pid
         harness.engine.close()
-        harness.wait_until(lambda: standbys() == [], "a warm runner stayed")
+        harness.wait_until(lambda: nurseries() == [], "the warm process stayed")
+        assert guard.is_running()
+        harness.engine.stop(running.attempt_id, grace_seconds=0, reason=ExitCause.STOPPED)
+        harness.wait_until(lambda: not guard.is_running(), "it was not stopped")
 
-    def test_a_warm_runner_that_died_is_replaced(self, harness: LocalHarness) -> None:
-        harness.run(harness.spec("succeed"))
-        for pid in standbys():
+    def test_a_warm_process_that_died_is_replaced_and_its_runners_go_on(
+        self, harness: LocalHarness
+    ) -> None:
+        running = harness.spec("sleep")
+        harness.engine.launch(running)
+        harness.wait_for(running.attempt_id, AttemptPhase.RUNNING)
+        for pid in nurseries():
             os.kill(pid, signal.SIGKILL)
         report = harness.run(harness.spec("succeed"))
         assert report.exit is not None
         assert report.exit.cause is ExitCause.SUCCEEDED
+        found = harness.engine.lookup(running.attempt_id)
+        assert found is not None
+        assert found.phase is AttemptPhase.RUNNING
 
     def test_a_killed_server_leaves_no_warm_runner_behind(self, harness: LocalHarness) -> None:
         code = (
@@ -195,7 +209,7 @@ class TestLocalEngine(ProcessConformance):
         )
         assert server.stdout is not None
         assert server.stdout.readline() == "up\n"
-        child = standbys(server.pid)
+        child = nurseries(server.pid)
         assert len(child) == 1
         server.kill()
         server.wait()
@@ -316,12 +330,12 @@ def member_processes(
     return runner, guard
 
 
-def standbys(parent: int | None = None) -> list[int]:
-    """The warm runners of this process, or of another."""
+def nurseries(parent: int | None = None) -> list[int]:
+    """The processes that start runners for this process, or for another."""
     found = []
     for child in psutil.Process(parent).children():
         with contextlib.suppress(psutil.Error):
-            if "--standby" in child.cmdline():
+            if "--nursery" in child.cmdline():
                 found.append(child.pid)
     return found
 
