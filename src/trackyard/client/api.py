@@ -23,10 +23,14 @@ _NO_SERVER = "start one with `yard up`, or name another with YARD_URL or `yard l
 class ApiFault(Exception):
     """The server answered with an error."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(
+        self, status: int, code: str, message: str, details: dict[str, Any] | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
+        #: facts about a refusal, where the server gave any
+        self.details = details or {}
 
 
 class Unreachable(Exception):
@@ -178,7 +182,7 @@ class Api:
 def _fault(status: int, data: bytes) -> ApiFault:
     try:
         shaped = json.loads(data)
-        return ApiFault(status, shaped["error_code"], shaped["message"])
+        return ApiFault(status, shaped["error_code"], shaped["message"], shaped.get("details"))
     except (ValueError, KeyError, TypeError):
         return ApiFault(status, "UNKNOWN", f"the server answered {status}")
 

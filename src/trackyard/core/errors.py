@@ -9,6 +9,7 @@ YardError
 ├── Unauthenticated     UNAUTHENTICATED           401  no credential, or one that is not valid
 ├── Denied              PERMISSION_DENIED         403  the credential does not reach this
 ├── Conflict            ABORTED                   409  someone else changed it, or an old epoch
+├── LeaseRefused        LEASE_REFUSED             409  the calendar or a rule stands in the way
 ├── TooSlow             DEADLINE_EXCEEDED         408  the body took too long to arrive
 ├── TooLarge            REQUEST_LIMIT_EXCEEDED    413  body over its limit
 ├── WrongMediaType      BAD_REQUEST               415  body of a type this call does not read
@@ -24,6 +25,8 @@ Configuration faults at start are SetupError: one sentence and a hint, exit code
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class YardError(Exception):
     """Something a user can read and act on."""
@@ -31,10 +34,18 @@ class YardError(Exception):
     code = "INTERNAL_ERROR"
     status = 500
 
-    def __init__(self, message: str, *, retry_after: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: int | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.retry_after = retry_after
+        #: facts for programs, JSON-ready
+        self.details = details
 
 
 class InvalidInput(YardError):
@@ -90,6 +101,13 @@ class Conflict(YardError):
     """The state moved on, or the writer's epoch is old."""
 
     code = "ABORTED"
+    status = 409
+
+
+class LeaseRefused(YardError):
+    """The lease cannot be as asked: another is in the way, or a rule is."""
+
+    code = "LEASE_REFUSED"
     status = 409
 
 

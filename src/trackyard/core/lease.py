@@ -1,11 +1,67 @@
-"""A lease: nodes promised to someone for a time.
+"""A lease: nodes promised to someone for a time, and the states it may go through.
 
-Owns the value and who may use it. Knows nothing of calendars, conflicts or the queue.
+Owns the value the scheduler sees, who may use it, and the table of transitions. Knows nothing of
+calendars, conflicts or the queue.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class LeaseState(StrEnum):
+    """Where a lease stands. Pending, active, terminated and error last; the others pass."""
+
+    CREATING = "creating"
+    #: promised; its time has not come
+    PENDING = "pending"
+    #: its time has come; what others still run on its nodes is being drained
+    STARTING = "starting"
+    ACTIVE = "active"
+    UPDATING = "updating"
+    #: its time is over; its jobs are being drained
+    TERMINATING = "terminating"
+    TERMINATED = "terminated"
+    #: its time has come and none of its nodes works
+    ERROR = "error"
+    DELETING = "deleting"
+    #: given back before it began; kept for the record
+    DELETED = "deleted"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its nodes are free of it."""
+        return self in (LeaseState.TERMINATED, LeaseState.DELETED)
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether it stays so until time or someone changes it."""
+        return self in STABLE
+
+    def may_become(self, state: LeaseState) -> bool:
+        """Say whether the table has this step."""
+        if state is LeaseState.DELETING:
+            return self not in (LeaseState.DELETING, LeaseState.DELETED)
+        return state in TRANSITIONS[self]
+
+
+STABLE = frozenset(
+    (LeaseState.PENDING, LeaseState.ACTIVE, LeaseState.TERMINATED, LeaseState.ERROR)
+)
+#: From each state, those it may go to; any may go to deleting as well.
+TRANSITIONS: dict[LeaseState, frozenset[LeaseState]] = {
+    LeaseState.CREATING: frozenset((LeaseState.PENDING,)),
+    LeaseState.PENDING: frozenset((LeaseState.STARTING, LeaseState.UPDATING)),
+    LeaseState.STARTING: frozenset((LeaseState.ACTIVE, LeaseState.ERROR)),
+    LeaseState.ACTIVE: frozenset((LeaseState.TERMINATING, LeaseState.UPDATING)),
+    LeaseState.TERMINATING: frozenset((LeaseState.TERMINATED, LeaseState.ERROR)),
+    LeaseState.TERMINATED: frozenset((LeaseState.UPDATING,)),
+    LeaseState.ERROR: frozenset((LeaseState.TERMINATING, LeaseState.UPDATING)),
+    LeaseState.UPDATING: STABLE,
+    LeaseState.DELETING: frozenset((LeaseState.ERROR, LeaseState.DELETED)),
+    LeaseState.DELETED: frozenset(),
+}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,11 +80,17 @@ class Lease:
     team: str
     #: one person of that team; empty: the whole team
     user: str = ""
+    #: lies idle and is lent to preemptible jobs of anyone until its holder asks
+    lent: bool = False
+    #: the lease of which this is a part, where a pool has been handed out in pieces
+    part_of: str = ""
 
-    def admits(self, *, team: str, user: str, lease: str) -> bool:
+    def admits(self, *, team: str, user: str, lease: str, preemptible: bool = False) -> bool:
         """Say whether a job of this team and user, naming that lease or none, may use it."""
         if lease:
-            return lease == self.id
+            return lease in (self.id, self.part_of)
+        if self.lent and preemptible:
+            return True
         return team == self.team and (not self.user or user == self.user)
 
     def overlaps(self, *, start: float, end: float) -> bool:

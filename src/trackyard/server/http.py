@@ -313,5 +313,7 @@ class FileResponse(Response):
 def error_response(fault: YardError) -> JSONResponse:
     """Return MLflow's error form for a fault."""
     headers = [("retry-after", str(fault.retry_after))] if fault.retry_after else []
-    body = {"error_code": fault.code, "message": redact(fault.message)}
+    body: dict[str, Any] = {"error_code": fault.code, "message": redact(fault.message)}
+    if fault.details is not None:
+        body["details"] = fault.details
     return JSONResponse(body, status=fault.status, headers=headers)
