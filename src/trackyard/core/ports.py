@@ -17,6 +17,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
+from trackyard.core.health import CheckReport, read_checks
 from trackyard.core.node import NodeState
 
 ATTEMPT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -73,6 +74,8 @@ class ExitCause(StrEnum):
     NODE_LOST = "node_lost"
     #: the engine failed
     ENGINE = "engine"
+    #: a check of the node failed before the command was started
+    NODE_UNFIT = "node_unfit"
 
 
 class AttemptPhase(StrEnum):
@@ -117,6 +120,10 @@ class NodeReport:
     labels: Mapping[str, str] = field(default_factory=dict)
     #: sentences on what does not hold here, such as limits that cannot be enforced
     notes: tuple[str, ...] = ()
+    #: the last look at its health, where the engine looks
+    checks: tuple[CheckReport, ...] = ()
+    #: GPUs it should have, where the engine knows; None: the most that were ever seen
+    expected_gpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +176,23 @@ class PackageRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RayWish:
+    """What a stock Ray client asked for, in its own words, for engines that speak them."""
+
+    #: what the client calls the job, within its team; the engine's own id is the attempt's
+    submission_id: str
+    #: the user's shell line
+    entrypoint: str
+    #: as the client sent it; all that can be said in LaunchSpec's own fields is there as well
+    runtime_env: Mapping[str, Any] = field(default_factory=dict)
+    #: where the bytes of each `gcs://` address in `runtime_env` are
+    packages: Mapping[str, PackageRef] = field(default_factory=dict)
+    #: custom resources of the entrypoint, each declared by some node
+    resources: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReportTo:
     """Where the runner reports, and with what credential."""
 
@@ -199,6 +223,10 @@ class LaunchSpec:
     #: tracking address, run id, narrow token: set over the user's own
     platform_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: PackageRef | None = None
+    #: archives whose roots Python imports from
+    modules: tuple[PackageRef, ...] = ()
+    #: set for jobs of Ray's own clients
+    ray: RayWish | None = None
     #: lines of a pip requirements file
     pip: tuple[str, ...] = ()
     pip_system_site_packages: bool = True
@@ -255,6 +283,8 @@ class ExitRecord:
     notes: tuple[str, ...] = ()
     #: the job's last complete checkpoint, as the runner describes it
     checkpoint: Mapping[str, Any] | None = None
+    #: the node's health as the runner found it after a failure
+    health: tuple[CheckReport, ...] = ()
 
     @property
     def succeeded(self) -> bool:
@@ -284,6 +314,7 @@ class ExitRecord:
                 error_line=None if data.get("error_line") is None else str(data["error_line"]),
                 notes=tuple(str(note) for note in data.get("notes", ())),
                 checkpoint=saved if isinstance(saved := data.get("checkpoint"), dict) else None,
+                health=read_checks(data.get("health")),
             )
         except (KeyError, TypeError, ValueError) as fault:
             raise ValueError(f"not an exit record: {fault!r}") from fault

@@ -21,7 +21,9 @@ LAST_DELAY_SECONDS = 300.0
 #: Signals by which someone else ends a process; the others are faults of its own.
 _FROM_OUTSIDE = frozenset((signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT))
 
-_OUTSIDE = frozenset((ExitCause.NODE_LOST, ExitCause.ENGINE, ExitCause.FENCED))
+_OUTSIDE = frozenset(
+    (ExitCause.NODE_LOST, ExitCause.NODE_UNFIT, ExitCause.ENGINE, ExitCause.FENCED)
+)
 _OWN = frozenset(
     (
         ExitCause.EXIT_CODE,
@@ -34,7 +36,7 @@ _OWN = frozenset(
 )
 
 
-_NEVER_RAN = frozenset((ExitCause.COMMAND, ExitCause.SETUP))
+_NEVER_RAN = frozenset((ExitCause.COMMAND, ExitCause.SETUP, ExitCause.NODE_UNFIT))
 
 
 class Next(StrEnum):

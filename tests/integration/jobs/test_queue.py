@@ -5,7 +5,7 @@ import pytest
 from tests.integration.jobs.yard import Yard, member
 from trackyard.core.errors import InvalidInput
 from trackyard.core.node import NodeState
-from trackyard.jobs import nodes
+from trackyard.fleet import nodes
 from trackyard.jobs.queues import (
     QueueSettings,
     TeamShare,

@@ -13,7 +13,7 @@ from trackyard.access.principal import Principal
 from trackyard.core.job import Dependency, DependsOn, Job
 from trackyard.core.reasons import Tier
 from trackyard.core.resources import WHOLE
-from trackyard.jobs.nodes import match_types
+from trackyard.fleet.nodes import match_types
 from trackyard.jobs.views import EtaView, ReasonView, reason_view
 from trackyard.jobs.wishes import JobSpec, Wish, parse_priority
 from trackyard.scheduling.eta import Forecast, forecast, what_if

@@ -15,7 +15,7 @@ from trackyard.core.lease import Lease
 from trackyard.core.node import Node
 from trackyard.core.ports import ExitCause
 from trackyard.core.resources import WHOLE
-from trackyard.jobs.nodes import load_nodes, match_types, scheduler_nodes
+from trackyard.fleet.nodes import load_nodes, match_types, scheduler_nodes
 from trackyard.jobs.queues import scheduler_queues, scheduler_teams
 from trackyard.jobs.records import (
     HOLDING,

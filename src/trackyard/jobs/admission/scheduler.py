@@ -18,7 +18,7 @@ from trackyard.core.errors import Conflict, YardError
 from trackyard.core.lease import Lease
 from trackyard.core.ports import EngineNotice, ExitCause, NoticeKind
 from trackyard.core.reasons import Tier
-from trackyard.jobs import nodes as node_table
+from trackyard.fleet import nodes as node_table
 from trackyard.jobs.admission.board import Board, Loaded
 from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.launching import environment_of

@@ -11,8 +11,8 @@ from trackyard.core.errors import NotFound
 from trackyard.core.node import NodeState
 from trackyard.core.reasons import Tier
 from trackyard.core.resources import WHOLE
+from trackyard.fleet.nodes import NodeRow, load_nodes, set_state
 from trackyard.jobs.admission.scheduler import Pass
-from trackyard.jobs.nodes import NodeRow, load_nodes, set_state
 from trackyard.jobs.views import ReasonView, reason_view
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode

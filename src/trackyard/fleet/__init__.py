@@ -1,0 +1,1 @@
+"""The fleet: nodes, their health, and what keeps work off them."""
