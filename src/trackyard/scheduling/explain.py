@@ -54,7 +54,9 @@ class Explainer:
         key: tuple[object, ...] = (pending.shape.index,)
         if self._state.windows:
             # Leases tell holders apart, and long jobs from short ones.
-            key = (*key, bucket.job.team, self._user(bucket), bucket.job.lease, pending.bound)
+            job = bucket.job
+            holder = (job.team, self._user(bucket), job.lease, job.preemptible)
+            key = (*key, holder, pending.bound)
         known = self._rooms.get(key)
         if known is None or known[0] != started:
             known = self._rooms[key] = (started, self._explain_room(bucket, pending))

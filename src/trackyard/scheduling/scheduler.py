@@ -68,6 +68,7 @@ class Scheduler:
         self._lease_change = self.state.windows.changes_after(snapshot.now)
         self._by_user = _queues_by_user(snapshot)
         self._users_matter = self.state.windows.is_personal
+        self._has_leases = bool(self.state.windows)
         self._orders = {
             queue.name: queue.order or snapshot.policy.order for queue in snapshot.queues
         }
@@ -189,6 +190,7 @@ class Scheduler:
                 or job.not_before
                 or job.lease
                 or job.array_cap
+                or (self._has_leases and job.preemptible)
                 or job.queue in checked
                 or job.queue not in known
             ):
@@ -311,6 +313,9 @@ class Scheduler:
             or job.queue in self._by_user
         ):
             signature = (signature, job.user, job.lease, job.array, job.array_cap, waiting.avoid)
+        if self._has_leases and job.preemptible:
+            # Who can be drained in time may start before others' lease, and on lent nodes.
+            signature = (signature, "preemptible")
         bucket = self._buckets.get(signature)
         if bucket is None:
             bucket = self._buckets[signature] = self._new_bucket(pending, order, phase)

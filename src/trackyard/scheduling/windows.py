@@ -14,7 +14,10 @@ from trackyard.core.job import Job
 from trackyard.core.lease import Lease
 from trackyard.scheduling.place.table import Floats, NodeTable
 
-Holder = tuple[str, str, str]
+Holder = tuple[str, str, str, bool]
+#: A job that may be preempted need not end before others' lease begins: it is drained in time. It
+#: starts if it has at least so long until then.
+WORTH_STARTING_SECONDS = 300.0
 
 
 class Windows:
@@ -41,7 +44,8 @@ class Windows:
         if now != self._now:
             self._now = now
             self._deadlines.clear()
-        holder = (job.team, job.user if self.is_personal else "", job.lease)
+        user = job.user if self.is_personal else ""
+        holder = (job.team, user, job.lease, job.preemptible)
         known = self._deadlines.get(holder)
         if known is None:
             known = self._deadlines[holder] = self._compute(holder, now)
@@ -49,8 +53,10 @@ class Windows:
 
     def start_from(self, job: Job, row: int, at: float, seconds: float) -> float:
         """Return the first moment from `at` when a span of that length meets no foreign lease."""
+        if job.preemptible:
+            seconds = min(seconds, WORTH_STARTING_SECONDS)
         for lease in self._by_row.get(row, ()):
-            mine = lease.admits(team=job.team, user=job.user, lease=job.lease)
+            mine = _admits(lease, job)
             if not mine and lease.overlaps(start=at, end=at + seconds):
                 at = max(at, lease.ends_at)
         return at
@@ -58,9 +64,7 @@ class Windows:
     def foreign(self, job: Job, row: int, now: float) -> Lease | None:
         """Return the first lease of others on a row that has not ended."""
         for lease in self._by_row.get(row, ()):
-            if lease.ends_at > now and not lease.admits(
-                team=job.team, user=job.user, lease=job.lease
-            ):
+            if lease.ends_at > now and not _admits(lease, job):
                 return lease
         return None
 
@@ -75,7 +79,7 @@ class Windows:
         return min(moments, default=inf)
 
     def _compute(self, holder: Holder, now: float) -> Floats:
-        team, user, wanted = holder
+        team, user, wanted, preemptible = holder
         rows = np.full(self._table.count, -inf if wanted else inf)
         if wanted in self.leases:
             lease = self.leases[wanted]
@@ -84,7 +88,16 @@ class Windows:
                     rows[self._table.row[node]] = inf
         for row, leases in self._by_row.items():
             for lease in leases:
-                if lease.ends_at > now and not lease.admits(team=team, user=user, lease=wanted):
-                    closes = -inf if lease.starts_at <= now else lease.starts_at
-                    rows[row] = min(rows[row], closes)
+                if lease.ends_at <= now or lease.admits(
+                    team=team, user=user, lease=wanted, preemptible=preemptible
+                ):
+                    continue
+                closes = -inf if lease.starts_at <= now else lease.starts_at
+                if preemptible and closes >= now + WORTH_STARTING_SECONDS:
+                    continue
+                rows[row] = min(rows[row], closes)
         return rows
+
+
+def _admits(lease: Lease, job: Job) -> bool:
+    return lease.admits(team=job.team, user=job.user, lease=job.lease, preemptible=job.preemptible)

@@ -312,7 +312,11 @@ class TestLeases:
     LEASE = Lease(id="l", nodes=("n0",), starts_at=NOW + 600, ends_at=NOW + 3600, team="u")
 
     def test_nothing_starts_that_would_run_into_a_lease(self):
-        snapshot = yard(waiting("w", 2, limit=900.0), nodes=(node("n0"),), leases=(self.LEASE,))
+        snapshot = yard(
+            waiting("w", 2, limit=900.0, preemptible=False),
+            nodes=(node("n0"),),
+            leases=(self.LEASE,),
+        )
         reason = decide(snapshot).reason("w")
         assert (reason.code, reason.until) == (Code.RUNS_INTO_LEASE, NOW + 600)
         assert reason.tier is Tier.LEASE_CONFLICT
@@ -320,6 +324,20 @@ class TestLeases:
     def test_what_ends_before_it_starts(self):
         snapshot = yard(waiting("w", limit=600.0), nodes=(node("n0"),), leases=(self.LEASE,))
         assert admitted(snapshot) == ["w"]
+
+    def test_what_may_be_preempted_starts_before_it_and_is_drained_in_time(self):
+        line = (waiting("may", preemptible=True), waiting("not", preemptible=False))
+        snapshot = yard(*line, nodes=(node("n0"),), leases=(self.LEASE,))
+        assert admitted(snapshot) == ["may"]
+        late = replace(self.LEASE, starts_at=NOW + 200)
+        assert admitted(yard(line[0], nodes=(node("n0"),), leases=(late,))) == []
+
+    def test_lent_nodes_take_what_may_be_preempted_and_nothing_else(self):
+        lease = replace(self.LEASE, starts_at=NOW - 1, lent=True)
+        line = (waiting("may", preemptible=True), waiting("not", limit=60.0, preemptible=False))
+        snapshot = yard(*line, nodes=(node("n0"),), leases=(lease,))
+        assert admitted(snapshot) == ["may"]
+        assert code(snapshot, "not") is Code.LEASED_TO_OTHERS
 
     def test_the_holder_uses_it_and_others_do_not(self):
         lease = replace(self.LEASE, starts_at=NOW - 1)

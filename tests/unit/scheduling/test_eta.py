@@ -60,5 +60,5 @@ def test_what_if_names_the_smaller_request_that_starts_now():
 
 def test_what_if_names_the_time_limit_that_ends_before_a_lease():
     lease = Lease(id="l", nodes=("n0",), starts_at=NOW + 900, ends_at=NOW + 5000, team="u")
-    answer = what_if(yard(leases=(lease,)), job("new", 1, limit=2000.0))
+    answer = what_if(yard(leases=(lease,)), job("new", 1, limit=2000.0, preemptible=False))
     assert answer.smaller[0].time_limit_seconds == 900.0
