@@ -35,6 +35,11 @@ CREATE TABLE job_specs (
 	spec TEXT NOT NULL,
 	CONSTRAINT pk_job_specs PRIMARY KEY (id)
 );
+CREATE TABLE journal (
+	id INTEGER NOT NULL,
+	data BLOB NOT NULL,
+	CONSTRAINT pk_journal PRIMARY KEY (id)
+);
 CREATE TABLE leaders (
 	role TEXT NOT NULL,
 	holder TEXT NOT NULL,

@@ -142,6 +142,14 @@ Table(
     Index(None, "created_ms"),
 )
 
+Table(
+    "journal",
+    metadata,
+    _id(),
+    #: rows that are not in their tables yet; msgpack of store.journal
+    Column("data", LargeBinary, nullable=False),
+)
+
 # Tracking ------------------------------------------------------------------------------------
 
 Table("names", metadata, _id(), _text("name"), UniqueConstraint("name"))

@@ -1,0 +1,207 @@
+"""Rows that are safe on disk before they are in their tables. SQLite only.
+
+A small write is acknowledged once its rows lie in `journal`, one entry for a whole group of
+requests. They reach their tables in bulk: before anything reads, before a write that might look at
+them, and otherwise within a moment. A start after a crash finds them here. So a log call costs one
+appended row, not a page of each index it touches, and a table hears of a metric's latest value
+once, however often it was logged in between.
+
+Owns `journal` and the statements that may wait. Their numbers are written to disk and never change
+their meaning. What may wait must not be able to fail later: whoever defers a row has checked it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from trackyard.core.errors import SetupError
+from trackyard.store.connection import Connection
+
+Values = Sequence[Any]
+
+RUN: Final = 1
+TAG: Final = 2
+PARAM: Final = 3
+LATEST: Final = 4
+POINTS: Final = 5
+RUN_STATE: Final = 6
+REPLY: Final = 7
+EVENT: Final = 8
+
+INSERT_RUN = (
+    "INSERT INTO runs (id, uuid, experiment_id, team_id, name, user_name, status, start_ms,"
+    " lifecycle, artifact_uri) VALUES (?, ?, ?, ?, ?, ?, 'RUNNING', ?, 'active', ?)"
+)
+UPSERT_TAG = (
+    "INSERT INTO tags (run_id, name_id, value) VALUES (?, ?, ?)"
+    " ON CONFLICT (run_id, name_id) DO UPDATE SET value = excluded.value"
+)
+UPSERT_LATEST = (
+    "INSERT INTO metric_latest AS m (run_id, name_id, step, time_ms, value, least, most,"
+    " wire) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, name_id) DO UPDATE SET"
+    " step = CASE WHEN {newer} THEN excluded.step ELSE m.step END,"
+    " time_ms = CASE WHEN {newer} THEN excluded.time_ms ELSE m.time_ms END,"
+    " value = CASE WHEN {newer} THEN excluded.value ELSE m.value END,"
+    " wire = CASE WHEN {newer} THEN excluded.wire ELSE m.wire END,"
+    " least = CASE WHEN m.least IS NULL OR excluded.least < m.least THEN excluded.least"
+    " ELSE m.least END,"
+    " most = CASE WHEN m.most IS NULL OR excluded.most > m.most THEN excluded.most"
+    " ELSE m.most END"
+).format(
+    newer="(excluded.step, excluded.time_ms, coalesce(excluded.value, 0))"
+    " >= (m.step, m.time_ms, coalesce(m.value, 0))"
+)
+INSERT_POINTS = (
+    "INSERT INTO metric_log (run_id, attempt, rank, points, data) VALUES (?, ?, ?, ?, ?)"
+)
+UPSERT_REPLY = (
+    "INSERT INTO replies (digest, result, peer, boot, created_ms) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (digest) DO UPDATE SET result = excluded.result, peer = excluded.peer,"
+    " boot = excluded.boot, created_ms = excluded.created_ms"
+)
+INSERT_EVENT = (
+    "INSERT INTO events (id, time_ms, team_id, actor, kind, subject, subject_id, data)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+#: In the order in which they are carried out; those of one number keep their own order.
+STATEMENTS: dict[int, str] = {
+    RUN: INSERT_RUN,
+    TAG: UPSERT_TAG,
+    PARAM: "INSERT INTO params (run_id, name_id, value) VALUES (?, ?, ?)"
+    " ON CONFLICT (run_id, name_id) DO NOTHING",
+    LATEST: UPSERT_LATEST,
+    POINTS: INSERT_POINTS,
+    RUN_STATE: "UPDATE runs SET status = coalesce(?, status), end_ms = coalesce(?, end_ms)"
+    " WHERE id = ?",
+    REPLY: UPSERT_REPLY,
+    EVENT: INSERT_EVENT,
+}
+
+#: Rows that may wait before they are moved, and seconds for which the first of them may.
+ENOUGH_ROWS = 4_000
+PATIENCE_SECONDS = 0.25
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(dict[int, list[Any]]).decode
+
+
+class Journal:
+    """The rows on their way: those of the open transaction, and those on disk before it."""
+
+    def __init__(self) -> None:
+        #: statement -> rows that are in `journal`
+        self._kept: dict[int, list[Values]] = {}
+        #: statement -> rows of the open transaction, nowhere yet
+        self._fresh: dict[int, list[Values]] = {}
+        self._moved = False
+        #: rows in `journal`
+        self.waiting = 0
+
+    def add(self, number: int, rows: Iterable[Values]) -> None:
+        """Take rows of the open transaction."""
+        found = self._fresh.get(number)
+        if found is None:
+            self._fresh[number] = list(rows)
+        else:
+            found.extend(rows)
+
+    def is_empty(self) -> bool:
+        """Tell whether the tables hold everything, as the open transaction sees them."""
+        return not self._fresh and (self._moved or not self._kept)
+
+    def move(self, conn: Connection) -> None:
+        """Put every row into its table, within the open transaction."""
+        if self._moved or not self._kept:
+            _carry_out(conn, self._fresh)
+        else:
+            merged = {number: list(rows) for number, rows in self._kept.items()}
+            for number, rows in self._fresh.items():
+                merged.setdefault(number, []).extend(rows)
+            _carry_out(conn, merged)
+            conn.run("DELETE FROM journal")
+            self._moved = True
+        self._fresh.clear()
+
+    def write(self, conn: Connection) -> None:
+        """Lay down what has not been moved, as the last thing before a commit."""
+        if self._fresh:
+            conn.run("INSERT INTO journal (data) VALUES (?)", (_encode(self._fresh),))
+
+    def committed(self) -> None:
+        """Learn that the transaction is on disk."""
+        if self._moved:
+            self._kept.clear()
+            self.waiting = 0
+            self._moved = False
+        for number, rows in self._fresh.items():
+            found = self._kept.get(number)
+            if found is None:
+                self._kept[number] = rows
+            else:
+                found.extend(rows)
+            self.waiting += len(rows)
+        self._fresh = {}
+
+    def undone(self) -> None:
+        """Learn that the transaction never was."""
+        self._fresh = {}
+        self._moved = False
+
+
+def replay(conn: Connection) -> int:
+    """Move what an earlier process left behind, in one transaction; return how many entries."""
+    conn.begin()
+    try:
+        entries = conn.all("SELECT data FROM journal ORDER BY id")
+        for (data,) in entries:
+            _carry_out(conn, _decode(data))
+        if entries:
+            conn.run("DELETE FROM journal")
+        conn.commit()
+    except BaseException:
+        conn.rollback()
+        raise
+    return len(entries)
+
+
+def _carry_out(conn: Connection, rows: dict[int, list[Values]]) -> None:
+    unknown = rows.keys() - STATEMENTS.keys()
+    if unknown:
+        raise SetupError(
+            "this database holds writes of a newer release that this one cannot read",
+            hint="start it with the release that wrote them, or upgrade",
+        )
+    for number, statement in STATEMENTS.items():
+        found = rows.get(number)
+        if found:
+            conn.many(statement, _latest_of(found) if number == LATEST else found)
+
+
+def _latest_of(rows: list[Values]) -> list[Values]:
+    """Fold the rows of each metric into one, by the rule of the statement."""
+    if len(rows) == 1:
+        return rows
+    folded: dict[tuple[int, int], Values] = {}
+    for row in rows:
+        key = (row[0], row[1])
+        before = folded.get(key)
+        folded[key] = row if before is None else _newer_of(before, row)
+    return sorted(folded.values(), key=lambda row: (row[0], row[1]))
+
+
+def _newer_of(before: Values, row: Values) -> Values:
+    last = row if _place(row) >= _place(before) else before
+    least, most = before[5], before[6]
+    if least is None or (row[5] is not None and row[5] < least):
+        least = row[5]
+    if most is None or (row[6] is not None and row[6] > most):
+        most = row[6]
+    return (*last[:5], least, most, last[7])
+
+
+def _place(row: Values) -> tuple[int, int, float]:
+    return row[2], row[3], row[4] or 0.0
