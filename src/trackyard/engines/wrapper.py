@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trackyard.core.ports import LaunchSpec
+from trackyard.core.ports import LaunchSpec, PackageRef
 
 SPEC_VERSION = 1
 PACKAGE_DIR = Path(__file__).resolve().parent.parent
@@ -72,13 +72,6 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
             {"index": gpu.index, "fraction": gpu.fraction, "vendor": place.gpu_vendor}
             for gpu in share.gpus
         ]
-    package = None
-    if spec.package is not None:
-        package = {
-            "digest": spec.package.digest,
-            "location": spec.package.location,
-            "format": spec.package.format,
-        }
     checkpoint = spec.checkpoint_dir or place.checkpoint_dir
     return {
         "version": SPEC_VERSION,
@@ -91,7 +84,9 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
         "base_env": dict(place.base_env),
         "env": dict(spec.env),
         "platform_env": dict(spec.platform_env),
-        "package": package,
+        "package": None if spec.package is None else _package(spec.package),
+        "modules": [_package(module) for module in spec.modules],
+        "ray_rules": spec.ray is not None,
         "pip": list(spec.pip),
         "pip_system_site_packages": spec.pip_system_site_packages,
         "python": place.python,
@@ -115,6 +110,10 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
         "report": None if spec.report is None else asdict(spec.report),
         "echo": place.echo,
     }
+
+
+def _package(ref: PackageRef) -> dict[str, str]:
+    return {"digest": ref.digest, "location": ref.location, "format": ref.format}
 
 
 def inherited_environment(source: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -141,7 +141,7 @@ def _readable(reader: Reader, principal: Principal, digest: str) -> PackageRow |
             "SELECT j.spec_id FROM jobs j JOIN attempts a ON a.job = j.id WHERE a.attempt_id = ?",
             (principal.scope.attempt_id,),
         )
-        if row is None or load_spec(reader, row[0]).package != digest:
+        if row is None or digest not in load_spec(reader, row[0]).digests:
             return None
     return find_package(reader, principal.team_id, digest)
 

@@ -22,6 +22,7 @@ from trackyard.core.reasons import EVALUATING, Reason
 from trackyard.jobs import logs, signs
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief, foresee, full
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
+from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.ending import Verdict
 from trackyard.jobs.life import ask_stop, end_attempt, hold, release
 from trackyard.jobs.packages import Packages
@@ -36,7 +37,13 @@ from trackyard.jobs.records import (
     load_spec,
 )
 from trackyard.jobs.requeue import Change, requeue
-from trackyard.jobs.submission import acting_for, known_submission, prepare, submit
+from trackyard.jobs.submission import (
+    Addition,
+    acting_for,
+    known_submission,
+    prepare,
+    submit,
+)
 from trackyard.jobs.views import (
     EtaView,
     JobDetail,
@@ -46,6 +53,7 @@ from trackyard.jobs.views import (
     list_jobs,
     load_attempt_views,
     load_checkpoints,
+    load_claims,
     load_facts,
     reason_view,
     spec_view,
@@ -80,6 +88,7 @@ class Jobs:
         self._tracking = tracking
         self.packages = packages
         self.scheduler = scheduler
+        self.demands = Demands(database, scheduler)
         self._memory = signs.Memory()
         self._followers: dict[int, set[asyncio.Event]] = {}
         self._is_started = self._is_stopping = False
@@ -102,9 +111,13 @@ class Jobs:
 
     # -- submit -----------------------------------------------------------------------------
 
-    async def submit(self, principal: Principal, wish: Wish) -> Submitted:
+    async def submit(
+        self, principal: Principal, wish: Wish, addition: Addition | None = None
+    ) -> Submitted:
         """Check a wish, answer it, and unless it is a dry run put it into its queue."""
         spec = check(wish)
+        if addition is not None:
+            spec = addition.spec(spec)
         caller = await self._db.peek(lambda reader: acting_for(reader, principal, wish.team))
         known = await self._db.peek(lambda reader: known_submission(reader, caller, wish.key))
         if not known:
@@ -114,9 +127,14 @@ class Jobs:
                 return Submitted(jobs=[], answer=found)
         else:
             found = Answer(feasible=True, sentence="It was submitted before under this key.")
-        jobs = await self._db.write(
-            lambda tx: submit(tx, self._tracking.names, caller, wish, spec)
-        )
+
+        def change(tx: Tx) -> list[JobRow]:
+            made = submit(tx, self._tracking.names, caller, wish, spec)
+            if addition is not None:
+                addition.record(tx, caller, made[0])
+            return made
+
+        jobs = await self._db.write(change)
         self.scheduler.wake()
         shown = await self._db.read(lambda reader: self._shown(reader, jobs[:1000]))
         return Submitted(jobs=shown, answer=found, repeated=bool(known))
@@ -180,6 +198,7 @@ class Jobs:
             facts = load_facts(reader, [row])
             spec = facts.specs[row.spec_id].spec
             attempts = load_attempt_views(reader, row, now_ms)
+            claims = load_claims(reader, row, now_ms)
             reasons = [] if row.state != JobState.QUEUED else _reasons(row, looked)
             detail = JobDetail(
                 job=_with_reason(job_view(row, facts), looked),
@@ -192,7 +211,8 @@ class Jobs:
                 waiting=len(looked.positions),
                 waited_ms=(row.started_ms or row.ended_ms or now_ms) - row.submitted_ms,
                 wall_ms=(row.ended_ms or now_ms) - row.started_ms if row.started_ms else 0,
-                gpu_seconds=round(sum(one.gpu_seconds for one in attempts), 3),
+                gpu_seconds=round(sum(one.gpu_seconds for one in (*attempts, *claims)), 3),
+                claims=claims,
                 waits_for=[one.job for one in spec.after],
                 version=row.version,
             )

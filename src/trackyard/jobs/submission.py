@@ -6,17 +6,19 @@ neither the engine nor when the job will start.
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
+from trackyard.fleet.nodes import load_nodes, scheduler_nodes
+from trackyard.jobs.demand_shapes import choose, parse_gang
 from trackyard.jobs.life import job_event
 from trackyard.jobs.packages import require_package
-from trackyard.jobs.queues import queue_names
+from trackyard.jobs.queues import load_queues, queue_names
 from trackyard.jobs.records import JobRow, find_jobs, load_jobs
 from trackyard.jobs.wishes import After, JobSpec, Wish, parse_array, parse_priority
 from trackyard.store.database import Reader, Tx
@@ -25,6 +27,16 @@ from trackyard.tracking.experiments import create_experiment, inner_experiment_i
 from trackyard.tracking.runs import create_run
 
 _DIFF_TAG_CHARACTERS = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """What another protocol's door adds to a submission."""
+
+    #: puts the door's own words into the checked spec
+    spec: Callable[[JobSpec], JobSpec]
+    #: writes its own rows, in the transaction that makes the job; raises to refuse it
+    record: Callable[[Tx, Principal, JobRow], None]
 
 
 def acting_for(reader: Reader | Tx, principal: Principal, team: str) -> Principal:
@@ -53,7 +65,30 @@ def prepare(reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec
         for one in wish.after
         for job in find_jobs(reader, principal, one.job)
     ]
-    return msgspec.structs.replace(spec, after=after)
+    return _with_gang(reader, msgspec.structs.replace(spec, after=after), wish)
+
+
+def _with_gang(reader: Reader | Tx, spec: JobSpec, wish: Wish) -> JobSpec:
+    """Let a job that declares its workers, or whose queue does, ask for them as one gang."""
+    text = spec.gang
+    if not text and not (spec.gpus or spec.memory_bytes or spec.nodes > 1):
+        text = load_queues(reader)[wish.queue].gang
+    if not text:
+        return spec
+    gang = parse_gang(text)
+    nodes = scheduler_nodes(load_nodes(reader))
+    _, request = choose(gang.workers, gang.workers, gang.ask, nodes, ())
+    return msgspec.structs.replace(
+        spec,
+        gang=text,
+        own_cpu_milli=spec.cpu_milli,
+        nodes=request.nodes,
+        gpus=request.gpus,
+        gpu_milli=request.gpu_milli,
+        # Whichever node the command itself lands on must have room for both.
+        cpu_milli=request.cpu_milli + spec.cpu_milli,
+        memory_bytes=request.memory_bytes,
+    )
 
 
 def known_submission(reader: Reader | Tx, principal: Principal, key: str) -> list[JobRow]:
@@ -157,7 +192,7 @@ def _experiment(tx: Tx, principal: Principal, wanted: str) -> int:
 
 def _tags(wish: Wish, spec: JobSpec, job_id: str) -> list[tuple[str, str]]:
     tags = dict(wish.tags)
-    tags["mlflow.source.name"] = shlex.join(spec.command)[:_DIFF_TAG_CHARACTERS]
+    tags["mlflow.source.name"] = spec.line[:_DIFF_TAG_CHARACTERS]
     tags["mlflow.source.type"] = "JOB"
     tags["yard.job"] = job_id
     source = spec.source

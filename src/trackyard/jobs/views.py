@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -19,6 +18,8 @@ from trackyard.jobs.records import (
     AttemptRow,
     JobRow,
     load_attempts,
+    decode_placement,
+    decode_spec,
     load_jobs,
     load_specs,
 )
@@ -148,6 +149,8 @@ class JobView(msgspec.Struct):
     position: int | None = None
     #: dominant reason, null unless queued
     reason: ReasonView | None = None
+    #: of a claim, the running job that asked for these nodes
+    parent: str = ""
 
 
 class JobList(msgspec.Struct):
@@ -157,6 +160,26 @@ class JobList(msgspec.Struct):
     #: how many match per state, over all pages
     counts: dict[str, int]
     next: str | None = None
+
+
+class ClaimView(msgspec.Struct):
+    """Nodes that a running job asked for after it had started."""
+
+    #: the job by which the demand stands in the queue
+    job_id: str
+    attempt: int
+    #: waiting, granted or released
+    state: str
+    #: how it came about: the job asked (gate) or was seen to take it (watch)
+    source: str
+    #: as in 2x1gpu,8cpu
+    demand: str
+    nodes: list[str]
+    gpus: float
+    asked_ms: int
+    granted_ms: int | None
+    released_ms: int | None
+    gpu_seconds: float
 
 
 class JobDetail(msgspec.Struct):
@@ -175,6 +198,7 @@ class JobDetail(msgspec.Struct):
     gpu_seconds: float
     waits_for: list[str]
     version: int
+    claims: list[ClaimView] = []
 
 
 @lru_cache(maxsize=4096)
@@ -225,12 +249,14 @@ class Facts(msgspec.Struct):
     teams: dict[int, str]
     experiments: dict[str, str]
     live: dict[int, AttemptRow]
+    #: of claims, the id and the run of the job that asked
+    parents: dict[int, tuple[str, str]]
 
 
 def load_facts(reader: Reader, rows: Sequence[JobRow]) -> Facts:
     """Load what a page of jobs refers to, in a few queries whatever their number."""
     specs = {
-        spec_id: SpecFacts(spec, shlex.join(spec.command)[:1000], spec.request.total_gpus)
+        spec_id: SpecFacts(spec, spec.line[:1000], spec.request.total_gpus)
         for spec_id, spec in load_specs(reader, (row.spec_id for row in rows)).items()
     }
     teams, defaults = {}, {}
@@ -250,7 +276,22 @@ def load_facts(reader: Reader, rows: Sequence[JobRow]) -> Facts:
         attempt.job: attempt
         for attempt in load_attempts(reader, "state IN ('starting', 'running', 'stopping')")
     }
-    return Facts(specs, teams, experiments, live)
+    return Facts(specs, teams, experiments, live, _parents(reader, rows))
+
+
+def _parents(reader: Reader, rows: Sequence[JobRow]) -> dict[int, tuple[str, str]]:
+    claims = [row.id for row in rows if not row.run_uuid]
+    found: dict[int, tuple[str, str]] = {}
+    for at in range(0, len(claims), 500):
+        part = claims[at : at + 500]
+        marks = ",".join("?" * len(part))
+        for inner, job_id, run_uuid in reader.all(
+            "SELECT c.job, j.job_id, j.run_uuid FROM claims c JOIN attempts a ON a.id = c.attempt"
+            f" JOIN jobs j ON j.id = a.job WHERE c.job IN ({marks})",
+            part,
+        ):
+            found[inner] = (job_id, run_uuid)
+    return found
 
 
 def job_view(row: JobRow, facts: Facts) -> JobView:
@@ -258,6 +299,7 @@ def job_view(row: JobRow, facts: Facts) -> JobView:
     known = facts.specs[row.spec_id]
     spec = known.spec
     live = facts.live.get(row.id)
+    parent, run_id = facts.parents.get(row.id, ("", row.run_uuid))
     return JobView(
         job_id=row.job_id,
         name=row.name,
@@ -272,7 +314,7 @@ def job_view(row: JobRow, facts: Facts) -> JobView:
         nodes=spec.nodes,
         cpus=spec.cpu_milli / WHOLE,
         memory_bytes=spec.memory_bytes,
-        run_id=row.run_uuid,
+        run_id=run_id,
         experiment_id=facts.experiments.get(row.run_uuid, ""),
         array_id=row.array_id,
         array_index=row.array_index,
@@ -289,6 +331,39 @@ def job_view(row: JobRow, facts: Facts) -> JobView:
         sentence=row.sentence,
         time_limit_seconds=spec.time_limit_seconds,
         preemptible=spec.preemptible,
+        parent=parent,
+    )
+
+
+def load_claims(reader: Reader, job: JobRow, now_ms: int) -> list[ClaimView]:
+    """Show what a job asked for after it had started, the first demand first."""
+    rows = reader.all(
+        "SELECT j.job_id, p.number, c.source, c.released_ms, s.spec, j.state, a.placement,"
+        " a.admitted_ms, a.ended_ms, e.time_ms FROM claims c JOIN attempts p ON p.id = c.attempt"
+        " JOIN jobs j ON j.id = c.job JOIN job_specs s ON s.id = j.spec_id"
+        " LEFT JOIN attempts a ON a.job = j.id WHERE p.job = ? ORDER BY c.job",
+        (job.id,),
+    )
+    return [_claim_view(row, now_ms) for row in rows]
+
+
+def _claim_view(row: Sequence[Any], now_ms: int) -> ClaimView:
+    placement = None if row[6] is None else decode_placement(row[6])
+    gpus = 0.0 if placement is None else placement.gpu_milli_total / WHOLE
+    held_ms = 0 if row[7] is None else (row[8] or now_ms) - row[7]
+    state = "released" if row[3] is not None else "granted" if row[6] is not None else "waiting"
+    return ClaimView(
+        job_id=row[0],
+        attempt=row[1],
+        state=state,
+        source=row[2],
+        demand=decode_spec(row[4]).command[0],
+        nodes=[] if placement is None else list(placement.nodes),
+        gpus=gpus,
+        asked_ms=row[9],
+        granted_ms=row[7],
+        released_ms=row[3],
+        gpu_seconds=round(gpus * max(0, held_ms) / 1000, 3),
     )
 
 

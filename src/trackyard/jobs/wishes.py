@@ -8,6 +8,7 @@ write instead.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from trackyard.core.ids import JOB_NAME, QUEUE_NAME, TEAM_NAME
 from trackyard.core.job import DependsOn, PriorityClass
 from trackyard.core.ports import DIGEST, ENV_NAME, Launcher
 from trackyard.core.resources import WHOLE, Request, Style
+from trackyard.jobs.demand_shapes import parse_gang
 
 MAX_COMMAND_BYTES = 128 * 1024
 MAX_ENV_BYTES = 256 * 1024
@@ -96,6 +98,8 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     not_before_ms: int = 0
     hold: bool = False
     lease: str = ""
+    #: workers that the command starts by itself elsewhere, as in 2x1gpu,8cpu
+    gang: str = ""
     env: dict[str, str] = {}
     pip: list[str] = []
     pip_system_site_packages: bool = True
@@ -111,6 +115,25 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     #: what the client calls this submission; repeating it submits nothing twice
     key: str = ""
     dry_run: bool = False
+
+
+class Archive(msgspec.Struct, frozen=True):
+    """A package of the job's team."""
+
+    digest: str
+    format: str = "zip"
+
+
+class RaySpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a stock Ray client asked for, in its own words."""
+
+    submission_id: str
+    entrypoint: str
+    runtime_env: dict[str, Any] = {}
+    #: `gcs://` address -> the package it stood for when the job was submitted
+    packages: dict[str, Archive] = {}
+    resources: dict[str, float] = {}
+    metadata: dict[str, str] = {}
 
 
 class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -134,6 +157,10 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     #: resolved to job ids
     after: list[After] = []
     lease: str = ""
+    #: the declared gang, held for the workers that the command starts elsewhere
+    gang: str = ""
+    #: what the command itself needs beside its gang
+    own_cpu_milli: int = 0
     env: dict[str, str] = {}
     pip: list[str] = []
     pip_system_site_packages: bool = True
@@ -144,6 +171,24 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     grace_seconds: float = 30.0
     progress_seconds: float | None = None
     source: SourceCode | None = None
+    #: archives whose roots Python imports from
+    modules: list[Archive] = []
+    #: set for jobs of Ray's own clients
+    ray: RaySpec | None = None
+
+    @property
+    def line(self) -> str:
+        """The command as people see it."""
+        return shlex.join(self.command) if self.ray is None else self.ray.entrypoint
+
+    @property
+    def digests(self) -> list[str]:
+        """Every package its attempts may fetch."""
+        found = [self.package] if self.package else []
+        found += [module.digest for module in self.modules]
+        if self.ray is not None:
+            found += [archive.digest for archive in self.ray.packages.values()]
+        return list(dict.fromkeys(found))
 
     @property
     def request(self) -> Request:
@@ -232,6 +277,7 @@ def check(wish: Wish) -> JobSpec:
         preemptible=wish.preemptible,
         retries=wish.retries,
         lease=wish.lease,
+        gang=_gang(wish),
         env=wish.env,
         pip=wish.pip,
         pip_system_site_packages=wish.pip_system_site_packages,
@@ -247,6 +293,18 @@ def check(wish: Wish) -> JobSpec:
     if fault:
         raise InvalidInput(f"the request makes no sense: {fault}")
     return spec
+
+
+def _gang(wish: Wish) -> str:
+    if not wish.gang:
+        return ""
+    parse_gang(wish.gang)
+    if wish.gpus or wish.memory_bytes or wish.nodes != 1:
+        raise InvalidInput(
+            "gang says what the job's workers need: leave gpus, memory and nodes out; cpus are"
+            " for the command itself"
+        )
+    return wish.gang
 
 
 def check_env(env: Mapping[str, str]) -> None:

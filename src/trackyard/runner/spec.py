@@ -81,6 +81,10 @@ class Spec:
     env: Mapping[str, str] = field(default_factory=dict)
     platform_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: Optional[Package] = None
+    #: archives whose roots Python imports from
+    modules: Tuple[Package, ...] = ()
+    #: as Ray does: import from the working folder too, and fill in ${NAME} in variables
+    ray_rules: bool = False
     #: where the command runs if there is no package; None: a fresh folder
     working_dir: Optional[Path] = None
     pip: Tuple[str, ...] = ()
@@ -153,6 +157,8 @@ def _parse(data: Dict[str, Any]) -> Spec:
         env=_environment(data, "env"),
         platform_env=_environment(data, "platform_env"),
         package=_package(data.get("package")),
+        modules=tuple(_required(module) for module in data.get("modules") or ()),
+        ray_rules=bool(data.get("ray_rules", False)),
         working_dir=_path(data.get("working_dir")),
         pip=tuple(str(line) for line in data.get("pip") or ()),
         pip_system_site_packages=bool(data.get("pip_system_site_packages", True)),
@@ -193,8 +199,10 @@ def _environment(data: Dict[str, Any], key: str) -> Dict[str, str]:
 
 
 def _package(data: Optional[Dict[str, Any]]) -> Optional[Package]:
-    if data is None:
-        return None
+    return None if data is None else _required(data)
+
+
+def _required(data: Dict[str, Any]) -> Package:
     digest = str(data["digest"])
     if not re.match(r"[0-9a-f]{64}\Z", digest):
         raise BadSpecError("the package digest is not 64 hex digits")

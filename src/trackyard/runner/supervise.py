@@ -125,11 +125,17 @@ class Supervisor:
             self._pause(0)
             env = workspace.job_environment(self._spec, venv=None, own=self._own_variables())
             folder = workspace.prepare_folder(self._spec, self._pause)
+            modules = workspace.prepare_modules(self._spec, self._pause)
             clean = {k: v for k, v in env.items() if k not in self._spec.platform_env}
             venv = workspace.prepare_python(
                 self._spec, folder, clean, run=self._run_program, pause=self._pause
             )
-            env = workspace.job_environment(self._spec, venv=venv, own=self._own_variables())
+            env = workspace.job_environment(
+                self._spec,
+                venv=venv,
+                own=self._own_variables(),
+                imports=[folder, *modules] if self._spec.ray_rules else modules,
+            )
             self._start_command(folder, env)
         except StopAsked:
             self._sweep(0)

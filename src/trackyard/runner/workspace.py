@@ -12,9 +12,10 @@ import hashlib
 import http.client
 import os
 import platform
+import re
 import shutil
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 from urllib.parse import urlsplit
 
 from trackyard.runner import archive
@@ -23,6 +24,7 @@ from trackyard.runner.spec import Package, Spec
 DOWNLOAD_SECONDS = 60.0
 DOWNLOAD_TRIES = 5
 CHUNK_BYTES = 1024 * 1024
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 RunProgram = Callable[[List[str], Path, Dict[str, str]], "tuple[int, str]"]
 #: called while waiting; raises if the attempt is to stop
 Pause = Callable[[float], None]
@@ -38,11 +40,23 @@ def prepare_folder(spec: Spec, pause: Pause) -> Path:
         folder = spec.working_dir or spec.state_dir / "work"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-    packed = fetch(spec.package, spec, pause)
-    folder = spec.state_dir / "work"
+    return _unpacked(spec.package, spec, spec.state_dir / "work", pause)
+
+
+def prepare_modules(spec: Spec, pause: Pause) -> List[Path]:
+    """Return the folders that Python imports from, unpacked from the job's modules."""
+    home = spec.state_dir / "modules"
+    return [
+        _unpacked(module, spec, home / str(number), pause)
+        for number, module in enumerate(spec.modules)
+    ]
+
+
+def _unpacked(package: Package, spec: Spec, folder: Path, pause: Pause) -> Path:
+    packed = fetch(package, spec, pause)
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        archive.unpack(packed, folder, kind=spec.package.format)
+        archive.unpack(packed, folder, kind=package.format)
     except archive.BadArchiveError as fault:
         shutil.rmtree(folder, ignore_errors=True)
         raise SetupError(f"The job's package was refused: {fault}.") from fault
@@ -251,10 +265,21 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def job_environment(spec: Spec, *, venv: Optional[Path], own: Dict[str, str]) -> Dict[str, str]:
+def job_environment(
+    spec: Spec,
+    *,
+    venv: Optional[Path],
+    own: Dict[str, str],
+    imports: Sequence[Path] = (),
+) -> Dict[str, str]:
     """Return the command's variables: base, then the user's, then ours over both."""
     values = dict(spec.base_env)
-    values.update({name: text for name, text in spec.env.items() if not _reserved(name)})
+    for name, text in spec.env.items():
+        if not _reserved(name):
+            values[name] = _filled(text, spec.base_env) if spec.ray_rules else text
+    if imports:
+        paths = [str(path) for path in imports]
+        values["PYTHONPATH"] = os.pathsep.join([*paths, *_listed(values.get("PYTHONPATH"))])
     values.setdefault("PYTHONUNBUFFERED", "1")
     if spec.cpus:
         values.setdefault("OMP_NUM_THREADS", str(max(1, int(spec.cpus))))
@@ -266,6 +291,14 @@ def job_environment(spec: Spec, *, venv: Optional[Path], own: Dict[str, str]) ->
     values.update(spec.platform_env)
     values.update(own)
     return values
+
+
+def _filled(text: str, base: Mapping[str, str]) -> str:
+    return _REFERENCE.sub(lambda match: base.get(match[1], ""), text)
+
+
+def _listed(paths: Optional[str]) -> List[str]:
+    return [paths] if paths else []
 
 
 def _reserved(name: str) -> bool:

@@ -139,11 +139,11 @@ class Dispatcher:
             (job.team_id, job.run_uuid),
         )
         assert row is not None
-        package = find_package(reader, job.team_id, spec.package) if spec.package else None
+        packages = [find_package(reader, job.team_id, digest) for digest in spec.digests]
         context = Context(
             team=row[0],
             experiment_id="0" if row[1] == row[2] else str(row[2]),
-            package_size=package.size if package else 0,
+            package_sizes={one.digest: one.size for one in packages if one is not None},
             array_size=_array_size(reader, job),
         )
         return launch_spec(admitted, spec, context, self._site)

@@ -6,14 +6,25 @@ Owns the environment a job sees. Pure but for the rows it is given; starts nothi
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
-from trackyard.core.ports import GpuShare, Launcher, LaunchSpec, NodeShare, PackageRef, ReportTo
+from trackyard.core.ports import (
+    GpuShare,
+    Launcher,
+    LaunchSpec,
+    NodeShare,
+    PackageRef,
+    RayWish,
+    ReportTo,
+)
 from trackyard.core.resources import WHOLE, Placement
+from trackyard.jobs.demand_shapes import parse_gang
 from trackyard.jobs.life import Admitted
-from trackyard.jobs.wishes import JobSpec
+from trackyard.jobs.wishes import Archive, JobSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,27 +42,30 @@ class Context:
 
     team: str
     experiment_id: str
-    package_size: int = 0
+    #: bytes of the packages it may fetch, by digest
+    package_sizes: Mapping[str, int] = field(default_factory=dict)
     array_size: int = 0
 
 
 def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site) -> LaunchSpec:
     """Return everything the engine needs to start the attempt."""
     job, attempt = admitted.job, admitted.attempt
-    package = None
-    if spec.package:
-        package = PackageRef(
-            digest=spec.package,
-            location=f"{site.url}/api/v1/packages/{spec.package}",
-            size_bytes=context.package_size,
-            format=spec.package_format,
+
+    def ref(archive: Archive) -> PackageRef:
+        return PackageRef(
+            digest=archive.digest,
+            location=f"{site.url}/api/v1/packages/{archive.digest}",
+            size_bytes=context.package_sizes.get(archive.digest, 0),
+            format=archive.format,
         )
+
+    package = Archive(spec.package, spec.package_format) if spec.package else None
     return LaunchSpec(
         attempt_id=attempt.attempt_id,
         epoch=attempt.epoch,
         job_id=job.job_id,
         argv=tuple(spec.command),
-        placement=engine_shares(attempt.where),
+        placement=_places(attempt.where, spec),
         report=ReportTo(
             url=site.url,
             token=admitted.token,
@@ -59,8 +73,10 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
             sample_seconds=site.sample_seconds,
         ),
         env=spec.env,
-        platform_env=platform_env(admitted, context, site),
-        package=package,
+        platform_env={**platform_env(admitted, context, site), **_gang_env(spec)},
+        package=None if package is None else ref(package),
+        modules=tuple(ref(module) for module in spec.modules),
+        ray=_ray_wish(spec, ref),
         pip=tuple(spec.pip),
         pip_system_site_packages=spec.pip_system_site_packages,
         launcher=Launcher(spec.launcher),
@@ -70,6 +86,37 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         progress_seconds=spec.progress_seconds,
         name=job.name,
     )
+
+
+def _ray_wish(spec: JobSpec, ref: Callable[[Archive], PackageRef]) -> RayWish | None:
+    if spec.ray is None:
+        return None
+    return RayWish(
+        submission_id=spec.ray.submission_id,
+        entrypoint=spec.ray.entrypoint,
+        runtime_env=spec.ray.runtime_env,
+        packages={uri: ref(archive) for uri, archive in spec.ray.packages.items()},
+        resources=spec.ray.resources,
+        metadata=spec.ray.metadata,
+    )
+
+
+def _places(placement: Placement, spec: JobSpec) -> tuple[NodeShare, ...]:
+    """Return where the engine starts something: of a declared gang, the command alone."""
+    if not spec.gang:
+        return engine_shares(placement)
+    cpus = spec.own_cpu_milli / WHOLE
+    return (NodeShare(node_id=placement.shares[0].node, cpus=cpus),)
+
+
+def _gang_env(spec: JobSpec) -> dict[str, str]:
+    """Tell a job of its declared gang; Ray Tune keeps no more trials in wait than it can run."""
+    if not spec.gang:
+        return {}
+    values = {"YARD_GANG": spec.gang}
+    if "TUNE_MAX_PENDING_TRIALS_PG" not in spec.env:
+        values["TUNE_MAX_PENDING_TRIALS_PG"] = str(parse_gang(spec.gang).workers)
+    return values
 
 
 def platform_env(admitted: Admitted, context: Context, site: Site) -> dict[str, str]:
@@ -119,7 +166,7 @@ def environment_of(spec: JobSpec, labels: dict[str, dict[str, str]]) -> str:
 
     Values of variables appear as digests: they may be secrets.
     """
-    parts = {
+    parts: dict[str, Any] = {
         "command": spec.command,
         "package": spec.package,
         "pip": sorted(line.strip() for line in spec.pip if line.strip()),
@@ -131,5 +178,7 @@ def environment_of(spec: JobSpec, labels: dict[str, dict[str, str]]) -> str:
         "commit": spec.source.commit if spec.source else "",
         "nodes": labels,
     }
+    if spec.modules:
+        parts["modules"] = [module.digest for module in spec.modules]
     digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
     return msgspec.json.encode({"digest": digest, **parts}, order="sorted").decode()
