@@ -1,0 +1,57 @@
+"""Nodes as the calendar sees them: what they are made of and whether they work.
+
+Owns Machine and how one is told from another. Knows nothing of leases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trackyard.core.node import NodeState
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """One node with the properties that people choose by."""
+
+    id: str
+    state: NodeState = NodeState.READY
+    note: str = ""
+    #: what its kind is called: the label `class`, else its GPU model, else `cpu`
+    node_class: str = "cpu"
+    gpu_vendor: str = ""
+    gpu_model: str = ""
+    gpu_count: int = 0
+    #: memory of one GPU
+    gpu_memory_bytes: int = 0
+    cpus: float = 0.0
+    memory_bytes: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def works(self) -> bool:
+        """Whether something new may start on it."""
+        return self.state.takes_work
+
+    def is_type(self, word: str) -> bool:
+        """Say whether people would call it so: `a100` finds `A100-SXM4-80GB`."""
+        wanted = word.lower()
+        return wanted == self.node_class.lower() or wanted in self.gpu_model.lower()
+
+    def can_stand_in_for(self, other: Machine) -> bool:
+        """Say whether a holder of `other` would miss nothing on this one."""
+        return (
+            self.node_class == other.node_class
+            and self.gpu_model == other.gpu_model
+            and self.gpu_count >= other.gpu_count
+            and self.gpu_memory_bytes >= other.gpu_memory_bytes
+            and self.cpus >= other.cpus
+            # What firmware keeps for itself differs by a little between equal machines.
+            and self.memory_bytes >= other.memory_bytes * 0.97
+        )
+
+
+def by_id(machines: Sequence[Machine]) -> dict[str, Machine]:
+    """Return the machines by their ids."""
+    return {machine.id: machine for machine in machines}
