@@ -143,6 +143,9 @@ class Job:
     #: array it belongs to, and how many of that array may run at once (0: no cap)
     array: str = ""
     array_cap: int = 0
+    #: the running job that asked for this after it had started; it counts as that job, not as
+    #: one more
+    part_of: str = ""
     #: what recurs: name, command line and recurrence group, for learned durations
     name: str = ""
     command: str = ""

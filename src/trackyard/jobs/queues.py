@@ -13,6 +13,7 @@ import msgspec
 from trackyard.access.directory import team_id_of
 from trackyard.core.errors import InvalidInput, NotFound, SetupError
 from trackyard.core.ids import QUEUE_NAME, TEAM_NAME
+from trackyard.jobs.demand_shapes import parse_gang
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.snapshot import Queue, Team
 from trackyard.store.database import Reader, Tx
@@ -37,12 +38,16 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     max_wall_seconds: float | None = None
     max_gpus_per_user: float | None = None
     max_running_per_user: int | None = None
+    #: gang of jobs that ask for nothing themselves, as in 2x1gpu,8cpu; empty: none
+    gang: str = ""
 
     def check(self) -> None:
         """Refuse values that make no sense."""
         if self.order and self.order not in [one.value for one in Order]:
             names = ", ".join(one.value for one in Order)
             raise InvalidInput(f"order {self.order[:40]!r} is none of {names}")
+        if self.gang:
+            parse_gang(self.gang)
         for team in self.teams:
             if not TEAM_NAME.match(team):
                 raise InvalidInput(f"{team[:80]!r} is no name of a team")

@@ -129,7 +129,7 @@ class AttemptRow(NamedTuple):
 JOB_COLUMNS = ", ".join(JobRow._fields)
 ATTEMPT_COLUMNS = ", ".join(AttemptRow._fields)
 _decode_list = msgspec.json.Decoder(list[str]).decode
-_decode_spec = msgspec.json.Decoder(JobSpec).decode
+decode_spec = msgspec.json.Decoder(JobSpec).decode
 
 
 class _Share(msgspec.Struct, frozen=True):
@@ -187,7 +187,7 @@ def load_spec(reader: Reader | Tx, spec_id: int) -> JobSpec:
     """Return a job's spec."""
     row = reader.one("SELECT spec FROM job_specs WHERE id = ?", (spec_id,))
     assert row is not None
-    return _decode_spec(row[0])
+    return decode_spec(row[0])
 
 
 def load_specs(reader: Reader | Tx, spec_ids: Iterable[int]) -> dict[int, JobSpec]:
@@ -200,7 +200,7 @@ def load_specs(reader: Reader | Tx, spec_ids: Iterable[int]) -> dict[int, JobSpe
         for spec_id, text in reader.all(
             f"SELECT id, spec FROM job_specs WHERE id IN ({marks})", part
         ):
-            found[spec_id] = _decode_spec(text)
+            found[spec_id] = decode_spec(text)
     return found
 
 

@@ -17,9 +17,9 @@ from trackyard.jobs.records import (
     STATES,
     AttemptRow,
     JobRow,
-    load_attempts,
     decode_placement,
     decode_spec,
+    load_attempts,
     load_jobs,
     load_specs,
 )
@@ -339,8 +339,9 @@ def load_claims(reader: Reader, job: JobRow, now_ms: int) -> list[ClaimView]:
     """Show what a job asked for after it had started, the first demand first."""
     rows = reader.all(
         "SELECT j.job_id, p.number, c.source, c.released_ms, s.spec, j.state, a.placement,"
-        " a.admitted_ms, a.ended_ms, e.time_ms FROM claims c JOIN attempts p ON p.id = c.attempt"
-        " JOIN jobs j ON j.id = c.job JOIN job_specs s ON s.id = j.spec_id"
+        " a.admitted_ms, a.ended_ms, j.not_before_ms FROM claims c"
+        " JOIN attempts p ON p.id = c.attempt JOIN jobs j ON j.id = c.job"
+        " JOIN job_specs s ON s.id = j.spec_id"
         " LEFT JOIN attempts a ON a.job = j.id WHERE p.job = ? ORDER BY c.job",
         (job.id,),
     )

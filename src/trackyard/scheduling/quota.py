@@ -89,20 +89,22 @@ class Ledger:
     def charge(self, job: Job, shape: Shape, sign: int = 1) -> None:
         """Count a job that starts (or with -1, ends)."""
         milli = sign * shape.total_milli
+        # What a running job asked for later is no further job.
+        count = 0 if job.part_of else sign
         team = self.team(job.team)
         team.milli += milli
         team.cpu += sign * shape.cpu * shape.node_count
         team.memory += sign * shape.memory * shape.node_count
-        team.running += sign
+        team.running += count
         if team.quota < inf:
             self.cohort_milli += milli
         queue = self.queue_use.get(job.queue)
         if queue is not None:
             queue.milli += milli
-            queue.running += sign
+            queue.running += count
         user = self.users.setdefault((job.queue, job.user), Use())
         user.milli += milli
-        user.running += sign
+        user.running += count
         if job.array:
             self.arrays[job.array] = self.arrays.get(job.array, 0) + sign
 
@@ -169,10 +171,9 @@ class Ledger:
 
     def _block_team(self, job: Job, shape: Shape) -> Reason | None:
         use, need = self.team(job.team), shape.total_milli
-        if use.team.max_running is not None and use.running >= use.team.max_running:
-            return Reason(
-                code=Code.TEAM_JOBS, what=job.team, limit=use.team.max_running, free=0, needed=1
-            )
+        most = None if job.part_of else use.team.max_running
+        if most is not None and use.running >= most:
+            return Reason(code=Code.TEAM_JOBS, what=job.team, limit=most, free=0, needed=1)
         after = use.milli + need
         if need == 0 or after <= min(use.quota, use.limit):
             return None
@@ -204,17 +205,16 @@ class Ledger:
 
     def _block_queue(self, job: Job, shape: Shape) -> Reason | None:
         queue, use, need = self.queues[job.queue], self.queue_use[job.queue], shape.total_milli
-        if queue.max_running is not None and use.running >= queue.max_running:
-            return Reason(
-                code=Code.QUEUE_JOBS, what=queue.name, limit=queue.max_running, free=0, needed=1
-            )
+        at_once = None if job.part_of else queue.max_running
+        if at_once is not None and use.running >= at_once:
+            return Reason(code=Code.QUEUE_JOBS, what=queue.name, limit=at_once, free=0, needed=1)
         if queue.quota_gpus is not None and use.milli + need > queue.quota_gpus * WHOLE:
             return _gpus(Code.QUEUE_QUOTA, queue.name, need, use.milli, queue.quota_gpus)
         if queue.max_running_per_user is None and queue.max_gpus_per_user is None:
             return None
         user = self.users.get((job.queue, job.user)) or Use()
-        if queue.max_running_per_user is not None and user.running >= queue.max_running_per_user:
-            limit = queue.max_running_per_user
+        limit = None if job.part_of else queue.max_running_per_user
+        if limit is not None and user.running >= limit:
             return Reason(
                 code=Code.USER_JOBS, what=job.user or "a user", limit=limit, free=0, needed=1
             )

@@ -316,6 +316,8 @@ class Scheduler:
         if self._has_leases and job.preemptible:
             # Who can be drained in time may start before others' lease, and on lent nodes.
             signature = (signature, "preemptible")
+        if job.part_of:
+            signature = (signature, job.part_of)
         bucket = self._buckets.get(signature)
         if bucket is None:
             bucket = self._buckets[signature] = self._new_bucket(pending, order, phase)

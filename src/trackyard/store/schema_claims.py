@@ -21,7 +21,7 @@ Table(
     integer("generation"),
     #: `gate` if the attempt asked and waits, `watch` if it was seen to take what it did not ask
     words("source"),
-    #: workers wanted and the least that will do; null until granted: how many it got
+    #: workers wanted, the least that will do, and how many it waits for or has
     integer("workers"),
     integer("least"),
     integer("granted", nullable=True),

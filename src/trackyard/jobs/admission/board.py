@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from trackyard.core.job import Dependency, DependsOn, Job, JobState, PriorityClass
 from trackyard.core.lease import Lease
@@ -34,6 +35,12 @@ from trackyard.store.database import Reader
 LEARN_FROM = 2000
 _GRACE_SLACK_SECONDS = 5.0
 _PAGE = 400
+
+
+class _Claimant(NamedTuple):
+    job: int
+    attempt: int
+    job_id: str
 
 
 @dataclass(slots=True)
@@ -65,12 +72,15 @@ class Board:
     _specs: dict[int, JobSpec] = field(default_factory=dict)
     _teams: dict[int, str] = field(default_factory=dict)
     _learned_until: int = 0
+    #: of open claims, the job that asked and which of its attempts
+    _claims: dict[int, _Claimant] = field(default_factory=dict)
 
     def load(self, reader: Reader, now_ms: int, leases: Sequence[Lease] = ()) -> Loaded:
         """Read the queue as it stands."""
         self._learn_teams(reader)
         nodes = scheduler_nodes(load_nodes(reader))
         types = {node.gpu_type for node in nodes if node.gpus}
+        self._claims = _open_claims(reader)
         waiting_rows = self._waiting(reader)
         running = self._running(reader)
         live = {*(row.id for row in waiting_rows), *(row.id for row, _ in running)}
@@ -128,6 +138,7 @@ class Board:
             lease=spec.lease,
             array=row.array_id,
             array_cap=row.array_cap,
+            part_of=asker.job_id if (asker := self._claims.get(row.id)) else "",
             name=row.name,
             command=shlex.join(spec.command)[:500],
         )
@@ -221,9 +232,10 @@ class Board:
         known = {node.id for node in nodes}
         if any(share.node not in known for share in placement.shares):
             return None
+        asker = self._claims.get(row.id)
         saved = reader.one(
             "SELECT max(created_ms) FROM checkpoints WHERE job = ? AND attempt = ?",
-            (row.id, attempt.number),
+            (row.id, attempt.number) if asker is None else (asker.job, asker.attempt),
         )
         stops_at = None
         if attempt.stop_ms is not None:
@@ -270,6 +282,15 @@ class Board:
             job = self.as_job(row, specs[row.spec_id], set(), self._teams.get(row.team_id, ""))
             self.durations.observe(job, max(0.0, (row.ended_ms - row.started_ms) / 1000))
         self._learned_until = max(row.ended_ms or 0 for row in ended)
+
+
+def _open_claims(reader: Reader) -> dict[int, _Claimant]:
+    """Return for which job each open claim is."""
+    rows = reader.all(
+        "SELECT c.job, a.job, a.number, j.job_id FROM claims c JOIN attempts a ON a.id = c.attempt"
+        " JOIN jobs j ON j.id = a.job WHERE c.released_ms IS NULL"
+    )
+    return {row[0]: _Claimant(*row[1:]) for row in rows}
 
 
 def _outcomes(
