@@ -62,6 +62,8 @@ class Verdict:
     notes: tuple[str, ...] = ()
     #: how long the command ran, by the node's clock; None if it never started
     ran_ms: int | None = None
+    #: the gang's member whose end this is
+    member: int = 0
 
     @classmethod
     def of(cls, record: ExitRecord) -> Verdict:
@@ -76,6 +78,7 @@ class Verdict:
             peak_memory_bytes=record.peak_memory_bytes or None,
             notes=record.notes,
             ran_ms=None if record.cause in _NEVER_RAN else record.ended_ms - record.started_ms,
+            member=record.member,
         )
 
 

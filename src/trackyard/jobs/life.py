@@ -19,6 +19,7 @@ from trackyard.core.errors import Conflict, InvalidInput
 from trackyard.core.job import AttemptState, JobState
 from trackyard.core.ports import ExitCause
 from trackyard.core.resources import WHOLE, Placement
+from trackyard.fleet import evidence
 from trackyard.jobs.ending import FollowUp, Next, Past, Verdict, follow_up
 from trackyard.jobs.records import (
     AttemptRow,
@@ -434,6 +435,7 @@ def hold(tx: Tx, job: JobRow, *, actor: str) -> None:
     """Keep a waiting job from starting."""
     if job.state != JobState.QUEUED:
         raise InvalidInput(f"job {job.job_id} is {job.shown}: only a queued job can be held")
+    _note_evidence(tx, attempt, verdict)
     if not job.held:
         job_event(tx, "job.held", change_job(tx, job, held=1), actor=actor)
 
@@ -452,6 +454,14 @@ def put_back(tx: Tx, job: JobRow, *, actor: str, **columns: Any) -> None:
         tx,
         job,
         **{
+def _note_evidence(tx: Tx, attempt: AttemptRow, verdict: Verdict) -> None:
+    """Tell the fleet of an end that looks like broken hardware."""
+    words = evidence.hardware_like(verdict.cause, verdict.signal, verdict.error_line)
+    shares = attempt.where.shares
+    if words is not None and verdict.member < len(shares):
+        evidence.note(tx, shares[verdict.member].node, attempt.attempt_id, words)
+
+
             "state": JobState.QUEUED.value,
             "ended_ms": None,
             "cause": None,

@@ -16,6 +16,7 @@ import msgspec
 
 from trackyard.access.principal import Principal, Role
 from trackyard.core.errors import Denied, InvalidInput, NotFound
+from trackyard.core.health import read_checks
 from trackyard.core.job import JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
 from trackyard.core.reasons import EVALUATING, Reason
@@ -399,10 +400,23 @@ class Jobs:
         if self._memory.is_news(attempt_id, beat, now_ms):
             await self._db.write(lambda tx: signs.take_heartbeat(tx, attempt_id, beat))
             self._memory.note(attempt_id, beat, now_ms)
+        await self._take_health(attempt, beat, now_ms)
         if attempt.stop_reason is None:
             return {}
         grace = max(0, (attempt.stop_ms or 0) + (attempt.grace_ms or 0) - now_ms) / 1000
         return {"stop": {"reason": attempt.stop_reason, "grace_seconds": grace}}
+
+    async def _take_health(self, attempt: AttemptRow, beat: signs.Heartbeat, now_ms: int) -> None:
+        """Note what a heartbeat tells of its node: the clock, and what the runner found."""
+        fleet, node = self.scheduler.fleet, signs.node_of(attempt, beat.member)
+        if node is not None and beat.time_ms:
+            fleet.clocks.note(node, beat.time_ms - now_ms)
+        checks = read_checks(beat.health) if beat.health else ()
+        if checks and fleet.is_news(attempt.attempt_id, beat.member, checks):
+            await self._db.write(
+                lambda tx: signs.take_health(tx, fleet, attempt.attempt_id, beat.member, checks)
+            )
+            self.scheduler.wake()
 
     async def take_log(
         self,
@@ -445,7 +459,13 @@ class Jobs:
         attempt = await self._db.peek(
             lambda reader: signs.live_attempt(reader, principal, attempt_id, epoch, ended_too=True)
         )
-        await self._db.write(lambda tx: _take_exit(tx, attempt_id, record, raw))
+        fleet = self.scheduler.fleet
+
+        def change(tx: Tx) -> None:
+            _take_exit(tx, attempt_id, record, raw)
+            signs.take_health(tx, fleet, attempt_id, record.member, record.health)
+
+        await self._db.write(change)
         self.scheduler.wake()
         for event in self._followers.get(attempt.id, ()):
             event.set()

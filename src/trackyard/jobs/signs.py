@@ -7,6 +7,7 @@ Most heartbeats change nothing and are only remembered; every tenth second one i
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +15,11 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import Conflict, NotFound
+from trackyard.core.health import CheckReport
 from trackyard.core.job import AttemptState
 from trackyard.core.ports import ExitRecord
 from trackyard.core.reasons import duration_words
+from trackyard.fleet.service import Fleet
 from trackyard.jobs.life import change_attempt, job_event, note_running
 from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, job_by_inner
 from trackyard.store.database import Reader, Tx
@@ -61,6 +64,9 @@ class Heartbeat(msgspec.Struct, frozen=True):
     progress: Progress | None = None
     checkpoint: Saved | None = None
     notes: list[str] = []
+    #: the node's own time, and its health as the runner found it before the start
+    time_ms: int = 0
+    health: list[dict[str, Any]] = []
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -161,6 +167,22 @@ def take_heartbeat(tx: Tx, attempt_id: str, beat: Heartbeat) -> None:
     if beat.member == 0:
         _watch_progress(tx, job, attempt, beat.progress)
         _watch_loss(tx, job, attempt)
+
+
+def node_of(attempt: AttemptRow, member: int) -> str | None:
+    """Return the node that a member of an attempt runs on."""
+    shares = attempt.where.shares
+    return shares[member].node if 0 <= member < len(shares) else None
+
+
+def take_health(
+    tx: Tx, fleet: Fleet, attempt_id: str, member: int, checks: Sequence[CheckReport]
+) -> None:
+    """Take what a runner found of its node's health."""
+    attempt = attempt_of(tx, attempt_id) if checks else None
+    node = None if attempt is None else node_of(attempt, member)
+    if node is not None and tx.one("SELECT 1 FROM nodes WHERE id = ?", (node,)) is not None:
+        fleet.take(tx, node, checks, source="runner", attempt_id=attempt_id)
 
 
 def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> None:

@@ -23,13 +23,14 @@ from trackyard.core.ports import (
     LaunchSpec,
     NodeReport,
 )
+from trackyard.fleet.service import Fleet
 from trackyard.jobs import logs
 from trackyard.jobs.admission.launching import Context, Site, launch_spec
 from trackyard.jobs.ending import Verdict
 from trackyard.jobs.life import Admitted, end_attempt, note_launched, renew_token
 from trackyard.jobs.packages import find_package
 from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, load_attempts, load_spec
-from trackyard.jobs.signs import note_last_checkpoint
+from trackyard.jobs.signs import note_last_checkpoint, take_health
 from trackyard.store.database import Database, Reader, Tx
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,8 @@ class Dispatcher:
         self._stopped: dict[str, tuple[int, int]] = {}
         #: refuses, inside a transaction, to go on once another server schedules
         self.guard: Callable[[Tx], None] = lambda _tx: None
+        #: takes what runners find wrong with nodes
+        self.fleet = Fleet()
         #: called after the ledger changed
         self.on_change: Callable[[], None] = lambda: None
 
@@ -261,6 +264,7 @@ class Dispatcher:
             end_attempt(tx, report.attempt_id, verdict)
 
         await self._db.write(change)
+                take_health(tx, self.fleet, record.attempt_id, record.member, record.health)
         self._stopped.pop(report.attempt_id, None)
         self.on_change()
 

@@ -18,7 +18,7 @@ from trackyard.core.errors import Conflict, YardError
 from trackyard.core.lease import Lease
 from trackyard.core.ports import EngineNotice, ExitCause, NoticeKind
 from trackyard.core.reasons import Tier
-from trackyard.fleet import nodes as node_table
+from trackyard.fleet.service import Fleet
 from trackyard.jobs.admission.board import Board, Loaded
 from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.launching import environment_of
@@ -81,11 +81,13 @@ class Scheduler:
         self.board = Board(policy)
         self._side_board = Board(policy)
         self._leases = leases
+        fleet: Fleet | None = None,
         self._silence_ms = int(silence_seconds * 1000)
         self.leadership = Leadership(alone=database.is_sqlite)
         dispatcher.guard = self.leadership.prove
         self.last: Pass | None = None
         #: the look that callers are shown, and how many changes there were when it began
+        self.fleet = dispatcher.fleet = fleet or Fleet()
         self._shown: Pass | None = None
         self._shown_at = -1
         self._changes = 0
@@ -99,7 +101,7 @@ class Scheduler:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self._ticked = self._clock.monotonic()
-        self._due = {"claim": 0.0, "reconcile": 0.0, "nodes": 0.0, "pass": 0.0, "clean": 0.0}
+        self._due = dict.fromkeys(("claim", "reconcile", "nodes", "pass", "clean", "health"), 0.0)
         self._last_event = 0
         self._fencing: set[str] = set()
         self._looking = asyncio.Lock()
@@ -189,7 +191,8 @@ class Scheduler:
             await self._claim()
         if not self.is_leader:
             return
-        if self._is_due("nodes", NODES_SECONDS):
+        every = self.fleet.policy.every_seconds
+        if self._is_due("nodes", min(NODES_SECONDS, every)):
             woken |= await self.look_at_nodes()
         if self._is_due("reconcile", RECONCILE_SECONDS):
             await self.dispatcher.reconcile()
@@ -201,6 +204,8 @@ class Scheduler:
         if woken or self._is_due("pass", PASS_SECONDS):
             self._due["pass"] = self._clock.monotonic() + PASS_SECONDS
             await self.run_pass()
+        if self._is_due("health", every):
+            woken |= await self._db.write(self.fleet.tick)
 
     def _notice_a_freeze(self) -> None:
         """After a stretch in which this process did not run, everyone gets the whole lease anew.
@@ -266,7 +271,10 @@ class Scheduler:
         if reports is None:
             return False
         name = self.dispatcher.engine.name
-        return await self._db.write(lambda tx: node_table.record(tx, name, reports))
+        changed = await self._db.write(lambda tx: self.fleet.record(tx, name, reports))
+        if changed:
+            self._due["health"] = 0.0
+        return changed
 
     async def expire(self) -> None:
         """Give up attempts that were not heard of for too long."""

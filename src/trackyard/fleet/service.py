@@ -1,0 +1,188 @@
+"""The fleet as the server uses it: takes reports, looks and heartbeats, and ticks.
+
+Owns the checks that only the server can make (lost GPUs, clocks, failed attempts), and when they
+are made. What is done to a node is decided in `verdicts`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+from trackyard.core.health import CheckName, CheckReport, Verdict
+from trackyard.core.node import NodeState
+from trackyard.core.ports import NodeReport
+from trackyard.core.reasons import in_singular
+from trackyard.fleet import evidence, nodes, verdicts
+from trackyard.fleet.nodes import NodeRow
+from trackyard.fleet.policy import HealthPolicy
+from trackyard.store.database import Tx
+
+PRUNE_MS = 3_600_000
+MAX_REMEMBERED = 20_000
+
+
+class Clocks:
+    """How far nodes' clocks are from ours, from heartbeats.
+
+    A heartbeat can only arrive late, which makes its clock look slow; so of the heartbeats between
+    two looks the one furthest ahead is nearest the truth.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: dict[str, int] = {}
+
+    def note(self, node_id: str, ahead_ms: int) -> None:
+        """Take a heartbeat's own time less ours."""
+        self._ahead[node_id] = max(ahead_ms, self._ahead.get(node_id, ahead_ms))
+
+    def collect(self) -> dict[str, int]:
+        """Return what was seen since the last call."""
+        found, self._ahead = self._ahead, {}
+        return found
+
+
+class Fleet:
+    """Nodes and their health."""
+
+    def __init__(self, policy: HealthPolicy | None = None) -> None:
+        self.policy = policy or HealthPolicy()
+        self.clocks = Clocks()
+        self._pruned_ms = 0
+        self._taken: OrderedDict[tuple[str, int], int] = OrderedDict()
+
+    def record(self, tx: Tx, engine: str, reports: Sequence[NodeReport]) -> bool:
+        """Write down what the engine says of its nodes; return whether something changed."""
+        changed = nodes.record(tx, engine, reports)
+        for report in reports:
+            if report.checks:
+                changed |= self.take(tx, report.node_id, report.checks, source="engine")
+        return changed
+
+    def take(
+        self,
+        tx: Tx,
+        node_id: str,
+        checks: Iterable[CheckReport],
+        *,
+        source: str,
+        attempt_id: str = "",
+    ) -> bool:
+        """Take a look at one node; return whether its state changed."""
+        return verdicts.take(
+            tx, self.policy, node_id, checks, source=source, attempt_id=attempt_id
+        )
+
+    def is_news(self, attempt_id: str, member: int, checks: Sequence[CheckReport]) -> bool:
+        """Tell whether a runner's look was not taken yet; it sends the same one many times."""
+        newest = max((check.at_ms for check in checks), default=0)
+        if newest <= self._taken.get((attempt_id, member), 0):
+            return False
+        self._taken[attempt_id, member] = newest
+        while len(self._taken) > MAX_REMEMBERED:
+            self._taken.popitem(last=False)
+        return True
+
+    def set_state(
+        self,
+        tx: Tx,
+        node_id: str,
+        state: NodeState,
+        *,
+        note: str,
+        actor: str,
+        until_ms: int | None = None,
+    ) -> None:
+        """Do to a node what an operator says; giving it back accepts what was counted so far."""
+        nodes.set_state(tx, node_id, state, note=note, actor=actor, until_ms=until_ms)
+        if state is NodeState.READY:
+            verdicts.accept(tx, node_id)
+
+    def tick(self, tx: Tx) -> bool:
+        """Make the server's own checks and end what is over; return whether a node changed."""
+        changed = bool(nodes.end_drains(tx))
+        skews = self.clocks.collect()
+        failed = evidence.count(tx, tx.now_ms - self.policy.jobs_ms)
+        known = verdicts.load_checks(tx)
+        for row in nodes.load(tx):
+            if row.engine_state == nodes.DOWN:
+                continue
+            has = {check.name for check in known.get(row.id, [])}
+            checks = [
+                *self._gpus(row, tx.now_ms),
+                *self._clock(skews.get(row.id), tx.now_ms),
+                *self._jobs(tx, row, failed.get(row.id, 0), CheckName.JOBS in has),
+            ]
+            if checks or has:
+                changed |= self.take(tx, row.id, checks, source="server")
+        if tx.now_ms - self._pruned_ms > PRUNE_MS:
+            self._pruned_ms = tx.now_ms
+            verdicts.prune(tx, self.policy)
+        return changed
+
+    def _gpus(self, row: NodeRow, now_ms: int) -> list[CheckReport]:
+        if not row.expected_gpus:
+            return []
+        present = len(row.facts.gpus)
+        gone = max(0, row.expected_gpus - present)
+        sentence = f"All {row.expected_gpus} GPUs are there."
+        if gone:
+            verb = "is" if gone == 1 else "are"
+            sentence = f"{gone} of {row.expected_gpus} GPUs {verb} gone; it reports {present}."
+        return [
+            CheckReport(
+                name=CheckName.GPUS,
+                verdict=Verdict.FAIL if gone else Verdict.OK,
+                sentence=in_singular(sentence.replace("All 1 GPUs are", "Its GPU is")),
+                number=float(gone),
+                unit="GPUs",
+                at_ms=now_ms,
+            )
+        ]
+
+    def _clock(self, ahead_ms: int | None, now_ms: int) -> list[CheckReport]:
+        if ahead_ms is None:
+            return []
+        seconds = ahead_ms / 1000
+        verdict = Verdict.OK
+        if abs(seconds) >= self.policy.clock_warn_seconds:
+            verdict = Verdict.WARN
+        if abs(seconds) >= self.policy.clock_fail_seconds:
+            verdict = Verdict.FAIL
+        way = "ahead of" if seconds > 0 else "behind"
+        return [
+            CheckReport(
+                name=CheckName.CLOCK,
+                verdict=verdict,
+                sentence=f"Its clock is {abs(seconds):.1f} s {way} the server's.",
+                number=round(seconds, 3),
+                unit="s",
+                at_ms=now_ms,
+            )
+        ]
+
+    def _jobs(self, tx: Tx, row: NodeRow, count: int, has_row: bool) -> list[CheckReport]:
+        if count and row.state != NodeState.QUARANTINED:
+            # What happened before it was last given back was accepted then.
+            since = max(row.state_ms, tx.now_ms - self.policy.jobs_ms)
+            count = evidence.count_one(tx, row.id, since)
+        if not count and not has_row:
+            return []
+        verdict = Verdict.WARN if count else Verdict.OK
+        if count >= self.policy.jobs_fail > 0:
+            verdict = Verdict.FAIL
+        hours = f"{self.policy.jobs_hours:g} h"
+        sentence = f"No attempt ended there as on broken hardware within {hours}."
+        if count:
+            ends = "attempt" if count == 1 else "attempts"
+            sentence = f"{count} {ends} ended there as on broken hardware within {hours}."
+        return [
+            CheckReport(
+                name=CheckName.JOBS,
+                verdict=verdict,
+                sentence=sentence,
+                number=float(count),
+                unit="attempts",
+                at_ms=tx.now_ms,
+            )
+        ]
