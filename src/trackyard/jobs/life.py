@@ -341,6 +341,7 @@ def _close(
         "UPDATE tokens SET expires_ms = ? WHERE id = ?",
         (tx.now_ms + TOKEN_AFTER_END_MS, attempt.token_id),
     )
+    _note_evidence(tx, attempt, verdict)
     held_ms = tx.now_ms - attempt.admitted_ms
     charge(tx, job.team_id, attempt.where.gpu_milli_total / WHOLE * held_ms / 1000)
     facts: dict[str, Any] = {
@@ -357,6 +358,14 @@ def _close(
     if verdict.cause is ExitCause.OUT_OF_MEMORY:
         job_event(tx, "job.out_of_memory", job, attempt=attempt.number, sentence=verdict.sentence)
     return attempt
+
+
+def _note_evidence(tx: Tx, attempt: AttemptRow, verdict: Verdict) -> None:
+    """Tell the fleet of an end that looks like broken hardware."""
+    words = evidence.hardware_like(verdict.cause, verdict.signal, verdict.error_line)
+    shares = attempt.where.shares
+    if words is not None and verdict.member < len(shares):
+        evidence.note(tx, shares[verdict.member].node, attempt.attempt_id, words)
 
 
 def _attained(tx: Tx, job: JobRow, attempt: AttemptRow, verdict: Verdict) -> int:
@@ -435,7 +444,6 @@ def hold(tx: Tx, job: JobRow, *, actor: str) -> None:
     """Keep a waiting job from starting."""
     if job.state != JobState.QUEUED:
         raise InvalidInput(f"job {job.job_id} is {job.shown}: only a queued job can be held")
-    _note_evidence(tx, attempt, verdict)
     if not job.held:
         job_event(tx, "job.held", change_job(tx, job, held=1), actor=actor)
 
@@ -454,14 +462,6 @@ def put_back(tx: Tx, job: JobRow, *, actor: str, **columns: Any) -> None:
         tx,
         job,
         **{
-def _note_evidence(tx: Tx, attempt: AttemptRow, verdict: Verdict) -> None:
-    """Tell the fleet of an end that looks like broken hardware."""
-    words = evidence.hardware_like(verdict.cause, verdict.signal, verdict.error_line)
-    shares = attempt.where.shares
-    if words is not None and verdict.member < len(shares):
-        evidence.note(tx, shares[verdict.member].node, attempt.attempt_id, words)
-
-
             "state": JobState.QUEUED.value,
             "ended_ms": None,
             "cause": None,

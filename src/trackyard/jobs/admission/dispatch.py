@@ -261,10 +261,10 @@ class Dispatcher:
         def change(tx: Tx) -> None:
             if record is not None:
                 note_last_checkpoint(tx, record)
+                take_health(tx, self.fleet, record.attempt_id, record.member, record.health)
             end_attempt(tx, report.attempt_id, verdict)
 
         await self._db.write(change)
-                take_health(tx, self.fleet, record.attempt_id, record.member, record.health)
         self._stopped.pop(report.attempt_id, None)
         self.on_change()
 

@@ -73,21 +73,21 @@ class Scheduler:
         *,
         leases: Callable[[Reader], Sequence[Lease]] = lambda _reader: (),
         silence_seconds: float = SILENCE_SECONDS,
+        fleet: Fleet | None = None,
     ) -> None:
         self._db = database
         self._clock = database.clock
         self.dispatcher = dispatcher
         dispatcher.on_change = self.wake
+        self.fleet = dispatcher.fleet = fleet or Fleet()
         self.board = Board(policy)
         self._side_board = Board(policy)
         self._leases = leases
-        fleet: Fleet | None = None,
         self._silence_ms = int(silence_seconds * 1000)
         self.leadership = Leadership(alone=database.is_sqlite)
         dispatcher.guard = self.leadership.prove
         self.last: Pass | None = None
         #: the look that callers are shown, and how many changes there were when it began
-        self.fleet = dispatcher.fleet = fleet or Fleet()
         self._shown: Pass | None = None
         self._shown_at = -1
         self._changes = 0
@@ -194,6 +194,8 @@ class Scheduler:
         every = self.fleet.policy.every_seconds
         if self._is_due("nodes", min(NODES_SECONDS, every)):
             woken |= await self.look_at_nodes()
+        if self._is_due("health", every):
+            woken |= await self._db.write(self.fleet.tick)
         if self._is_due("reconcile", RECONCILE_SECONDS):
             await self.dispatcher.reconcile()
             await self.expire()
@@ -204,8 +206,6 @@ class Scheduler:
         if woken or self._is_due("pass", PASS_SECONDS):
             self._due["pass"] = self._clock.monotonic() + PASS_SECONDS
             await self.run_pass()
-        if self._is_due("health", every):
-            woken |= await self._db.write(self.fleet.tick)
 
     def _notice_a_freeze(self) -> None:
         """After a stretch in which this process did not run, everyone gets the whole lease anew.
