@@ -91,9 +91,19 @@ def job_event(tx: Tx, kind: str, job: JobRow, *, actor: str = SYSTEM, **data: An
 
 
 def admit(
-    tx: Tx, job: JobRow, placement: Placement, *, environment: str, backfilled: bool
+    tx: Tx,
+    job: JobRow,
+    placement: Placement,
+    *,
+    environment: str,
+    backfilled: bool,
+    members: int | None = None,
 ) -> Admitted:
-    """Give a waiting job its nodes and begin a new attempt, fenced against all earlier ones."""
+    """Give a waiting job its nodes and begin a new attempt, fenced against all earlier ones.
+
+    The engine starts one member on each node, or so many as are told.
+    """
+    started = len(placement.shares) if members is None else members
     if job.state != JobState.QUEUED or job.held:
         raise Conflict(f"job {job.job_id} does not wait any more")
     number, epoch = job.attempt + 1, job.epoch + 1
@@ -122,7 +132,7 @@ def admit(
             number,
             epoch,
             encode_placement(placement),
-            len(placement.shares),
+            started,
             tx.now_ms,
             row[0] if row else None,
             environment,
@@ -132,7 +142,7 @@ def admit(
     tx.many(
         "INSERT INTO attempt_members (attempt, member, log_end, log_lost, sample_seq, hostname)"
         " VALUES (?, ?, 0, 0, 0, '')",
-        [(inner, member) for member in range(len(placement.shares))],
+        [(inner, member) for member in range(started)],
     )
     job = change_job(
         tx,
@@ -158,6 +168,28 @@ def admit(
     attempt = attempt_of(tx, attempt_id)
     assert attempt is not None
     return Admitted(job=job, attempt=attempt, token=token)
+
+
+def grant(tx: Tx, admitted: Admitted) -> Admitted:
+    """Hand a claim's nodes to the attempt that asked for them; no engine has part in it."""
+    tx.run("DELETE FROM tokens WHERE id = ?", (admitted.attempt.token_id,))
+    attempt = change_attempt(tx, admitted.attempt, settled=1)
+    note_running(tx, attempt.attempt_id)
+    job = job_by_inner(tx, admitted.job.id)
+    parent = claimant(tx, job)
+    if parent is not None:
+        where = attempt.where
+        job_event(
+            tx,
+            "claim.granted",
+            parent,
+            attempt=parent.attempt,
+            claim=job.job_id,
+            nodes=list(where.nodes),
+            gpus=where.gpu_milli_total / WHOLE,
+            sentence=f"It was given what it asked for, on {', '.join(where.nodes)}.",
+        )
+    return Admitted(job=job, attempt=attempt, token="")
 
 
 def renew_token(tx: Tx, attempt: AttemptRow) -> Admitted:
@@ -233,7 +265,23 @@ def ask_stop(
     stops_for: str = "",
     sentence: str = "",
 ) -> AttemptRow | None:
-    """Ask a job to stop: a waiting one is over at once, of another the attempt is returned."""
+    """Ask a job to stop: a waiting one is over at once, of another the attempt is returned.
+
+    A claim cannot stop by itself: the job that it is for is asked, and the claim ends with it.
+    """
+    parent = claimant(tx, job)
+    if parent is not None:
+        ask_stop(
+            tx,
+            parent,
+            reason=reason,
+            grace_seconds=grace_seconds,
+            actor=actor,
+            stops_for=stops_for,
+            sentence=sentence,
+        )
+        if job.state == JobState.QUEUED:
+            return None
     if job.state == JobState.QUEUED:
         words = "It was stopped while it waited."
         finish(tx, job, JobState.CANCELLED, cause=reason, sentence=words, actor=actor)
@@ -291,6 +339,7 @@ def end_attempt(tx: Tx, attempt_id: str, verdict: Verdict) -> FollowUp | None:
         stop_reason=asked,
     )
     after = follow_up(verdict, past)
+    _end_claims(tx, attempt)
     attempt = _close(tx, attempt, job, verdict, after)
     columns: dict[str, Any] = {
         "failures": after.failures,
@@ -315,6 +364,51 @@ def end_attempt(tx: Tx, attempt_id: str, verdict: Verdict) -> FollowUp | None:
             tx, job, final, cause=verdict.cause, sentence=after.sentence, actor=SYSTEM, **columns
         )
     return after
+
+
+def claimant(tx: Tx, job: JobRow) -> JobRow | None:
+    """Return the job that a claim is for, or None if this is no open claim."""
+    if job.run_uuid:
+        return None
+    row = tx.one(
+        "SELECT a.job FROM claims c JOIN attempts a ON a.id = c.attempt"
+        " WHERE c.job = ? AND c.released_ms IS NULL",
+        (job.id,),
+    )
+    return None if row is None else job_by_inner(tx, row[0], lock=True)
+
+
+def release_claim(tx: Tx, job: JobRow, sentence: str) -> None:
+    """End a claim: what it held is free again, what it waited for is not wanted any more."""
+    parent = claimant(tx, job)
+    tx.run("UPDATE claims SET released_ms = ? WHERE job = ?", (tx.now_ms, job.id))
+    if JobState(job.state).is_final:
+        return
+    if job.state == JobState.QUEUED:
+        finish(
+            tx, job, JobState.CANCELLED, cause=ExitCause.STOPPED, sentence=sentence, actor=SYSTEM
+        )
+    else:
+        verdict = Verdict(cause=ExitCause.SUCCEEDED, sentence=sentence)
+        end_attempt(tx, f"{job.job_id}-a{job.attempt}", verdict)
+    if parent is not None:
+        job_event(
+            tx,
+            "claim.released",
+            parent,
+            attempt=parent.attempt,
+            claim=job.job_id,
+            sentence=sentence,
+        )
+
+
+def _end_claims(tx: Tx, attempt: AttemptRow) -> None:
+    """End every claim of an attempt that is over."""
+    rows = tx.all(
+        "SELECT job FROM claims WHERE attempt = ? AND released_ms IS NULL", (attempt.id,)
+    )
+    for (inner,) in rows:
+        release_claim(tx, job_by_inner(tx, inner, lock=True), "The attempt it was for is over.")
 
 
 def _close(

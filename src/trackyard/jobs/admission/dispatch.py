@@ -156,7 +156,7 @@ class Dispatcher:
     async def send_stops(self, attempts: Iterable[AttemptRow]) -> None:
         """Pass on to the engine what the ledger asks to stop, once per request."""
         for attempt in attempts:
-            if attempt.stop_reason is None or attempt.stop_ms is None:
+            if attempt.stop_reason is None or attempt.stop_ms is None or attempt.settled:
                 continue
             mark = (attempt.stop_ms, attempt.grace_ms or 0)
             if self._stopped.get(attempt.attempt_id) == mark:
@@ -179,7 +179,10 @@ class Dispatcher:
     async def reconcile(self) -> None:
         """Compare the ledger's open attempts with what the engine knows."""
         open_rows = await self._db.read(
-            lambda reader: load_attempts(reader, "state IN ('starting', 'running', 'stopping')")
+            # Claims are settled from the start: the engine has no part in them.
+            lambda reader: load_attempts(
+                reader, "state IN ('starting', 'running', 'stopping') AND settled = 0"
+            )
         )
         if not open_rows:
             return

@@ -23,7 +23,15 @@ from trackyard.jobs.admission.board import Board, Loaded
 from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.launching import environment_of
 from trackyard.jobs.admission.leader import RENEW_SECONDS, Leadership, Superseded
-from trackyard.jobs.life import Admitted, admit, ask_stop, drop_old_tokens, job_event
+from trackyard.jobs.life import (
+    Admitted,
+    admit,
+    ask_stop,
+    claimant,
+    drop_old_tokens,
+    grant,
+    job_event,
+)
 from trackyard.jobs.records import AttemptRow, job_by_inner, load_attempts, load_spec
 from trackyard.scheduling import Admission, Decisions, Policy, Stop, decide
 from trackyard.store.database import Database, Reader, Tx
@@ -94,6 +102,7 @@ class Scheduler:
         #: set once this server, if it leads, has seen the engine's nodes
         self.has_looked = asyncio.Event()
         self.is_leader = False
+        self.is_stopping = False
         self._led_since_ms = 0
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,6 +128,7 @@ class Scheduler:
 
     async def stop(self) -> None:
         """Stop scheduling and let another server take over; jobs run on."""
+        self.is_stopping = True
         self._unsubscribe()
         tasks = [task for task in (self._main, *self._tasks) if task is not None]
         for task in tasks:
@@ -317,7 +327,8 @@ class Scheduler:
         if any(one.attempt.number > 1 for one in admitted):
             self.on_fence()
         for one in admitted:
-            self._spawn(self.dispatcher.launch(one))
+            if not one.attempt.settled:
+                self._spawn(self.dispatcher.launch(one))
         self._changes += bool(admitted)
         if len(admitted) < len(decisions.admissions) or decisions.stops:
             self.wake()
@@ -389,13 +400,16 @@ class Scheduler:
             for node in looked.loaded.snapshot.nodes
             if node.id in admission.placement.nodes
         }
-        return admit(
+        spec = load_spec(tx, job.spec_id)
+        admitted = admit(
             tx,
             job,
             admission.placement,
-            environment=environment_of(load_spec(tx, job.spec_id), labels),
+            environment=environment_of(spec, labels),
             backfilled=admission.backfilled,
+            members=1 if spec.gang else None,
         )
+        return grant(tx, admitted) if claimant(tx, job) is not None else admitted
 
     def _preempt(self, tx: Tx, looked: Pass, stop: Stop) -> None:
         seen, _ = looked.loaded.running[stop.job]
