@@ -58,6 +58,7 @@ EVENT_KINDS: dict[str, str] = {
     "job.held": "a waiting job was held back by someone",
     "job.released": "a held job may start again",
     "job.changed": "a waiting job's request was changed",
+    "job.unlisted": "a Ray client deleted an ended job from Ray's list; job, run and logs stay",
     "job.blocked": "a waiting job cannot start as it is written, or nowhere on these nodes",
     "job.stalled": "a running job showed no progress within the interval it promised",
     "job.recovered": "a stalled job shows progress again",

@@ -6,7 +6,7 @@ name; nothing is ever unpacked here.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 from trackyard.access.principal import Principal
@@ -17,6 +17,8 @@ from trackyard.jobs.records import load_spec
 from trackyard.store.database import Database, Reader, Tx
 
 LIMIT_BYTES = 100 * 1024**2
+#: of packages by Ray clients: the most that Ray itself would hold
+RAY_LIMIT_BYTES = 512 * 1024**2
 FORMATS = ("zip", "tar", "tar.gz")
 
 
@@ -76,22 +78,46 @@ class Packages:
     ) -> tuple[PackageRow, bool]:
         """Store a package whose bytes are what its name says; tell whether it is new."""
         check_digest(digest)
+
+        def check(found: str) -> None:
+            if found != digest:
+                raise InvalidInput(
+                    f"the bytes have digest {found[:12]}…, not {digest[:12]}…: the upload was"
+                    " damaged or misnamed; nothing was kept"
+                )
+
+        return await self.take(principal, pieces, length=length, format_=format_, check=check)
+
+    async def take(
+        self,
+        principal: Principal,
+        pieces: AsyncIterator[bytes],
+        *,
+        length: int | None,
+        format_: str,
+        limit: int = LIMIT_BYTES,
+        check: Callable[[str], None] = lambda _digest: None,
+        also: Callable[[Tx, PackageRow], None] = lambda _tx, _row: None,
+    ) -> tuple[PackageRow, bool]:
+        """Store a package under the digest of its bytes, which `check` may still refuse."""
         if format_ not in FORMATS:
             raise InvalidInput(f"a package is one of {', '.join(FORMATS)}, not {format_[:20]!r}")
-        if length is not None and length > LIMIT_BYTES:
-            raise _too_large()
-        stored = await self._blobs.write(_bounded(pieces), length=length)
-        if stored.sha256 != digest:
+        if length is not None and length > limit:
+            raise _too_large(limit)
+        stored = await self._blobs.write(_bounded(pieces, limit), length=length)
+        digest = stored.sha256
+        try:
+            check(digest)
+        except InvalidInput:
             await self._blobs.delete([stored.blob])
-            raise InvalidInput(
-                f"the bytes have digest {stored.sha256[:12]}…, not {digest[:12]}…: the upload was"
-                " damaged or misnamed; nothing was kept"
-            )
+            raise
 
         def record(tx: Tx) -> PackageRow:
-            known = find_package(tx, principal.team_id, digest)
-            if known is not None:
-                return known
+            row = find_package(tx, principal.team_id, digest) or insert(tx)
+            also(tx, row)
+            return row
+
+        def insert(tx: Tx) -> PackageRow:
             tx.run(
                 "INSERT INTO packages (team_id, digest, blob, size, format, user_name, created_ms)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (team_id, digest) DO NOTHING",
@@ -146,17 +172,18 @@ def _readable(reader: Reader, principal: Principal, digest: str) -> PackageRow |
     return find_package(reader, principal.team_id, digest)
 
 
-async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _bounded(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     seen = 0
     async for piece in pieces:
         seen += len(piece)
-        if seen > LIMIT_BYTES:
-            raise _too_large()
+        if seen > limit:
+            raise _too_large(limit)
         yield piece
 
 
-def _too_large() -> TooLarge:
+def _too_large(limit: int) -> TooLarge:
+    ignore = ".yardignore" if limit == LIMIT_BYTES else ".rayignore"
     return TooLarge(
-        f"a package may have {LIMIT_BYTES // 1024**2} MiB: leave data out of the working folder"
-        " with .yardignore, or read it from a shared place"
+        f"a package may have {limit // 1024**2} MiB: leave data out of the working folder"
+        f" with {ignore}, or read it from a shared place"
     )
