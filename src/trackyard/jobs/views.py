@@ -23,7 +23,7 @@ from trackyard.jobs.records import (
     load_jobs,
     load_specs,
 )
-from trackyard.jobs.wishes import JobSpec
+from trackyard.jobs.wishes import JobSpec, RaySpec
 from trackyard.store.database import Reader
 
 _PRIORITIES = {level.value: level.name.lower() for level in PriorityClass}
@@ -223,9 +223,22 @@ def spec_view(spec: JobSpec) -> dict[str, Any]:
     """Show what a job was submitted with; values that look like secrets are not told."""
     shown: dict[str, Any] = msgspec.to_builtins(spec)
     if "env" in shown:
-        shown["env"] = {
-            name: "***" if _SECRET.search(name) else value for name, value in spec.env.items()
-        }
+        shown["env"] = without_secrets(spec.env)
+    if spec.ray is not None:
+        shown["ray"]["runtime_env"] = shown_environment(spec.ray)
+    return shown
+
+
+def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with the values left out that look like secrets."""
+    return {name: "***" if _SECRET.search(name) else text for name, text in variables.items()}
+
+
+def shown_environment(ray: RaySpec) -> dict[str, Any]:
+    """Return a Ray client's runtime environment as others may see it."""
+    shown = dict(ray.runtime_env)
+    if isinstance(shown.get("env_vars"), dict):
+        shown["env_vars"] = without_secrets(shown["env_vars"])
     return shown
 
 
