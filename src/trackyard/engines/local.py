@@ -39,7 +39,7 @@ from trackyard.core.ports import (
     Unsubscribe,
 )
 from trackyard.engines import machine, wrapper
-from trackyard.engines.nursery import Nursery, Runner
+from trackyard.engines.nursery import UNKNOWN, Nursery, Runner
 from trackyard.engines.statefolder import AttemptFolder, Launched, MemberFolder, write_json
 
 log = logging.getLogger(__name__)
@@ -74,6 +74,7 @@ class LocalEngine:
         self._lock = threading.RLock()
         self._children: dict[tuple[str, int], Runner] = {}
         self._runners = Nursery()
+        self._repeated: set[tuple[str, int]] = set()
         self._listeners: list[Listener] = []
         self._phases: dict[str, AttemptPhase] = {}
         self._ended: dict[str, AttemptReport] = {}
@@ -186,6 +187,8 @@ class LocalEngine:
         with self._lock:
             for kept in (self._ended, self._phases, self._overdue):
                 kept.pop(attempt_id, None)
+            for marks in (self._swept, self._repeated):
+                marks.difference_update([key for key in marks if key[0] == attempt_id])
 
     def subscribe(self, listener: Listener) -> Unsubscribe:
         """Tell `listener` of attempts that start or end."""
@@ -325,8 +328,9 @@ class LocalEngine:
                 if phase in (AttemptPhase.STARTING, AttemptPhase.RUNNING)
             ]
             for key, child in list(self._children.items()):
-                if child.poll() is not None:
-                    self._child_ended(key)
+                status = child.poll()
+                if status is not None:
+                    self._child_ended(key, status)
         for attempt_id in open_ids:
             self._look_at(attempt_id)
         self._end_overdue()
@@ -348,11 +352,16 @@ class LocalEngine:
             else:
                 self._tell(NoticeKind.NODE_CHANGED, node_id)
 
-    def _child_ended(self, key: tuple[str, int]) -> None:
+    def _child_ended(self, key: tuple[str, int], status: int) -> None:
         attempt_id, number = key
         member = self._folder(attempt_id).member(number)
         del self._children[key]
         if not member.has_started() and not member.is_held():
+            if status == UNKNOWN and key not in self._repeated:
+                # It may never have been forked. Should there be two, one gets the lock.
+                self._repeated.add(key)
+                self._children[key] = self._runners.start(member.path / "spec.json")
+                return
             # It died before it could say anything: let the attempt end rather than hang.
             write_json(member.path / "started.json", {"attempt_id": attempt_id, "member": number})
 

@@ -142,13 +142,14 @@ class AttemptFolder:
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Write a file that is there whole or not at all, also after a power cut."""
+    """Write a file that is there whole or not at all.
+
+    Not synced: a power cut ends all that runs here, and what it leaves of a file reads as none.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(data, file, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
     beside.replace(path)
 
 

@@ -103,11 +103,13 @@ class LogSpool:
             return self._acknowledged
 
     def finish(self) -> None:
-        """State what was lost and make the file durable, as far as the disk allows."""
+        """State what was lost and make durable what the receiver lacks, as the disk allows."""
         with self._lock:
             self._flush_pending()
             self._state_loss(last=True)
             self._flush_pending()
+            if self._acknowledged >= self._end:
+                return
             try:
                 os.fsync(self._descriptor)
             except OSError:

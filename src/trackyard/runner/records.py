@@ -44,10 +44,17 @@ def reserve(path: Path) -> None:
     """Take disk space now, so that the exit record can be written on a disk filled later."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        os.pwrite(descriptor, b"\n" * RESERVED_BYTES, 0)
-        os.fsync(descriptor)
+        _allocate(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _allocate(descriptor: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, RESERVED_BYTES)
+        return
+    os.pwrite(descriptor, b"\n" * RESERVED_BYTES, 0)
+    os.fsync(descriptor)
 
 
 def write_reserved(reserved: Path, path: Path, data: Dict[str, Any]) -> None:
@@ -58,9 +65,8 @@ def write_reserved(reserved: Path, path: Path, data: Dict[str, Any]) -> None:
         return
     descriptor = os.open(reserved, os.O_RDWR | os.O_CLOEXEC)
     try:
-        # The blank tail is legal JSON white space; cutting it off needs no new blocks.
         os.pwrite(descriptor, body, 0)
-        os.fsync(descriptor)
+        # Cutting off the rest needs no new blocks.
         os.ftruncate(descriptor, len(body))
         os.fsync(descriptor)
     finally:

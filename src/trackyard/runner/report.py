@@ -21,6 +21,7 @@ from trackyard.runner.spec import Report, Spec
 CHUNK_BYTES = 512 * 1024
 REQUEST_SECONDS = 20.0
 FIRST_RETRY_SECONDS = 0.25
+FIRST_BEAT_SECONDS = 0.05
 LAST_RETRY_SECONDS = 5.0
 KEPT_SAMPLES = 2000
 SAMPLES_PER_REQUEST = 200
@@ -218,6 +219,9 @@ class Reporter:
     def _beat_loop(self) -> None:
         next_sample = time.monotonic() + min(1.0, self._report.sample_seconds)
         pause = FIRST_RETRY_SECONDS
+        # Most commands start at once: one beat then says all, and the server is spared another.
+        self._beat_now.wait(timeout=FIRST_BEAT_SECONDS)
+        self._beat_now.clear()
         while not self._stop.is_set():
             answer = self._beats.post("/heartbeat", json.dumps(self._describe()).encode())
             self._on_answer(answer)
