@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from trackyard.core.errors import SetupError
-from trackyard.leases.machines import Machine
+from trackyard.leases.plan.machines import Machine
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

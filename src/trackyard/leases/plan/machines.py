@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trackyard.core.node import NodeState
+from trackyard.fleet.nodes import NodeRow, load
+from trackyard.store.database import Reader, Tx
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,3 +57,26 @@ class Machine:
 def by_id(machines: Sequence[Machine]) -> dict[str, Machine]:
     """Return the machines by their ids."""
     return {machine.id: machine for machine in machines}
+
+
+def machine_of(row: NodeRow) -> Machine:
+    """Say a node of the fleet in the calendar's words."""
+    found = row.properties
+    return Machine(
+        id=row.id,
+        state=row.in_force,
+        note=row.note,
+        node_class=found.node_class,
+        gpu_vendor=found.gpu_vendor,
+        gpu_model=found.gpu_model,
+        gpu_count=found.gpu_count,
+        gpu_memory_bytes=found.gpu_memory_bytes,
+        cpus=found.cpus,
+        memory_bytes=found.memory_bytes,
+        labels=row.labels,
+    )
+
+
+def load_machines(reader: Reader | Tx) -> list[Machine]:
+    """Return every node of the fleet."""
+    return [machine_of(row) for row in load(reader)]

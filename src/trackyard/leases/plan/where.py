@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TypeAlias
 
-from trackyard.leases.machines import Machine
+from trackyard.leases.plan.machines import Machine
 
 Value: TypeAlias = float | str
 

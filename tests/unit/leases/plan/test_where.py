@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackyard.leases.machines import Machine
-from trackyard.leases.where import BadWhere, parse
+from trackyard.leases.plan.machines import Machine
+from trackyard.leases.plan.where import BadWhere, parse
 
 BIG = Machine(
     id="g03",

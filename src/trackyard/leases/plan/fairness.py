@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from trackyard.leases.calendar import Promise, machines_of
-from trackyard.leases.machines import Machine
+from trackyard.leases.plan.calendar import Promise, machines_of
+from trackyard.leases.plan.machines import Machine
 from trackyard.leases.rules import DAY_MS, HOUR_MS, LeaseRules
 
 

@@ -6,12 +6,12 @@ database, no rule of fairness and no wording.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from trackyard.leases.machines import Machine, by_id
+from trackyard.leases.plan.machines import Machine, by_id
+from trackyard.leases.plan.where import Condition
 from trackyard.leases.rules import MINUTE_MS
-from trackyard.leases.where import Condition
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -255,9 +255,7 @@ class Calendar:
                 break
         return found
 
-    def _moments(
-        self, names: Collection[str], length_ms: int, from_ms: int, until_ms: int
-    ) -> set[int]:
+    def _moments(self, names: set[str], length_ms: int, from_ms: int, until_ms: int) -> set[int]:
         """Return when something could begin: now, after something ends, or just before it."""
         moments = {from_ms}
         for promise in self.promises:

@@ -1,0 +1,108 @@
+"""What a judgement on a lease depends on, what it comes to, and when jobs must make room. Pure.
+
+Owns World, Holder, Plan and the turnaround at a lease's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
+
+from trackyard.leases.plan.calendar import Calendar, Occupant, Promise
+from trackyard.leases.plan.machines import Machine, by_id
+from trackyard.leases.records import Record
+from trackyard.leases.rules import MINUTE_MS, LeaseRules
+from trackyard.leases.wording import spoken, whose
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """All that a judgement depends on."""
+
+    now_ms: int
+    rules: LeaseRules
+    machines: Sequence[Machine]
+    #: leases that are not over
+    records: Sequence[Record] = ()
+    #: leases that are over and still count against quotas
+    past: Sequence[Promise] = ()
+    occupants: Sequence[Occupant] = ()
+
+    @property
+    def minute_ms(self) -> int:
+        """The minute that has begun."""
+        return self.now_ms // MINUTE_MS * MINUTE_MS
+
+    @property
+    def promises(self) -> list[Promise]:
+        """What is promised."""
+        return [record.promise for record in self.records]
+
+    @property
+    def calendar(self) -> Calendar:
+        """The calendar of this moment."""
+        return Calendar(self.machines, self.promises, self.occupants)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """For whom a lease is, and whether rules of fairness hold for who asks."""
+
+    team: str
+    user: str
+    is_exempt: bool = False
+    sees_all: bool = False
+    #: in which sentences name times
+    zone: tzinfo = UTC
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a lease would be."""
+
+    nodes: tuple[str, ...]
+    starts_ms: int
+    ends_ms: int
+    min_nodes: int = 1
+    max_nodes: int = 1
+    warnings: tuple[str, ...] = ()
+    #: strings of leases and the like, for staff
+    flags: tuple[str, ...] = field(default=())
+
+
+# -- turnaround -------------------------------------------------------------------------------
+
+
+def usable_until(promise: Promise, calendar: Calendar, rules: LeaseRules) -> tuple[int, str]:
+    """Return until when a lease's jobs may run, and the lease for which they must make room."""
+    known = by_id(calendar.machines)
+    until, follower = promise.ends_ms, ""
+    for node in promise.nodes:
+        machine = known.get(node)
+        gap = rules.gap_ms(machine) if machine else rules.gap_minutes * MINUTE_MS
+        gap = min(gap, (promise.ends_ms - promise.starts_ms) // 10)
+        after = calendar.follower(promise, node, gap)
+        # A team's own next lease needs no room made for it.
+        if after is not None and after.team != promise.team:
+            moment = min(promise.ends_ms, after.starts_ms - gap)
+            if not follower or moment < until:
+                until, follower = min(until, moment), after.lease_id
+    return until, follower
+
+
+def warnings(world: World, promise: Promise, zone: tzinfo) -> tuple[str, ...]:
+    """Say what the holder should know although nothing is in the way."""
+    others = [one for one in world.promises if one.lease_id != promise.lease_id]
+    calendar = Calendar(world.machines, [*others, promise])
+    found = []
+    until, follower = usable_until(promise, calendar, world.rules)
+    if follower and until < promise.ends_ms:
+        after = next(one for one in others if one.lease_id == follower)
+        found.append(
+            f"{whose(after).capitalize()} follows: jobs on this lease are asked to save"
+            f" from {spoken(until, zone)}"
+        )
+    down = [one for one in world.machines if one.id in promise.nodes and not one.works]
+    found += [f"Node {one.id} is {one.state} now" for one in down]
+    return tuple(found)
