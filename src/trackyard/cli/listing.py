@@ -10,7 +10,8 @@ from urllib.parse import quote
 
 from trackyard.client.api import Api
 
-PAGE = 1000
+#: As many as one answer may hold.
+PAGE = 20_000
 
 
 def list_jobs(
