@@ -1,0 +1,127 @@
+"""Who may make, change and hand over leases. Owns those checks; knows no calendar."""
+
+from __future__ import annotations
+
+from trackyard.access.directory import team_id_of, user_id_of
+from trackyard.access.principal import Role
+from trackyard.core.errors import Denied, InvalidInput, NotFound
+from trackyard.leases.plan.world import Holder
+from trackyard.leases.records import Record, find_lease, load_leases
+from trackyard.leases.wishes import NewLease, Transfer, Who
+from trackyard.leases.wording import zone_of
+from trackyard.store.database import Reader, Tx
+
+
+class Named:
+    """A holder with the inner ids behind the names."""
+
+    def __init__(self, holder: Holder, team_id: int, user_id: int | None) -> None:
+        self.holder = holder
+        self.team_id = team_id
+        self.user_id = user_id
+
+
+def holder_of(reader: Reader | Tx, who: Who, wish: NewLease) -> Named:
+    """Return for whom a new lease is, if the caller may make it for them."""
+    if wish.pool and not who.is_admin:
+        raise Denied("a pool is set aside by platform admins; take a plain lease, or ask one")
+    if wish.pool and wish.parent:
+        raise InvalidInput("a pool is not handed out from another; leave out --pool or --from")
+    return _named(reader, who, wish.team, wish.user, wish.zone)
+
+
+def receiver_of(reader: Reader | Tx, who: Who, wish: Transfer) -> Named:
+    """Return who takes a lease over, if the caller may hand it to them."""
+    return _named(reader, who, wish.team, wish.user, wish.zone, hands_over=True)
+
+
+def changer_of(who: Who, record: Record, zone: str) -> Holder:
+    """Return the holder of a lease that the caller may change; refuse anyone else."""
+    if not may_change(who, record):
+        raise Denied(
+            f"lease {record.row.name} is {record.row.user_name}'s (team {record.team}); ask them,"
+            " a maintainer of the team, or an admin"
+        )
+    return Holder(
+        team=record.team,
+        user=record.row.user_name,
+        is_exempt=who.is_admin,
+        sees_all=who.is_admin,
+        zone=zone_of(zone),
+    )
+
+
+def may_change(who: Who, record: Record) -> bool:
+    """Say whether the caller may change a lease: its holder, maintainers of the team, admins."""
+    if who.is_admin:
+        return True
+    if record.row.team_id != who.team_id:
+        return False
+    return who.is_maintainer or record.row.user_name == who.name
+
+
+def pool_of(reader: Reader | Tx, who: Who, name: str) -> Record:
+    """Return the pool to hand out from, if the caller may."""
+    try:
+        pool = find_lease(reader, name, who.team_id)
+    except NotFound:
+        found = load_leases(
+            reader,
+            "l.name = ? AND l.kind = 'pool' AND l.state NOT IN ('terminated', 'deleted')",
+            (name,),
+        )
+        if not found:
+            raise
+        pool = found[0]
+    if not pool.is_pool:
+        raise InvalidInput(f"lease {pool.row.name} is no pool; only pools are handed out in parts")
+    if pool.state.is_over:
+        raise InvalidInput(f"pool {pool.row.name} is over")
+    if not may_change(who, pool):
+        raise Denied(
+            f"pool {pool.row.name} is handed out by {pool.row.user_name} (team {pool.team})"
+        )
+    return pool
+
+
+def _named(
+    reader: Reader | Tx,
+    who: Who,
+    team: str,
+    user: str,
+    zone: str,
+    *,
+    hands_over: bool = False,
+) -> Named:
+    team, user = team or who.team, user or who.name
+    team_id = who.team_id if team == who.team else team_id_of(reader, team)
+    if team_id != who.team_id and not who.is_admin:
+        role = _role(reader, team_id, who.user_id)
+        if role is None or role < Role.member:
+            raise Denied(f"{who.name} is no member of team {team}; ask one of its owners")
+    user_id = who.user_id if user == who.name else user_id_of(reader, user)
+    if user != who.name:
+        if not (who.is_admin or who.is_maintainer or hands_over):
+            raise Denied("a lease for someone else is made by maintainers of the team and admins")
+        if _role(reader, team_id, user_id) is None and not _is_admin(reader, user_id):
+            raise InvalidInput(f"{user} is no member of team {team}; `yard team` shows who is")
+    holder = Holder(
+        team=team,
+        user=user,
+        is_exempt=who.is_admin,
+        sees_all=who.is_admin,
+        zone=zone_of(zone),
+    )
+    return Named(holder, team_id, user_id)
+
+
+def _role(reader: Reader | Tx, team_id: int, user_id: int | None) -> Role | None:
+    row = reader.one(
+        "SELECT role FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id)
+    )
+    return None if row is None else Role.parse(row[0])
+
+
+def _is_admin(reader: Reader | Tx, user_id: int | None) -> bool:
+    row = reader.one("SELECT is_admin FROM users WHERE id = ?", (user_id,))
+    return bool(row and row[0])

@@ -1,0 +1,210 @@
+"""Looking at the calendar: leases, free slots, rules. Owns what callers are shown of it; changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from trackyard.core.errors import InvalidInput
+from trackyard.core.lease import Lease
+from trackyard.leases.plan.calendar import Ask, Occupant
+from trackyard.leases.plan.fairness import used_units
+from trackyard.leases.plan.machines import load_machines
+from trackyard.leases.plan.world import World
+from trackyard.leases.records import (
+    find_lease,
+    load_leases,
+    load_open,
+    load_since,
+    scheduler_leases,
+)
+from trackyard.leases.rules import DAY_MS, MINUTE_MS, LeaseRules
+from trackyard.leases.views import (
+    ClassView,
+    JobEffect,
+    LeaseList,
+    LeaseView,
+    RulesView,
+    SlotList,
+    SlotView,
+    view,
+)
+from trackyard.leases.wishes import Choice, Who
+from trackyard.leases.wording import slot_fact
+from trackyard.leases.wording import zone_of as zone_named
+from trackyard.store.database import Database, Reader, Tx
+
+
+async def _nobody() -> list[Occupant]:
+    return []
+
+
+async def _nothing(_lease: Lease, _who: Who) -> list[JobEffect]:
+    return []
+
+
+class Looking:
+    """Reads the calendar for those who ask, and for the scheduler."""
+
+    def __init__(self, database: Database, rules: LeaseRules | None = None) -> None:
+        self._db = database
+        self.rules = rules or LeaseRules()
+        #: what runs now, as the queue sees it
+        self.occupants: Callable[[], Awaitable[list[Occupant]]] = _nobody
+        #: which waiting jobs a lease would move
+        self.foresee: Callable[[Lease, Who], Awaitable[list[JobEffect]]] = _nothing
+        #: called after a change of the calendar
+        self.on_change: Callable[[], None] = lambda: None
+
+    # -- looking ----------------------------------------------------------------------------
+
+    def world(self, reader: Reader | Tx, now_ms: int, occupants: Sequence[Occupant] = ()) -> World:
+        """Read all that a judgement depends on."""
+        since = now_ms - int(self.rules.quota_days * DAY_MS)
+        recent = load_since(reader, since)
+        records = load_open(reader)
+        over = [one.promise for one in recent if one.state.is_over]
+        return World(
+            now_ms=now_ms,
+            rules=self.rules,
+            machines=load_machines(reader),
+            records=records,
+            past=over,
+            occupants=occupants,
+        )
+
+    def for_scheduler(self, reader: Reader) -> list[Lease]:
+        """Return the leases that are not over in the scheduler's words."""
+        return scheduler_leases(load_open(reader))
+
+    async def find(self, who: Who, name: str, zone: str = "") -> LeaseView:
+        """Show one lease."""
+        now_ms = self._db.clock.time_ms()
+
+        def load(reader: Reader) -> LeaseView:
+            record = find_lease(reader, name, who.team_id)
+            return view(record, who, self.world(reader, now_ms), zone_named(zone))
+
+        return await self._db.read(load)
+
+    async def list(
+        self,
+        who: Who,
+        *,
+        mine: bool = False,
+        team: str = "",
+        node: str = "",
+        states: Sequence[str] = (),
+        span_ms: tuple[int, int] | None = None,
+        all_: bool = False,
+        zone: str = "",
+    ) -> LeaseList:
+        """List leases by start; those that are over only on demand."""
+        now_ms = self._db.clock.time_ms()
+
+        def load(reader: Reader) -> LeaseList:
+            world = self.world(reader, now_ms)
+            found = list(world.records)
+            if all_ or states:
+                known = {one.row.id for one in found}
+                past = load_leases(
+                    reader,
+                    "l.state IN ('terminated', 'deleted')"
+                    " ORDER BY l.ends_ms DESC, l.id DESC LIMIT 200",
+                )
+                found = [*reversed([one for one in past if one.row.id not in known]), *found]
+            shown = [
+                view(one, who, world, zone_named(zone))
+                for one in found
+                if (not mine or (one.row.team_id, one.row.user_name) == (who.team_id, who.name))
+                and (not team or one.team == team)
+                and (not node or node in one.nodes)
+                and (not states or one.row.state in states)
+                and (span_ms is None or one.promise.overlaps(*span_ms))
+            ]
+            return LeaseList(now_ms, sorted(shown, key=lambda one: one.starts_ms))
+
+        return await self._db.read(load)
+
+    async def free(
+        self,
+        who: Who,
+        choice: Choice,
+        *,
+        minutes: int,
+        from_ms: int | None = None,
+        within_days: int = 14,
+        zone: str = "",
+    ) -> SlotList:
+        """Return the next free slots of a shape."""
+        if not 1 <= minutes <= 366 * 1440 or not 1 <= within_days <= 366:
+            raise InvalidInput("a slot has at least a minute and lies within a year")
+        occupants, now_ms = await self.occupants(), self._db.clock.time_ms()
+        named = len(set(choice.nodes)) or 1
+        count = choice.count or named
+        ask = Ask(
+            nodes=tuple(dict.fromkeys(choice.nodes)),
+            type=choice.type,
+            where=choice.condition(),
+            min_nodes=count,
+            max_nodes=count,
+            team=who.team,
+        )
+
+        def load(reader: Reader) -> SlotList:
+            world = self.world(reader, now_ms, occupants)
+            begin = max(from_ms or 0, world.minute_ms)
+            found = world.calendar.slots(
+                ask,
+                length_ms=minutes * MINUTE_MS,
+                from_ms=begin,
+                until_ms=begin + within_days * DAY_MS,
+                most=5,
+            )
+            facts = [slot_fact(slot, zone_named(zone)) for slot in found]
+            return SlotList(
+                [SlotView(**fact) for fact in facts],
+                f"The next free slot is {facts[0]['sentence']}."
+                if facts
+                else self._no_slot(world, ask, within_days),
+            )
+
+        return await self._db.read(load)
+
+    def _no_slot(self, world: World, ask: Ask, days: int) -> str:
+        fitting = world.calendar.candidates(ask)
+        if len(fitting) < ask.min_nodes:
+            return f"Only {len(fitting)} nodes fit, {ask.min_nodes} are wanted; see `yard nodes`."
+        return f"No slot of that shape is free within {days} days; ask for less or shorter."
+
+    async def rules_for(self, who: Who) -> RulesView:
+        """Show the rules and what the caller's team has used."""
+        now_ms, rules = self._db.clock.time_ms(), self.rules
+
+        def load(reader: Reader) -> RulesView:
+            world = self.world(reader, now_ms)
+            classes = {
+                machine.node_class: ClassView(
+                    gap_minutes=rules.gap_ms(machine) // MINUTE_MS,
+                    units=rules.units_an_hour(machine),
+                    nodes=sum(one.node_class == machine.node_class for one in world.machines),
+                )
+                for machine in world.machines
+            }
+            shown = {
+                name: getattr(rules, name)
+                for name in RulesView.__struct_fields__
+                if hasattr(rules, name)
+            }
+            shown |= {"classes": classes, "quota_units": rules.quota_of(who.team)}
+            used = used_units(
+                [*world.past, *world.promises],
+                who.team,
+                until_ms=now_ms + int(rules.quota_days * DAY_MS),
+                machines=world.machines,
+                rules=rules,
+            )
+            return RulesView(used_units=round(used, 3), **shown)
+
+        return await self._db.read(load)
