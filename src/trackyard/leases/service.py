@@ -265,6 +265,7 @@ class Leases(Looking):
         """Call lent nodes back at once."""
 
         def change(tx: Tx) -> tuple[World, Record]:
+            lock_calendar(tx)
             record = find_lease(tx, name, who.team_id)
             changer_of(who, record, zone)
             if record.row.lent_ms is not None:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from trackyard.core.errors import Conflict
 from trackyard.core.lease import LeaseState
 from trackyard.leases import life
 from trackyard.leases.ending import recalled, released
@@ -126,9 +125,9 @@ def _use(record: Record, world: World, activity: Activity) -> What | None:
         stale = row.used_ms is None or now - row.used_ms >= USED_EVERY_MS
         return What.USE if stale or row.nudged_ms is not None else None
     idle = now - max(row.used_ms or 0, row.started_ms or row.starts_ms)
-    if rules.release_idle_minutes and row.used_ms is None:
-        if idle >= rules.release_idle_minutes * MINUTE_MS:
-            return What.RELEASE
+    patience = rules.release_idle_minutes * MINUTE_MS
+    if patience and row.used_ms is None and idle >= patience:
+        return What.RELEASE
     if row.nudged_ms is None:
         return What.NUDGE if idle >= rules.idle_minutes * MINUTE_MS else None
     if row.lent_ms is None and rules.lend_minutes is not None:
@@ -202,10 +201,7 @@ def apply(tx: Tx, todo: Sequence[Due], world: World) -> int:
         record = fresh.get(lease_id) or find_lease(tx, lease_id, None)
         if lease_id not in fresh and record.row.version != one.record.row.version:
             continue
-        try:
-            fresh[lease_id] = _do(tx, replace(one, record=record), world)
-        except Conflict:
-            continue
+        fresh[lease_id] = _do(tx, replace(one, record=record), world)
         done += 1
     return done
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -53,6 +53,10 @@ SILENCE_SECONDS = 60.0
 #: A gap between two ticks above this means that the process was frozen or starved.
 FROZEN_SECONDS = 5.0
 _GRAVE = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
+
+
+async def _no_leases() -> bool:
+    return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,10 +114,13 @@ class Scheduler:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         self._ticked = self._clock.monotonic()
+        self._ticked_wall = self._clock.time_ms() / 1000
         self._due = dict.fromkeys(("claim", "reconcile", "nodes", "pass", "clean", "health"), 0.0)
         self._last_event = 0
         self._fencing: set[str] = set()
         self._looking = asyncio.Lock()
+        #: brings leases up to the present moment; tells whether something changed
+        self.keep_leases: Callable[[], Awaitable[bool]] = _no_leases
         #: called when an earlier attempt's credential ended, so that caches forget it
         self.on_fence: Callable[[], None] = lambda: None
         #: grave reasons that were told already, by job
@@ -212,6 +219,7 @@ class Scheduler:
             await self.dispatcher.settle()
         if self._is_due("clean", CLEAN_SECONDS):
             await self._db.write(drop_old_tokens)
+        woken |= await self.keep_leases()
         woken |= self._is_time() or await self._others_wrote()
         if woken or self._is_due("pass", PASS_SECONDS):
             self._due["pass"] = self._clock.monotonic() + PASS_SECONDS
@@ -222,10 +230,12 @@ class Scheduler:
 
         Heartbeats of that time wait in its sockets; silence cannot be told from deafness.
         """
-        now = self._clock.monotonic()
-        if now - self._ticked > FROZEN_SECONDS:
+        now, wall = self._clock.monotonic(), self._clock.time_ms() / 1000
+        # A machine that slept, or a clock that was set, jumps on the wall alone.
+        gap = max(now - self._ticked, wall - self._ticked_wall)
+        if gap > FROZEN_SECONDS:
             self._led_since_ms = self._clock.time_ms()
-        self._ticked = now
+        self._ticked, self._ticked_wall = now, wall
 
     def _is_due(self, what: str, every: float) -> bool:
         now = self._clock.monotonic()
@@ -252,7 +262,8 @@ class Scheduler:
             return False
         row = await self._db.read(
             lambda reader: reader.one(
-                "SELECT max(id) FROM events WHERE id > ? AND subject IN ('job', 'node', 'queue')",
+                "SELECT max(id) FROM events WHERE id > ? AND"
+                " subject IN ('job', 'node', 'queue', 'lease')",
                 (self._last_event,),
             )
         )
