@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trackyard.core.clock import SYSTEM_CLOCK, Clock
+from trackyard.core.health import CheckReport, read_checks
 from trackyard.core.ports import (
     ATTEMPT_ID,
     AttemptPhase,
@@ -48,8 +49,8 @@ POLL_SECONDS = 0.05
 #: how long after its grace a runner that does not end is killed itself
 OVERDUE_SECONDS = 10.0
 SWEEP_SECONDS = 30
-#: how often the machine is looked at again: GPUs can fall off the bus
-INVENTORY_SECONDS = 60.0
+#: in the engine's folder: GPUs whose driver is not known here, written by whoever knows them
+GPU_FILE = "gpus.json"
 
 
 class LocalEngine:
@@ -62,6 +63,7 @@ class LocalEngine:
         home: Path,
         *,
         declared: machine.Declared = machine.Declared(),  # noqa: B008  # frozen
+        looking: machine.Looking = machine.Looking(),  # noqa: B008  # frozen
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._home = home
@@ -69,8 +71,11 @@ class LocalEngine:
         self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._clock = clock
         self._declared = declared
-        self._machine = machine.describe(machine.detect(), declared)
-        self._next_inventory = clock.monotonic() + INVENTORY_SECONDS
+        self._looking = looking
+        self._checks: tuple[CheckReport, ...] = ()
+        self._machine = self._survey(live=None)
+        self._expected_gpus = self._declared_gpus()
+        self._next_inventory = clock.monotonic() + looking.every_seconds
         self._lock = threading.RLock()
         self._children: dict[tuple[str, int], Runner] = {}
         self._runners = Nursery()
@@ -92,6 +97,7 @@ class LocalEngine:
         """Offer other resources from now on; attempts that run are left alone."""
         self._declared = declared
         self._take_inventory()
+        self._expected_gpus = self._declared_gpus()
 
     def nodes(self) -> Sequence[NodeReport]:
         """Describe this machine, less what live attempts hold."""
@@ -99,7 +105,7 @@ class LocalEngine:
         for report in self.attempts():
             if report.phase in (AttemptPhase.STARTING, AttemptPhase.RUNNING):
                 held.extend(report.placement)
-        return self._machine.reports(held)
+        return self._machine.reports(held, checks=self._checks, expected_gpus=self._expected_gpus)
 
     def launch(self, spec: LaunchSpec) -> AttemptReport:
         """Start the attempt's runners, or adopt those that run."""
@@ -238,6 +244,10 @@ class LocalEngine:
                 checkpoint_dir=self._home / "checkpoints" / spec.job_id,
                 base_env=wrapper.inherited_environment(),
                 python=sys.executable,
+                health={
+                    "limits": dict(self._looking.limits),
+                    "gpu_file": str(self._home / GPU_FILE),
+                },
             )
             write_json(member.path / "spec.json", wrapper.runner_spec(spec, place))
             self._children[spec.attempt_id, number] = self._runners.start(
@@ -338,9 +348,33 @@ class LocalEngine:
             self._take_inventory()
         return bool(open_ids)
 
+    def _survey(self, *, live: list[str] | None) -> machine.Machine:
+        """Have the runner look at this machine: what it has, and how it is doing."""
+        found = machine.detect(
+            {
+                "folder": str(self._home),
+                "gpu_file": str(self._home / GPU_FILE),
+                "limits": dict(self._looking.limits),
+                "live": live,
+                "memory": str(self._home / "stuck.json"),
+            }
+        )
+        self._checks = read_checks(found.get("checks"))
+        return machine.describe(found, self._declared)
+
+    def _declared_gpus(self) -> int | None:
+        """GPUs this machine must have where an operator said how many to offer."""
+        return None if self._declared.gpus is None else len(self._machine.gpus)
+
     def _take_inventory(self) -> None:
-        self._next_inventory = self._clock.monotonic() + INVENTORY_SECONDS
-        before, now = self._machine, machine.describe(machine.detect(), self._declared)
+        self._next_inventory = self._clock.monotonic() + self._looking.every_seconds
+        with self._lock:
+            live = [
+                attempt_id
+                for attempt_id, phase in self._phases.items()
+                if phase in (AttemptPhase.STARTING, AttemptPhase.RUNNING)
+            ]
+        before, now = self._machine, self._survey(live=live)
         if now == before:
             return
         self._machine = now

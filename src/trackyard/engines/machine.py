@@ -9,9 +9,10 @@ import json
 import re
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from trackyard.core.health import CheckReport
 from trackyard.core.ports import EngineError, GpuReport, LaunchRefused, NodeReport, NodeShare
 from trackyard.engines import wrapper
 
@@ -31,6 +32,15 @@ class Declared:
     #: several names make this one machine look like several nodes, for trying out gangs
     node_ids: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looking:
+    """How this machine's health is looked at."""
+
+    every_seconds: float = 60.0
+    #: what checks are judged by, over the runner's defaults; the keys of core.health.LIMITS
+    limits: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,11 +69,22 @@ class Machine:
         if missing:
             raise LaunchRefused(f"node {share.node_id} has no GPU {missing[0]}")
 
-    def reports(self, held: Iterable[NodeShare]) -> list[NodeReport]:
-        """Describe every node, less what is held."""
+    def reports(
+        self,
+        held: Iterable[NodeShare],
+        *,
+        checks: tuple[CheckReport, ...] = (),
+        expected_gpus: int | None = None,
+    ) -> list[NodeReport]:
+        """Describe every node, less what is held, with the last look at its health."""
         shares = list(held)
         return [
-            self._report(node, [s for s in shares if s.node_id == node]) for node in self.node_ids
+            replace(
+                self._report(node, [share for share in shares if share.node_id == node]),
+                checks=checks,
+                expected_gpus=expected_gpus,
+            )
+            for node in self.node_ids
         ]
 
     def _report(self, node_id: str, shares: list[NodeShare]) -> NodeReport:
@@ -97,16 +118,20 @@ class Machine:
         )
 
 
-def detect() -> dict[str, Any]:
-    """Ask the runner what this machine has."""
+def detect(options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Ask the runner what this machine has and, with options, how it is doing."""
     try:
         answer = subprocess.run(
-            wrapper.command("--inventory"),
+            wrapper.command("--inventory", json.dumps(options or {})),
             capture_output=True,
             timeout=INVENTORY_SECONDS,
             check=True,
         )
         found = json.loads(answer.stdout)
+    except subprocess.CalledProcessError as fault:
+        words = fault.stderr.decode("utf-8", "replace").strip().splitlines()
+        why = words[-1] if words else str(fault)
+        raise EngineError(f"this machine's inventory could not be taken: {why}") from fault
     except (OSError, subprocess.SubprocessError, ValueError) as fault:
         raise EngineError(f"this machine's inventory could not be taken: {fault}") from fault
     if not isinstance(found, dict):

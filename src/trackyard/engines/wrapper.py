@@ -56,6 +56,8 @@ class MemberPlace:
     base_env: Mapping[str, str]
     python: str
     echo: bool = False
+    #: how the runner looks at the node: `limits` and `gpu_file`; None: it does not
+    health: Mapping[str, Any] | None = None
 
 
 def command(*arguments: str, python: str | None = None) -> list[str]:
@@ -109,6 +111,7 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
         "saved_exit_code": spec.saved_exit_code,
         "report": None if spec.report is None else asdict(spec.report),
         "echo": place.echo,
+        "health": place.health,
     }
 
 

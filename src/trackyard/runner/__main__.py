@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, List, Optional
 
 from trackyard.runner import nursery, processes, records
-from trackyard.runner.machine.inventory import inventory
+from trackyard.runner.machine.survey import survey
 from trackyard.runner.spec import BadSpecError, Spec, load, mark
 from trackyard.runner.supervise import Supervisor
 
@@ -31,8 +31,8 @@ USAGE = (
 def main(argv: Optional[List[str]] = None) -> int:
     """Run one attempt's member, or print the node's inventory."""
     words = sys.argv[1:] if argv is None else argv
-    if words == ["--inventory"]:
-        sys.stdout.write(json.dumps(inventory(), sort_keys=True) + "\n")
+    if words[:1] == ["--inventory"] and len(words) <= 2:
+        sys.stdout.write(json.dumps(survey(*words[1:]), sort_keys=True) + "\n")
         return 0
     if words == ["--nursery"]:
         return nursery.tend(run)

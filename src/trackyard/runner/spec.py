@@ -67,6 +67,16 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Health:
+    """How the node is looked at around the command."""
+
+    #: what checks are judged by, over the defaults
+    limits: Mapping[str, float] = field(default_factory=dict)
+    #: a file that tells of GPUs whose driver is not known here
+    gpu_file: Optional[Path] = None
+
+
+@dataclass(frozen=True)
 class Spec:
     """Everything one runner needs to know."""
 
@@ -106,6 +116,8 @@ class Spec:
     echo: bool = False
     #: False keeps off cgroups and systemd, as where neither is allowed
     kernel_limits: bool = True
+    #: None does not look at the node
+    health: Optional[Health] = None
 
 
 def mark(spec: Spec) -> str:
@@ -176,6 +188,7 @@ def _parse(data: Dict[str, Any]) -> Spec:
         stop_scope=_one_of(data.get("stop_scope", "main"), "stop_scope", ("main", "group")),
         echo=bool(data.get("echo", False)),
         kernel_limits=bool(data.get("kernel_limits", True)),
+        health=_health(data.get("health")),
     )
 
 
@@ -245,6 +258,13 @@ def _report(data: Optional[Dict[str, Any]]) -> Optional[Report]:
         linger_seconds=float(data.get("linger_seconds", 3600.0)),
         renew_within_seconds=_number(data.get("renew_within_seconds")),
     )
+
+
+def _health(data: Optional[Dict[str, Any]]) -> Optional[Health]:
+    if data is None:
+        return None
+    limits = {str(name): float(value) for name, value in (data.get("limits") or {}).items()}
+    return Health(limits=limits, gpu_file=_path(data.get("gpu_file")))
 
 
 def _one_of(value: Any, key: str, allowed: Tuple[str, ...]) -> str:

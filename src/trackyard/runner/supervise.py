@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Set
 
 from trackyard.runner import ending, gang, limits, processes, records, workspace
+from trackyard.runner.fitness import Fitness
 from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.gpus import drivers
 from trackyard.runner.machine.samples import Sampler, oom_kills
@@ -76,6 +77,7 @@ class Supervisor:
         self._notes: List[str] = []
         self._oom_before = oom_kills()
         self._sampler = _sampler(spec)
+        self._fitness = Fitness(spec)
         self._reporter: Optional[Reporter] = None
 
     def run(self) -> int:
@@ -123,6 +125,9 @@ class Supervisor:
     def _live(self) -> ending.Facts:
         try:
             self._pause(0)
+            unfit = self._fitness.before()
+            if unfit is not None:
+                return self._failed("node_unfit", unfit)
             env = workspace.job_environment(self._spec, venv=None, own=self._own_variables())
             folder = workspace.prepare_folder(self._spec, self._pause)
             modules = workspace.prepare_modules(self._spec, self._pause)
@@ -451,6 +456,7 @@ class Supervisor:
             "progress": self._signs.progress(),
             "checkpoint": self._signs.checkpoint(),
             "notes": list(self._notes),
+            "health": self._fitness.checks,
         }
 
     def _sample(self) -> Dict[str, float]:
@@ -513,6 +519,7 @@ class Supervisor:
             "hostname": socket.gethostname(),
             "checkpoint": self._signs.checkpoint(),
             "notes": self._notes,
+            "health": self._fitness.after(verdict.cause),
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -15,9 +16,17 @@ import psutil
 import pytest
 
 from tests.integration.engines.conformance import Harness, ProcessConformance
-from trackyard.core.ports import AttemptPhase, EngineError, ExitCause, NodeShare, NoticeKind
+from trackyard.core.ports import (
+    AttemptPhase,
+    EngineError,
+    ExitCause,
+    ExitRecord,
+    GpuShare,
+    NodeShare,
+    NoticeKind,
+)
 from trackyard.engines.local import LocalEngine
-from trackyard.engines.machine import Declared
+from trackyard.engines.machine import Declared, Looking
 
 SCRIPTS = {
     "succeed": "pass",
@@ -42,6 +51,11 @@ SCRIPTS = {
         "import os, time\nif os.environ['RANK'] == '1': raise SystemExit(9)\ntime.sleep(600)"
     ),
 }
+
+
+def _record(engine: LocalEngine, attempt_id: str) -> ExitRecord | None:
+    report = engine.lookup(attempt_id)
+    return None if report is None else report.exit
 
 
 class LocalHarness(Harness):
@@ -243,22 +257,62 @@ class TestLocalEngine(ProcessConformance):
         ]
         harness.wait_for(spec.attempt_id, AttemptPhase.RUNNING)
 
-    def test_a_gpu_that_falls_off_the_bus_is_noticed(
-        self, harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
+    def test_a_gpu_that_is_gone_or_hot_is_noticed_at_the_next_look(
+        self, harness: LocalHarness
     ) -> None:
+        """GPUs are those that the file tells of, with what it tells of their condition."""
+        home = harness.folder / "gpus"
+        home.mkdir()
         two = [
-            {"index": n, "vendor": "nvidia", "model": "H200", "memory_bytes": 1} for n in (0, 1)
+            {"index": n, "model": "X1", "memory_bytes": 1, "temperature_celsius": 50}
+            for n in (0, 1)
         ]
-        found = {"hostname": "box", "cpus": 1, "memory_bytes": 1, "gpus": two}
-        monkeypatch.setattr("trackyard.engines.local.INVENTORY_SECONDS", 0.2)
-        monkeypatch.setattr("trackyard.engines.machine.detect", lambda: found)
-        engine = LocalEngine(harness.folder / "gpus")
+        (home / "gpus.json").write_text(json.dumps(two))
+        engine = LocalEngine(home, looking=Looking(every_seconds=0.2))
         seen: list[NoticeKind] = []
         engine.subscribe(lambda notice: seen.append(notice.kind))
-        assert len(engine.nodes()[0].gpus) == 2
-        found = {**found, "gpus": two[:1]}
+        node = engine.nodes()[0]
+        assert (len(node.gpus), node.expected_gpus) == (2, None)
+        assert {one.name: one.verdict for one in node.checks} == {
+            "disk": "ok",
+            "temperature": "ok",
+            "processes": "ok",
+        }
+        (home / "gpus.json").write_text(json.dumps([{**two[0], "temperature_celsius": 99}]))
         harness.wait_until(lambda: seen == [NoticeKind.NODE_CHANGED], "nobody noticed")
-        assert len(engine.nodes()[0].gpus) == 1
+        node = engine.nodes()[0]
+        assert len(node.gpus) == 1
+        hot = next(one for one in node.checks if one.name == "temperature")
+        assert (hot.verdict, hot.number) == ("fail", 99)
+        assert hot.sentence == "GPU 0 is at 99 °C; its limit is 95 °C."
+        engine.close()
+
+    def test_a_job_does_not_start_where_its_gpu_is_gone_or_the_disk_is_full(
+        self, harness: LocalHarness
+    ) -> None:
+        """The runner looks before it starts the command, and says what is wrong."""
+        home = harness.folder / "unfit"
+        home.mkdir()
+        (home / "gpus.json").write_text(json.dumps([{"index": 0}, {"index": 1}]))
+        engine = LocalEngine(home, looking=Looking(every_seconds=3600))
+        (home / "gpus.json").write_text(json.dumps([{"index": 0}]))
+        node = engine.nodes()[0].node_id
+        share = NodeShare(node_id=node, gpus=(GpuShare(index=1),))
+        engine.launch(harness.spec("", attempt_id="unfit-1", placement=(share,)))
+        harness.wait_until(lambda: _record(engine, "unfit-1") is not None, "no record")
+        record = _record(engine, "unfit-1")
+        assert record is not None
+        assert record.cause is ExitCause.NODE_UNFIT
+        assert record.sentence.endswith("GPU 1, given to the job, is not there.")
+        engine.close()
+        engine = LocalEngine(home, looking=Looking(limits={"disk_fail_gb": 1e9}))
+        share = NodeShare(node_id=node)
+        engine.launch(harness.spec("", attempt_id="unfit-2", placement=(share,)))
+        harness.wait_until(lambda: _record(engine, "unfit-2") is not None, "no record")
+        record = _record(engine, "unfit-2")
+        assert record is not None
+        assert record.cause is ExitCause.NODE_UNFIT
+        assert "Only" in record.sentence
         engine.close()
 
     def test_loader_and_interpreter_hooks_reach_the_command_alone(

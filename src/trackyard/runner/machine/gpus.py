@@ -7,7 +7,16 @@ a value the driver does not give is left out, never guessed.
 from __future__ import annotations
 
 import ctypes
+import json
+from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from trackyard.runner.machine.condition import (
+    GPU_IS_LOST,
+    GpuCondition,
+    amd_condition,
+    nvidia_condition,
+)
 
 NVIDIA_LIBRARIES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 AMD_LIBRARIES = (
@@ -53,10 +62,17 @@ class GpuDriver:
         del index
         return None
 
+    def condition(self, index: int) -> Optional[GpuCondition]:
+        """Look at how one GPU is doing, or return None if it is gone."""
+        del index
+        return None
 
-def drivers() -> List[GpuDriver]:
-    """Open every driver this machine has."""
+
+def drivers(gpu_file: Optional[Path] = None) -> List[GpuDriver]:
+    """Open every driver this machine has; a file that tells of GPUs stands beside them."""
     found: List[GpuDriver] = []
+    if gpu_file is not None and gpu_file.exists():
+        found.append(FileDriver(gpu_file))
     for opener in (NvidiaDriver.open, AmdDriver.open):
         driver = opener()
         if driver is not None:
@@ -111,6 +127,8 @@ class NvidiaDriver(GpuDriver):
                 continue
             memory = _NvmlMemory()
             total = self._library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory))
+            if total == GPU_IS_LOST:
+                continue
             found.append(
                 GpuFacts(
                     number=index,
@@ -137,6 +155,15 @@ class NvidiaDriver(GpuDriver):
             power_watts=self._milliwatts(handle, "nvmlDeviceGetPowerUsage"),
             power_limit_watts=self._milliwatts(handle, "nvmlDeviceGetEnforcedPowerLimit"),
         )
+
+    def condition(self, index: int) -> Optional[GpuCondition]:
+        """Look at how one GPU is doing."""
+        handle = self._handle(index)
+        if handle is None:
+            return None
+        memory = _NvmlMemory()
+        told = self._library.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) == 0
+        return nvidia_condition(self._library, handle, int(memory.total) if told else 0)
 
     def _handle(self, index: int) -> Optional[ctypes.c_void_p]:
         handle = ctypes.c_void_p()
@@ -220,6 +247,11 @@ class AmdDriver(GpuDriver):
             power_limit_watts=self._microwatts(index, "rsmi_dev_power_cap_get"),
         )
 
+    def condition(self, index: int) -> Optional[GpuCondition]:
+        """Look at how one GPU is doing."""
+        total = self._memory(index, "rsmi_dev_memory_total_get")
+        return None if total is None else amd_condition(self._library, index, total)
+
     def _memory(self, index: int, call: str) -> Optional[int]:
         value = ctypes.c_uint64()
         answer = getattr(self._library, call)(
@@ -237,6 +269,47 @@ class AmdDriver(GpuDriver):
             ctypes.c_uint32(index), ctypes.c_uint32(0), ctypes.byref(value)
         )
         return value.value / 1_000_000 if answer == 0 else None
+
+
+class FileDriver(GpuDriver):
+    """GPUs that a file tells of, for accelerators whose driver is not known here.
+
+    The file holds a JSON list of objects: index, and if known model, vendor, memory_bytes, uuid
+    and the fields of GpuCondition. Whoever writes it keeps it true; it is read at each look.
+    """
+
+    vendor = "declared"
+
+    def __init__(self, path: Path) -> None:
+        self.labels = {}
+        self._gpus: Dict[int, Dict[str, Any]] = {}
+        try:
+            found = json.loads(path.read_bytes())
+            for gpu in found:
+                self._gpus[int(gpu["index"])] = gpu
+        except (OSError, ValueError, TypeError, KeyError) as fault:
+            raise ValueError(f"{path} does not list GPUs as JSON: {fault!r}") from fault
+
+    def facts(self) -> List[GpuFacts]:
+        """Describe every GPU of the file."""
+        return [
+            GpuFacts(
+                number=index,
+                vendor=str(gpu.get("vendor", self.vendor)),
+                model=str(gpu.get("model", "declared")),
+                memory_bytes=int(gpu.get("memory_bytes", 0)),
+                uuid=gpu.get("uuid"),
+            )
+            for index, gpu in sorted(self._gpus.items())
+        ]
+
+    def condition(self, index: int) -> Optional[GpuCondition]:
+        """Return what the file says of one GPU."""
+        gpu = self._gpus.get(index)
+        if gpu is None:
+            return None
+        told = {key: gpu[key] for key in GpuCondition._fields if key in gpu and key != "holders"}
+        return GpuCondition(**told)
 
 
 def _load(names: tuple[str, ...]) -> Optional[Any]:

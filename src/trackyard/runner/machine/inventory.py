@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import platform
 import socket
-from typing import Any, Dict, List
+from pathlib import Path
+from typing import Any, Dict, List, Optional
 
 from trackyard.runner import limits
 from trackyard.runner.machine.gpus import drivers
 from trackyard.runner.machine.samples import memory_bytes
 
 
-def inventory() -> Dict[str, Any]:
+def inventory(gpu_file: Optional[Path] = None) -> Dict[str, Any]:
     """Return the node's facts as JSON-ready values."""
     labels = {
         "os": platform.system().lower(),
@@ -24,7 +25,7 @@ def inventory() -> Dict[str, Any]:
         "python": platform.python_version(),
     }
     gpus: List[Dict[str, Any]] = []
-    for driver in drivers():
+    for driver in drivers(gpu_file):
         labels.update(driver.labels)
         gpus.extend(
             {
