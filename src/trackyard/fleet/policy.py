@@ -54,6 +54,8 @@ _NAMES = {one.name: one for one in fields(HealthPolicy) if one.name != "limits"}
 
 def read_policy(table: Mapping[str, Any]) -> HealthPolicy:
     """Read the table [health] of the config file; a wrong key or value is refused."""
+    if not isinstance(table, Mapping):
+        raise SetupError("health is a table of the config file", hint="write [health]")
     values: dict[str, Any] = {}
     limits = {name: default for name, (default, _) in LIMITS.items()}
     for key, value in table.items():

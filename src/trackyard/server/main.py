@@ -24,6 +24,8 @@ from trackyard.artifacts.blobs import open_blobs
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import SYSTEM_CLOCK
 from trackyard.core.errors import InvalidInput, SetupError
+from trackyard.fleet.policy import read_policy
+from trackyard.fleet.service import Fleet
 from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.scheduler import Scheduler
 from trackyard.jobs.packages import Packages
@@ -59,6 +61,7 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
     settings.check()
     check_engine(settings)
     read_config(settings.queues, settings.teams)
+    read_policy(settings.health)
     throwaway: Path | None = None
     if settings.ephemeral:
         throwaway = Path(tempfile.mkdtemp(prefix="trackyard-"))
@@ -133,7 +136,11 @@ def build(settings: Settings) -> Services:
     )
     dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
     scheduler = Scheduler(
-        database, dispatcher, policy(settings), silence_seconds=settings.lost_after
+        database,
+        dispatcher,
+        policy(settings),
+        silence_seconds=settings.lost_after,
+        fleet=Fleet(read_policy(settings.health)),
     )
     scheduler.on_fence = gate.forget
     return Services(
