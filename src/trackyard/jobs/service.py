@@ -110,6 +110,11 @@ class Jobs:
                 event.set()
         await self.scheduler.stop()
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether this server is about to end, and with it what streams from it."""
+        return self._is_stopping
+
     # -- submit -----------------------------------------------------------------------------
 
     async def submit(

@@ -22,6 +22,9 @@ from trackyard.server.http import Request
 from trackyard.server.routing import Permission, Route
 
 COOKIE = "yard_session"
+RAY_COOKIE = "ray-authentication-token"
+#: Headers that a browser sends with a write and a Ray client does not.
+_BROWSERS = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
 #: How long a verified token is believed without asking the database again, in seconds.
 TRUST_SECONDS = 1.0
 CACHE_SIZE = 4096
@@ -38,8 +41,8 @@ _NEEDED = {
 }
 _SAFE = frozenset(("GET", "HEAD"))
 _NO_CREDENTIAL = (
-    "this call needs a credential: set MLFLOW_TRACKING_TOKEN (or a Bearer header) to a Trackyard"
-    " token; `yard env` prints the lines"
+    "this call needs a credential: set MLFLOW_TRACKING_TOKEN or RAY_AUTH_TOKEN (or a Bearer"
+    " header) to a Trackyard token; `yard env` prints the lines"
 )
 _BAD_CREDENTIAL = (
     "the credential is not valid: it is mistyped, expired or revoked; `yard token create` makes"
@@ -78,8 +81,8 @@ class Gate:
 
     # -- browser rules ----------------------------------------------------------------------
 
-    def check_origin(self, request: Request) -> None:
-        """Refuse foreign hosts, and writes that a foreign page could have caused."""
+    def check_origin(self, request: Request, *, is_socket: bool = False) -> None:
+        """Refuse foreign hosts, and writes and WebSockets that a foreign page may have caused."""
         if self._proxies and not self._is_proxy(request.peer.rpartition(":")[0]):
             raise Denied("this server is reached through its proxy, by https")
         host = request.header("host")
@@ -88,7 +91,7 @@ class Gate:
                 "this server does not answer to that host name;"
                 " an admin can add it with `yard up --allow-host NAME`"
             )
-        if request.method in _SAFE:
+        if request.method in _SAFE and not is_socket:
             return
         site = request.header("sec-fetch-site")
         if site is not None and site not in ("same-origin", "none"):
@@ -131,7 +134,7 @@ class Gate:
 
     async def admit(self, request: Request, route: Route) -> None:
         """Set the request's principal, or refuse the request."""
-        self.check_origin(request)
+        self.check_origin(request, is_socket=route.websocket)
         if route.permission is Permission.PUBLIC:
             self.check_single_host(request)
             return
@@ -183,7 +186,7 @@ class Gate:
     async def _by_cookie(self, request: Request, header: str) -> Principal:
         secret = session_of(header)
         if secret is None:
-            raise Unauthenticated(_NO_CREDENTIAL)
+            return await self._by_ray_cookie(request, header)
         self.check_single_host(request)
         team = request.header("x-yard-team") or request.arg("team")
         principal = await self._sessions.find(secret, team)
@@ -192,6 +195,15 @@ class Gate:
         if request.method not in _SAFE and request.header("x-csrf-token") != principal.csrf:
             raise Denied("the request lacks the session's CSRF token; reload the page")
         return principal
+
+    async def _by_ray_cookie(self, request: Request, header: str) -> Principal:
+        """Take a token from the cookie Ray's own pages use; a page may only read with it."""
+        token = _cookie_of(header, RAY_COOKIE)
+        if token is None:
+            raise Unauthenticated(_NO_CREDENTIAL)
+        if request.method not in _SAFE and any(request.header(name) for name in _BROWSERS):
+            raise Denied("a page may only read with a token in a cookie; send it in a header")
+        return await self._by_token(f"Bearer {token}", request.header("x-mlflow-workspace"))
 
     def forget(self) -> None:
         """Drop every cached decision, so that a revoked token ends at once."""
@@ -243,8 +255,12 @@ class Gate:
 
 def session_of(header: str) -> str | None:
     """Return the session secret in a Cookie header."""
+    return _cookie_of(header, COOKIE)
+
+
+def _cookie_of(header: str, name: str) -> str | None:
     try:
-        cookie = SimpleCookie(header).get(COOKIE)
+        cookie = SimpleCookie(header).get(name)
     except CookieError:
         return None
     return cookie.value if cookie is not None else None

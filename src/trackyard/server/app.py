@@ -54,7 +54,7 @@ class Application:
                 log.warning("%s %s: %s", request.method, request.path, fault.message)
             elif fault.status in (401, 403):
                 self.gate.note_refusal(request, fault)
-            response = error_response(fault)
+            response = error_response(fault, plain=request.plain)
             if fault.status == 401 and request.header("sec-fetch-mode") is None:
                 response.headers.append(("www-authenticate", 'Basic realm="trackyard"'))
         except ProtocolClosed:
@@ -64,9 +64,13 @@ class Application:
             log.exception("request %s %s %s failed", mark, request.method, request.path)
             del fault
             response = error_response(
-                InternalFault(f"the server failed on this request; its log has it as {mark}")
+                InternalFault(f"the server failed on this request; its log has it as {mark}"),
+                plain=request.plain,
             )
         if response is _TAKEN_OVER:
+            return
+        if scope.proto == "ws":
+            proto.close(response.status)
             return
         response.secure()
         await response.send(proto)
@@ -84,6 +88,7 @@ class Application:
             await self.gate.identify(request)
             raise EndpointNotFound(f"no {method} {path[:200]} here")
         route, request.params = found
+        request.plain = route.plain
         await self.gate.admit(request, route)
         if request.params and any("\0" in value for value in request.params.values()):
             raise BadRequest("the path holds a NUL character; leave it out")

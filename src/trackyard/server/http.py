@@ -54,6 +54,7 @@ class Request:
         "method",
         "params",
         "path",
+        "plain",
         "principal",
         "proto",
         "scope",
@@ -68,6 +69,8 @@ class Request:
         self._headers: Any = scope.headers
         self._query: dict[str, list[str]] | None = None
         self.params: Mapping[str, str] = {}
+        #: whether an error is told as a plain sentence, set from the route
+        self.plain = False
         #: set by the application before the handler runs; a public route has none
         self.principal: Principal = None  # type: ignore[assignment]
         #: the caller's place in line, taken once the body is here
@@ -310,9 +313,12 @@ class FileResponse(Response):
             proto.response_file_range(self.status, self.headers, self.path, *self.span)
 
 
-def error_response(fault: YardError) -> JSONResponse:
-    """Return MLflow's error form for a fault."""
+def error_response(fault: YardError, *, plain: bool = False) -> Response:
+    """Return MLflow's error form for a fault, or the sentence alone."""
     headers = [("retry-after", str(fault.retry_after))] if fault.retry_after else []
+    if plain:
+        headers.append(("content-type", "text/plain; charset=utf-8"))
+        return Response(redact(fault.message).encode(), status=fault.status, headers=headers)
     body: dict[str, Any] = {"error_code": fault.code, "message": redact(fault.message)}
     if fault.details is not None:
         body["details"] = fault.details

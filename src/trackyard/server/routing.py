@@ -44,6 +44,8 @@ class Route:
     query: dict[str, str] = field(default_factory=dict)
     #: a WebSocket route: the handler takes over the connection
     websocket: bool = False
+    #: errors are one plain sentence, for clients that print what they get
+    plain: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.permission, Permission):

@@ -1,0 +1,254 @@
+"""Jobs as Ray's own protocol reaches them: submit, show, stop, and output as it comes.
+
+Owns the composition of the door's parts over `Jobs`. Knows no HTTP, and nothing of Ray but its
+words: a Ray cluster, where there is one, is the engine's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+from collections.abc import AsyncGenerator, Sequence
+
+import msgspec
+
+from trackyard.access.principal import Principal, Role
+from trackyard.core.errors import Denied, InvalidInput, NotFound
+from trackyard.core.job import JobState
+from trackyard.core.reasons import EVALUATING
+from trackyard.fleet import nodes as node_table
+from trackyard.fleet.nodes import NodeRow
+from trackyard.jobs import logs, ray_records
+from trackyard.jobs.admission.answer import FEW_WAITING
+from trackyard.jobs.admission.scheduler import Pass
+from trackyard.jobs.queues import queue_names
+from trackyard.jobs.ray_records import Listed
+from trackyard.jobs.ray_views import MARK, RayJob, Waiting, between, notes, queue_words, ray_job
+from trackyard.jobs.ray_wishes import Body, Translated, Yard, translate
+from trackyard.jobs.records import AttemptRow, JobRow, load_attempts, load_spec, load_specs
+from trackyard.jobs.service import Jobs
+from trackyard.jobs.submission import Addition, acting_for
+from trackyard.jobs.wishes import JobSpec
+from trackyard.store.database import Database, Reader, Tx
+
+#: What is spoken where no cluster says its own version: Ray's clients only ask for a least one.
+RAY_VERSION = "2.60.0"
+#: Seconds between looks at a job whose output is followed, and between words on its place.
+LOOK_SECONDS, PLACE_SECONDS = 0.25, 3.0
+#: Characters of one message to a following client.
+MESSAGE_CHARACTERS = 64 * 1024
+#: Bytes of output that one whole answer carries at most; the end of a longer log is told.
+MAX_OUTPUT = 32 * 1024 * 1024
+
+
+class RayDoor:
+    """What stands behind Ray's job endpoints."""
+
+    def __init__(self, database: Database, jobs: Jobs, *, on_ray: bool) -> None:
+        self._db = database
+        self._jobs = jobs
+        self._on_ray = on_ray
+
+    # -- submit -----------------------------------------------------------------------------
+
+    async def submit(self, principal: Principal, body: Body) -> str:
+        """Queue a job and return what its client is to call it."""
+        translated = await self._db.peek(lambda reader: self._translate(reader, principal, body))
+        wanted = translated.ray.submission_id
+
+        def words(spec: JobSpec) -> JobSpec:
+            return msgspec.structs.replace(spec, ray=translated.ray, modules=translated.modules)
+
+        def record(tx: Tx, caller: Principal, job: JobRow) -> None:
+            ray_records.note_job(tx, caller, job, wanted)
+
+        try:
+            done = await self._jobs.submit(
+                principal, translated.wish, Addition(spec=words, record=record)
+            )
+        except (Denied, NotFound) as fault:
+            # Ray's client takes 403 and 404 for trouble with its token or with the server.
+            raise InvalidInput(fault.message) from fault
+        return wanted or done.jobs[0].job_id
+
+    def _translate(self, reader: Reader, principal: Principal, body: Body) -> Translated:
+        team = (body.metadata or {}).get("trackyard.team", "").strip()
+        try:
+            caller = acting_for(reader, principal, team)
+        except (Denied, NotFound) as fault:
+            raise InvalidInput(fault.message) from fault
+        yard = Yard(
+            on_ray=self._on_ray,
+            queues=queue_names(reader),
+            nodes=[row.labels for row in node_table.load(reader)],
+            package=lambda address: ray_records.require_named(reader, caller, address),
+        )
+        return translate(body, yard)
+
+    # -- show -------------------------------------------------------------------------------
+
+    async def version(self) -> str:
+        """Return the Ray version of the cluster, or the one whose words are spoken here."""
+        rows = await self._db.peek(node_table.load)
+        known = (row.labels.get("ray-version") for row in rows)
+        return next((version for version in known if version), RAY_VERSION)
+
+    async def show(self, principal: Principal, text: str) -> RayJob:
+        """Show one job, with its forecast while it waits."""
+        listed, spec = await self._db.peek(lambda reader: _find(reader, principal, text))
+        waiting = await self._waiting(listed) if listed.job.state == JobState.QUEUED else None
+        return ray_job(listed, spec, waiting, await self._addresses())
+
+    async def listing(self, principal: Principal) -> list[RayJob]:
+        """Show the team's jobs; forecasts are left to those who ask for one job."""
+        looked = await self._jobs.scheduler.view()
+        addresses = await self._addresses()
+
+        def load(reader: Reader) -> list[RayJob]:
+            found = ray_records.listing(reader, principal)
+            specs = load_specs(reader, (listed.job.spec_id for listed in found))
+            return [
+                ray_job(listed, specs[listed.job.spec_id], _place(listed, looked), addresses)
+                for listed in found
+            ]
+
+        return await self._db.read(load)
+
+    async def nodes(self) -> Sequence[NodeRow]:
+        """Return every node."""
+        return await self._db.peek(node_table.load)
+
+    async def _addresses(self) -> dict[str, str]:
+        return {row.id: row.facts.address for row in await self.nodes()}
+
+    async def _waiting(self, listed: Listed) -> Waiting | None:
+        looked = await self._jobs.scheduler.view()
+        found = _place(listed, looked)
+        if found is not None and found.waiting <= FEW_WAITING:
+            found.eta = await self._jobs.eta(listed.job.job_id)
+        return found
+
+    # -- act --------------------------------------------------------------------------------
+
+    async def stop(self, principal: Principal, text: str) -> bool:
+        """Stop a job at whatever state; tell whether there was something to stop."""
+        listed, _ = await self._db.peek(lambda reader: _find(reader, principal, text))
+        if JobState(listed.job.state).is_final:
+            return False
+        await self._jobs.stop_jobs(principal, listed.job.job_id, None)
+        return True
+
+    async def delete(self, principal: Principal, text: str) -> None:
+        """Take an ended job out of Ray's list."""
+
+        def change(tx: Tx) -> None:
+            listed = ray_records.find(tx, principal, text)
+            if listed.job.user_id != principal.user_id and not principal.may(Role.maintainer):
+                raise Denied(
+                    f"job {text} is {listed.job.user_name}'s: to delete it needs the role"
+                    f" maintainer in team {principal.team}"
+                )
+            ray_records.unlist(tx, principal, listed)
+
+        await self._db.write(change)
+
+    # -- output -----------------------------------------------------------------------------
+
+    async def output(self, principal: Principal, text: str) -> str:
+        """Return what a job has printed so far, over all its attempts."""
+        listed, spec = await self._db.peek(lambda reader: _find(reader, principal, text))
+        attempts = await self._attempts(listed.job)
+        parts = [notes(spec)]
+        for attempt in attempts:
+            parts.append(await self._whole(attempt))
+            if attempt.is_over and not _is_last(attempt, listed.job):
+                parts.append(between(attempt))
+        if listed.job.state == JobState.QUEUED:
+            parts.append(f"{MARK}{queue_words(listed, await self._waiting(listed))}\n")
+        return "".join(parts)
+
+    async def _whole(self, attempt: AttemptRow) -> str:
+        end = await self._jobs.log_end(attempt, 0)
+        offset, parts = max(0, end - MAX_OUTPUT), bytearray()
+        while data := await self._jobs.read_log(attempt, 0, offset, logs.READ_BYTES):
+            parts += data
+            offset += len(data)
+        return parts.decode("utf-8", "replace")
+
+    async def follow(self, principal: Principal, text: str) -> AsyncGenerator[str, None]:
+        """Yield a job's output from its beginning until the job is over, whatever happens
+        between: its place in the queue while it waits, and a line between two attempts.
+        """
+        told_until, last_words, words_at = 0, "", -PLACE_SECONDS
+        listed, spec = await self._db.peek(lambda reader: _find(reader, principal, text))
+        if opening := notes(spec):
+            yield opening
+        clock = self._db.clock
+        while not self._jobs.is_stopping:
+            listed, _ = await self._db.peek(lambda reader: _find(reader, principal, text))
+            for attempt in await self._attempts(listed.job, told_until):
+                async for piece in self._piecewise(attempt):
+                    yield piece
+                if self._jobs.is_stopping:
+                    return
+                told_until = attempt.number
+                listed, _ = await self._db.peek(lambda reader: _find(reader, principal, text))
+                if not _is_last(attempt, listed.job):
+                    now = await self._attempt(attempt)
+                    yield between(now)
+            if JobState(listed.job.state).is_final:
+                return
+            waits = listed.job.state == JobState.QUEUED
+            if waits and clock.monotonic() - words_at >= PLACE_SECONDS:
+                words = f"{MARK}{queue_words(listed, await self._waiting(listed))}\n"
+                words_at = clock.monotonic()
+                if words != last_words:
+                    last_words = words
+                    yield words
+            await asyncio.sleep(LOOK_SECONDS)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server is about to end, and with it every stream of output."""
+        return self._jobs.is_stopping
+
+    async def _attempts(self, job: JobRow, after: int = 0) -> list[AttemptRow]:
+        return await self._db.peek(
+            lambda reader: load_attempts(
+                reader, "job = ? AND number > ? ORDER BY number", (job.id, after)
+            )
+        )
+
+    async def _attempt(self, attempt: AttemptRow) -> AttemptRow:
+        found = await self._db.peek(lambda reader: load_attempts(reader, "id = ?", (attempt.id,)))
+        return found[0]
+
+    async def _piecewise(self, attempt: AttemptRow) -> AsyncGenerator[str, None]:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        async for data in self._jobs.follow(attempt, 0, 0):
+            text = decoder.decode(data)
+            for at in range(0, len(text), MESSAGE_CHARACTERS):
+                yield text[at : at + MESSAGE_CHARACTERS]
+        if rest := decoder.decode(b"", final=True):
+            yield rest
+
+
+def _find(reader: Reader, principal: Principal, text: str) -> tuple[Listed, JobSpec]:
+    listed = ray_records.find(reader, principal, text)
+    return listed, load_spec(reader, listed.job.spec_id)
+
+
+def _is_last(attempt: AttemptRow, job: JobRow) -> bool:
+    """Tell whether nothing of the job comes after this attempt."""
+    return attempt.number == job.attempt and JobState(job.state).is_final
+
+
+def _place(listed: Listed, looked: Pass) -> Waiting | None:
+    if listed.job.state != JobState.QUEUED:
+        return None
+    reasons = looked.decisions.reasons.get(listed.job.job_id)
+    return Waiting(
+        reason=reasons[0] if reasons else EVALUATING,
+        position=looked.positions.get(listed.job.job_id),
+        waiting=len(looked.positions),
+    )
