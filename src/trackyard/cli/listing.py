@@ -26,6 +26,7 @@ def list_jobs(
     query: dict[str, Any] = {key: value for key, value in filters.items() if value}
     if states:
         query["state"] = list(states)
+    query["eta"] = "1"
     if everyone:
         query["all"] = "1"
     jobs: list[dict[str, Any]] = []

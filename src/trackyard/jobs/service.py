@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +19,13 @@ from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.health import read_checks
 from trackyard.core.job import JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
-from trackyard.core.reasons import EVALUATING, Reason
 from trackyard.jobs import logs, signs
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief, foresee, full
-from trackyard.jobs.admission.scheduler import Pass, Scheduler
+from trackyard.jobs.admission.scheduler import Scheduler
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.ending import Verdict
 from trackyard.jobs.life import ask_stop, end_attempt, hold, release
+from trackyard.jobs.listing import Lists, ListWish, reasons_of, told
 from trackyard.jobs.packages import Packages
 from trackyard.jobs.records import (
     AttemptRow,
@@ -51,7 +51,6 @@ from trackyard.jobs.views import (
     JobList,
     JobView,
     job_view,
-    list_jobs,
     load_attempt_views,
     load_checkpoints,
     load_claims,
@@ -90,6 +89,7 @@ class Jobs:
         self.packages = packages
         self.scheduler = scheduler
         self.demands = Demands(database, scheduler)
+        self._lists = Lists(database)
         self._memory = signs.Memory()
         self._followers: dict[int, set[asyncio.Event]] = {}
         self._is_started = self._is_stopping = False
@@ -108,6 +108,7 @@ class Jobs:
         for waiting in self._followers.values():
             for event in waiting:
                 event.set()
+        await self._lists.foresight.close()
         await self.scheduler.stop()
 
     @property
@@ -160,39 +161,9 @@ class Jobs:
 
     # -- show -------------------------------------------------------------------------------
 
-    async def listing(
-        self,
-        principal: Principal,
-        *,
-        states: Sequence[str],
-        filters: Mapping[str, str],
-        everyone: bool,
-        since_ms: int,
-        before: int | None,
-        limit: int,
-    ) -> JobList:
-        """List jobs of the caller's team, or of all teams for an admin."""
-        if everyone and not principal.is_admin:
-            raise Denied("the jobs of all teams are for platform admins; leave `all` out")
-        team = None if everyone else principal.team_id
-        looked = await self.scheduler.view()
-
-        def load(reader: Reader) -> JobList:
-            rows, counts = list_jobs(
-                reader,
-                team,
-                states=states,
-                filters=filters,
-                since_ms=since_ms,
-                before=before,
-                limit=limit,
-            )
-            facts = load_facts(reader, rows)
-            shown = [_with_reason(job_view(row, facts), looked) for row in rows]
-            older = str(rows[-1].id) if len(rows) == limit else None
-            return JobList(jobs=shown, counts=counts, next=older)
-
-        return await self._db.read(load)
+    async def listing(self, wish: ListWish) -> JobList:
+        """List jobs; who may see those of which team is the caller's to check."""
+        return await self._lists.show(wish, await self.scheduler.view())
 
     async def detail(self, principal: Principal, text: str) -> JobDetail:
         """Show one job with its attempts, reasons and forecast."""
@@ -205,9 +176,9 @@ class Jobs:
             spec = facts.specs[row.spec_id].spec
             attempts = load_attempt_views(reader, row, now_ms)
             claims = load_claims(reader, row, now_ms)
-            reasons = [] if row.state != JobState.QUEUED else _reasons(row, looked)
+            reasons = [] if row.state != JobState.QUEUED else reasons_of(row.job_id, looked)
             detail = JobDetail(
-                job=_with_reason(job_view(row, facts), looked),
+                job=told(job_view(row, facts), looked),
                 spec=spec_view(spec),
                 attempts=attempts,
                 checkpoints=load_checkpoints(reader, row),
@@ -508,17 +479,3 @@ def _take_exit(tx: Tx, attempt_id: str, record: ExitRecord, raw: bytes) -> None:
     deciding = deciding_exit(records)
     if deciding is not None:
         end_attempt(tx, attempt_id, Verdict.of(deciding))
-
-
-def _reasons(row: JobRow, looked: Pass) -> list[Reason]:
-    found = looked.decisions.reasons.get(row.job_id)
-    return list(found) if found else [EVALUATING]
-
-
-def _with_reason(view: JobView, looked: Pass) -> JobView:
-    if view.state != "queued":
-        return view
-    found = looked.decisions.reasons.get(view.job_id)
-    view.reason = reason_view(found[0] if found else EVALUATING)
-    view.position = looked.positions.get(view.job_id)
-    return view

@@ -13,14 +13,11 @@ from trackyard.core.job import AttemptState, JobState, PriorityClass
 from trackyard.core.reasons import Reason
 from trackyard.core.resources import WHOLE
 from trackyard.jobs.records import (
-    SHOWN,
-    STATES,
     AttemptRow,
     JobRow,
     decode_placement,
     decode_spec,
     load_attempts,
-    load_jobs,
     load_specs,
 )
 from trackyard.jobs.wishes import JobSpec, RaySpec
@@ -149,6 +146,8 @@ class JobView(msgspec.Struct):
     position: int | None = None
     #: dominant reason, null unless queued
     reason: ReasonView | None = None
+    #: when it is foreseen to start, where a list was asked for that and it is known
+    eta: EtaView | None = None
     #: of a claim, the running job that asked for these nodes
     parent: str = ""
 
@@ -444,45 +443,3 @@ def load_checkpoints(reader: Reader, job: JobRow) -> list[CheckpointView]:
         (job.id,),
     )
     return [CheckpointView(*row) for row in rows]
-
-
-def list_jobs(
-    reader: Reader,
-    team_id: int | None,
-    *,
-    states: Sequence[str] = (),
-    filters: Mapping[str, str] = {},
-    since_ms: int = 0,
-    before: int | None = None,
-    limit: int = 100,
-) -> tuple[list[JobRow], dict[str, int]]:
-    """Return jobs, newest first, and how many there are of each state."""
-    where, params = ["1 = 1"], []  # type: list[str], list[Any]
-    if team_id is not None:
-        where.append("team_id = ?")
-        params.append(team_id)
-    for column, value in filters.items():
-        where.append(f"{column} = ?")
-        params.append(value)
-    if since_ms:
-        where.append("(submitted_ms >= ? OR ended_ms >= ?)")
-        params += [since_ms, since_ms]
-    counted = reader.all(
-        f"SELECT state, count(*) FROM jobs WHERE {' AND '.join(where)} GROUP BY state", params
-    )
-    counts = dict.fromkeys(STATES, 0)
-    for state, number in counted:
-        counts[_shown(state)] += number
-    if states:
-        inner = [state.value for state in JobState if _shown(state.value) in states]
-        where.append(f"state IN ({','.join('?' * len(inner))})")
-        params += inner
-    if before is not None:
-        where.append("id < ?")
-        params.append(before)
-    rows = load_jobs(reader, f"{' AND '.join(where)} ORDER BY id DESC LIMIT ?", [*params, limit])
-    return rows, counts
-
-
-def _shown(state: str) -> str:
-    return SHOWN[JobState(state)]

@@ -6,6 +6,7 @@ from tests.integration.jobs.yard import Yard, member
 from trackyard.core.errors import InvalidInput
 from trackyard.core.node import NodeState
 from trackyard.fleet import nodes
+from trackyard.jobs.listing import ListWish
 from trackyard.jobs.queues import (
     QueueSettings,
     TeamShare,
@@ -26,12 +27,11 @@ async def test_half_gpus_share_a_gpu(yard: Yard) -> None:
         await yard.run_job(gpus=0.5)
     placed = [
         attempt.placement[0].gpus[0]
-        for job in (await yard.jobs.listing(
-            yard.user, states=["running"], filters={}, everyone=False, since_ms=0, before=None,
-            limit=10,
-        )).jobs
+        for job in (
+            await yard.jobs.listing(ListWish(team_id=yard.user.team_id, states=["running"]))
+        ).jobs
         for attempt in (await yard.detail(job.job_id)).attempts
-    ]  # fmt: skip
+    ]
     assert sorted(placed.count(gpu) for gpu in set(placed)) == [1, 2]
 
 

@@ -5,6 +5,7 @@ Owns the shape of that answer. Decides nothing: it asks the scheduler's own code
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import msgspec
@@ -104,6 +105,12 @@ def foresee(snapshot: Snapshot, job_id: str) -> EtaView | None:
     """Foresee when a waiting job starts."""
     found = forecast(snapshot, (job_id,), most_events=FORECAST_EVENTS)
     return eta_view(found[job_id])
+
+
+def foresee_many(snapshot: Snapshot, jobs: Collection[str]) -> dict[str, EtaView | None]:
+    """Foresee when several waiting jobs start, in one run ahead."""
+    found = forecast(snapshot, jobs, most_events=FORECAST_EVENTS)
+    return {job: eta_view(one) for job, one in found.items()}
 
 
 def eta_view(found: Forecast) -> EtaView | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from trackyard.core.errors import InvalidInput
+from trackyard.core.errors import Denied, InvalidInput
 from trackyard.core.ids import JOB_ID, JOB_NAME, QUEUE_NAME, USER_NAME
 from trackyard.jobs.admission.answer import Answer
+from trackyard.jobs.listing import ListWish
 from trackyard.jobs.packages import LIMIT_BYTES
 from trackyard.jobs.records import STATES, AttemptRow
 from trackyard.jobs.requeue import Change
@@ -116,34 +118,8 @@ class JobRoutes:
         )
 
     async def list(self, request: Request) -> Response:
-        """GET /api/v1/jobs: newest first."""
-        states = request.query.get("state", [])
-        for state in states:
-            if state not in STATES:
-                raise InvalidInput(f"state {state[:40]!r} is none of {', '.join(STATES)}")
-        filters: dict[str, str] = {}
-        for name, (column, rule) in _FILTERS.items():
-            value = request.arg(name)
-            if value is not None:
-                if not rule.match(value):
-                    raise InvalidInput(f"{name} {value[:80]!r} is not allowed")
-                filters[column] = value
-        if request.arg("mine") in ("1", "true"):
-            filters["user_name"] = request.principal.name
-        limit = number(request, "limit", 100)
-        if not 1 <= limit <= MAX_JOBS:
-            raise InvalidInput(f"limit must be between 1 and {MAX_JOBS}")
-        before = number(request, "before", 0)
-        found = await self._jobs.listing(
-            request.principal,
-            states=states,
-            filters=filters,
-            everyone=request.arg("all") in ("1", "true"),
-            since_ms=number(request, "since", 0),
-            before=before or None,
-            limit=limit,
-        )
-        return JSONResponse(found)
+        """GET /api/v1/jobs: newest first, or the line in order of start."""
+        return JSONResponse(await self._jobs.listing(_list_wish(request)))
 
     async def show(self, request: Request) -> Response:
         """GET /api/v1/jobs/{job}: everything about a job; the id may be its name."""
@@ -296,6 +272,57 @@ def _sentence(detail: JobDetail) -> str:
     return f"It {'was stopped' if job.state == 'stopped' else job.state}. {job.sentence or ''}"
 
 
+def _list_wish(request: Request) -> ListWish:
+    everyone = request.arg("all") in ("1", "true")
+    if everyone and not request.principal.is_admin:
+        raise Denied("the jobs of all teams are for platform admins; leave `all` out")
+    states = request.query.get("state", [])
+    for state in states:
+        if state not in STATES:
+            raise InvalidInput(f"state {state[:40]!r} is none of {', '.join(STATES)}")
+    limit = number(request, "limit", 100)
+    if not 1 <= limit <= MAX_JOBS:
+        raise InvalidInput(f"limit must be between 1 and {MAX_JOBS}")
+    by_position, stuck = _order(request, states)
+    return ListWish(
+        team_id=None if everyone else request.principal.team_id,
+        states=states,
+        filters=_filters(request),
+        since_ms=number(request, "since", 0),
+        before=number(request, "before", 0) or None,
+        limit=limit,
+        by_position=by_position,
+        stuck=stuck,
+        with_eta=request.arg("eta") in ("1", "true"),
+    )
+
+
+def _filters(request: Request) -> dict[str, str]:
+    filters: dict[str, str] = {}
+    for name, (column, rule) in _FILTERS.items():
+        value = request.arg(name)
+        if value is not None:
+            if not rule.match(value):
+                raise InvalidInput(f"{name} {value[:80]!r} is not allowed")
+            filters[column] = value
+    if request.arg("mine") in ("1", "true"):
+        filters["user_name"] = request.principal.name
+    return filters
+
+
+def _order(request: Request, states: Sequence[str]) -> tuple[bool, bool | None]:
+    order = request.arg("order") or "newest"
+    if order not in ("newest", "position"):
+        raise InvalidInput(f"order {order[:40]!r} is neither newest nor position")
+    by_position = order == "position"
+    if by_position and set(states) - {"queued"}:
+        raise InvalidInput("order=position is for waiting jobs: leave `state` out")
+    stuck = request.arg("stuck")
+    if stuck is not None and (stuck not in ("0", "1") or not by_position):
+        raise InvalidInput("stuck is 0 or 1, together with order=position")
+    return by_position, None if stuck is None else stuck == "1"
+
+
 _LIST_QUERY = {
     "state": f"one of {', '.join(STATES)}; may be repeated",
     "queue": "jobs of this queue",
@@ -307,6 +334,9 @@ _LIST_QUERY = {
     "before": "the cursor of the page before",
     "limit": f"at most {MAX_JOBS}, default 100",
     "all": "1 for the jobs of all teams, for admins",
+    "order": "newest, or position: waiting jobs in order of start",
+    "stuck": "with order=position: 1 for those that start only when someone acts, 0 for the rest",
+    "eta": "1 to have the foreseen start of those at the head of the line, where it is known",
 }
 
 _LOG_QUERY = {
