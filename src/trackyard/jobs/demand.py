@@ -17,7 +17,7 @@ from trackyard.core.ids import new_job_id
 from trackyard.core.job import JobState
 from trackyard.core.node import NodeState
 from trackyard.core.resources import Placement, Request
-from trackyard.jobs.demand_shapes import Ask, check_ask, words
+from trackyard.jobs.demand_shapes import Ask, Choice, check_ask, words
 from trackyard.jobs.life import job_event, release_claim
 from trackyard.jobs.records import (
     AttemptRow,
@@ -27,7 +27,7 @@ from trackyard.jobs.records import (
     latest_attempt,
     load_spec,
 )
-from trackyard.jobs.wishes import JobSpec
+from trackyard.jobs.wishes import JobSpec, check_labels
 from trackyard.store.database import Reader, Tx
 
 MAX_KEY = 200
@@ -50,6 +50,10 @@ class Demand(msgspec.Struct, forbid_unknown_fields=True):
     #: the least that will do, for training that can grow and shrink; 0: all of them
     least: int = 0
     strategy: str = "PACK"
+    #: labels that each node must carry
+    labels: dict[str, str] = {}
+    #: ask only whether more than it has would be given now; changes nothing
+    probe: bool = False
     #: seconds to wait for an answer before saying that it still waits
     wait_seconds: float = 0.0
 
@@ -110,6 +114,7 @@ def check_demand(demand: Demand) -> None:
         raise InvalidInput("generation must be a whole number from 0")
     if not 0 <= demand.least <= demand.workers:
         raise InvalidInput("least must lie between 0 and workers")
+    check_labels(demand.labels)
     check_ask(demand.workers, Ask(strategy=demand.strategy))
 
 
@@ -146,7 +151,7 @@ def ask(
     attempt: AttemptRow,
     demand: Demand,
     wants: Ask,
-    chosen: tuple[int, Request],
+    chosen: Choice,
     *,
     source: str = GATE,
 ) -> Standing:
@@ -190,12 +195,12 @@ def _make(
     attempt: AttemptRow,
     demand: Demand,
     wants: Ask,
-    chosen: tuple[int, Request],
+    chosen: Choice,
     *,
     source: str,
 ) -> Standing:
     parent = job_by_inner(tx, attempt.job)
-    count, request = chosen
+    count, request = chosen.workers, chosen.request
     text = words(count, wants)
     spec_id = _keep_spec(
         tx, claim_spec(load_spec(tx, parent.spec_id), wants, request, text, parent)
@@ -264,6 +269,7 @@ def claim_spec(parent: JobSpec, wants: Ask, request: Request, text: str, row: Jo
         cpu_milli=request.cpu_milli,
         memory_bytes=request.memory_bytes,
         nodes=request.nodes,
+        labels=wants.labels,
         time_limit_seconds=parent.time_limit_seconds,
         estimate_seconds=parent.estimate_seconds,
         preemptible=parent.preemptible,
@@ -272,9 +278,9 @@ def claim_spec(parent: JobSpec, wants: Ask, request: Request, text: str, row: Jo
     )
 
 
-def reshape(tx: Tx, found: Standing, chosen: tuple[int, Request]) -> Standing:
+def reshape(tx: Tx, found: Standing, chosen: Choice) -> Standing:
     """Let a waiting claim ask for the same in another way, which could start now."""
-    count, request = chosen
+    count, request = chosen.workers, chosen.request
     spec = load_spec(tx, found.job.spec_id)
     if found.is_granted or found.job.state != JobState.QUEUED or spec.request == request:
         return found

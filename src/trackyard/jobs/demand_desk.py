@@ -6,17 +6,21 @@ Owns the waiting. What a claim is, and how it is placed, is told by `demand` and
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from trackyard.access.principal import Principal
+from trackyard.core.errors import Conflict
 from trackyard.core.reasons import EVALUATING
-from trackyard.core.resources import Placement, Request
+from trackyard.core.resources import WHOLE, Placement
 from trackyard.jobs import demand as claims
 from trackyard.jobs.demand import Demand, Standing
-from trackyard.jobs.demand_shapes import Ask, ask_of, check_ask, choose, parse_gang, words
-from trackyard.jobs.records import AttemptRow, job_by_inner, load_attempts, load_spec
+from trackyard.jobs.demand_shapes import Ask, Choice, ask_of, check_ask, choose, parse_gang, words
+from trackyard.jobs.records import job_by_inner, load_attempts, load_spec
+from trackyard.scheduling import Running, Snapshot
 from trackyard.store.database import Database, Reader, Tx
 
 if TYPE_CHECKING:
@@ -70,14 +74,16 @@ class Demands:
     async def ask(self, principal: Principal, demand: Demand) -> DemandReply:
         """Take a demand and wait a while for its grant; asking again goes on waiting."""
         claims.check_demand(demand)
-        wants = ask_of(demand.resources, demand.strategy)
+        wants = ask_of(demand.resources, demand.strategy, demand.labels)
         check_ask(demand.workers, wants)
         within = await self._db.peek(
             lambda reader: self._declared(reader, principal, demand, wants)
         )
         if within is not None:
             return within
-        chosen = await self._choose(demand, wants)
+        if demand.probe:
+            return await self._probe(principal, demand, wants)
+        chosen = await self._choose(principal, demand, wants)
 
         def change(tx: Tx) -> Standing:
             attempt = claims.speaker(tx, principal, lock=True)
@@ -136,10 +142,29 @@ class Demands:
 
     # -- through the queue ------------------------------------------------------------------
 
-    async def _choose(self, demand: Demand, wants: Ask) -> tuple[int, Request]:
+    async def _choose(self, principal: Principal, demand: Demand, wants: Ask) -> Choice:
+        """Choose how it is asked for; what the demand holds already counts as free to it."""
         seen = (await self._scheduler.view()).loaded.snapshot
+        known = await self._db.peek(lambda reader: _known(reader, principal, demand.key))
+        mine = "" if known is None else known.job.job_id
+        running = [held for held in seen.running if held.job.id != mine]
         least = demand.least or demand.workers
-        return choose(demand.workers, least, wants, seen.nodes, seen.running)
+        most = headroom(seen, principal.team, running) if least < demand.workers else inf
+        return choose(demand.workers, least, wants, seen.nodes, running, most_gpus=most)
+
+    async def _probe(self, principal: Principal, demand: Demand, wants: Ask) -> DemandReply:
+        """Tell whether more than the demand has would be given now."""
+        known = await self._db.peek(lambda reader: _known(reader, principal, demand.key))
+        has = 0 if known is None or not known.is_granted else known.claim.granted or 0
+        chosen = await self._choose(principal, demand, wants)
+        more = chosen.fits_now and chosen.workers > has
+        return DemandReply(
+            state="granted" if more else "waiting",
+            workers=chosen.workers if more else has,
+            nodes=[],
+            claim="" if known is None else known.job.job_id,
+            sentence="There is room for more." if more else "There is no room for more now.",
+        )
 
     async def _wait(
         self, principal: Principal, demand: Demand, wants: Ask, found: Standing
@@ -154,14 +179,16 @@ class Demands:
             await asyncio.sleep(min(LOOK_SECONDS, left))
             if clock.monotonic() >= again:
                 again = clock.monotonic() + RESHAPE_SECONDS
-                await self._reshape(found, demand, wants)
+                await self._reshape(principal, found, demand, wants)
             found = await self._db.peek(lambda reader: _look(reader, principal, demand.key))
         return found
 
-    async def _reshape(self, found: Standing, demand: Demand, wants: Ask) -> None:
-        chosen = await self._choose(demand, wants)
+    async def _reshape(
+        self, principal: Principal, found: Standing, demand: Demand, wants: Ask
+    ) -> None:
+        chosen = await self._choose(principal, demand, wants)
         spec = await self._db.peek(lambda reader: load_spec(reader, found.job.spec_id))
-        if spec.request == chosen[1]:
+        if not chosen.fits_now or spec.request == chosen.request:
             return
         await self._db.write(
             lambda tx: claims.reshape(tx, claims.standing(tx, found.claim), chosen)
@@ -192,11 +219,23 @@ class Demands:
         )
 
 
+def headroom(seen: Snapshot, team: str, running: Sequence[Running]) -> float:
+    """How many GPUs a team may still take by its own limit."""
+    limit = next((one.limit_gpus for one in seen.teams if one.id == team), None)
+    if limit is None:
+        return inf
+    held = sum(one.placement.gpu_milli_total for one in running if one.job.team == team)
+    return max(0.0, limit - held / WHOLE)
+
+
+def _known(reader: Reader, principal: Principal, key: str) -> Standing | None:
+    return claims.find(reader, claims.speaker(reader, principal), key)
+
+
 def _look(reader: Reader, principal: Principal, key: str) -> Standing:
-    attempt: AttemptRow = claims.speaker(reader, principal)
-    found = claims.find(reader, attempt, key)
+    found = _known(reader, principal, key)
     if found is None:
-        raise claims.Conflict("this demand was taken back meanwhile")
+        raise Conflict("this demand was taken back meanwhile")
     return found
 
 
@@ -204,8 +243,8 @@ def _nodes(placement: Placement) -> list[GrantedNode]:
     return [
         GrantedNode(
             node=share.node,
-            gpus=len(share.gpus) * share.gpu_milli / 1000,
-            cpus=share.cpu_milli / 1000,
+            gpus=len(share.gpus) * share.gpu_milli / WHOLE,
+            cpus=share.cpu_milli / WHOLE,
         )
         for share in placement.shares
     ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -42,6 +43,8 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     gpu_types: list[str] = []
     #: one of Ray's placement strategies
     strategy: str = "PACK"
+    #: labels that each node must carry
+    labels: dict[str, str] = {}
 
     def fits_into(self, other: Ask) -> bool:
         """Tell whether a worker of this kind can sit in the room of another kind."""
@@ -81,7 +84,11 @@ def parse_gang(text: str) -> Gang:
     return Gang(workers, check_ask(workers, ask))
 
 
-def ask_of(resources: Mapping[str, float], strategy: str = "PACK") -> Ask:
+def ask_of(
+    resources: Mapping[str, float],
+    strategy: str = "PACK",
+    labels: Mapping[str, str] | None = None,
+) -> Ask:
     """Read what Ray calls resources: GPU, CPU, memory and the type of accelerator."""
     types = [name[len(_ACCELERATOR) :] for name in resources if name.startswith(_ACCELERATOR)]
     return Ask(
@@ -90,6 +97,7 @@ def ask_of(resources: Mapping[str, float], strategy: str = "PACK") -> Ask:
         memory_bytes=int(resources.get("memory", 0.0)),
         gpu_types=types,
         strategy=strategy,
+        labels=dict(labels or {}),
     )
 
 
@@ -128,26 +136,44 @@ def ways(workers: int, ask: Ask, types: set[str]) -> list[Request]:
     return [_request(nodes, each, ask, types) for _, nodes, each in order[:_MAX_WAYS]]
 
 
+class Choice(NamedTuple):
+    """How many workers are asked for, and as what."""
+
+    workers: int
+    request: Request
+    #: whether there is room for it at this moment
+    fits_now: bool
+
+
 def choose(
-    workers: int, least: int, ask: Ask, nodes: Sequence[Node], running: Sequence[Running]
-) -> tuple[int, Request]:
+    workers: int,
+    least: int,
+    ask: Ask,
+    nodes: Sequence[Node],
+    running: Sequence[Running],
+    *,
+    most_gpus: float = math.inf,
+) -> Choice:
     """Choose how many workers, and on how many nodes: what fits now, else what ever could.
 
-    An elastic demand takes the most that fits now and otherwise waits for its least.
+    An elastic demand takes the most that fits now within `most_gpus`, and otherwise waits for
+    its least.
     """
     types = {node.gpu_type for node in nodes if node.gpus}
     room = _Room(nodes, running)
-    for count in _counts(workers, least):
-        for request in ways(count, ask, types):
-            if room.holds_now(request):
-                return count, request
     fewest = min(workers, least)
+    for count in _counts(workers, fewest):
+        for request in ways(count, ask, types):
+            if request.total_gpus > most_gpus and count > fewest:
+                continue
+            if room.holds_now(request):
+                return Choice(count, request, fits_now=True)
     possible = ways(fewest, ask, types)
-    return fewest, next((one for one in possible if room.holds_ever(one)), possible[0])
+    ever = next((one for one in possible if room.holds_ever(one)), possible[0])
+    return Choice(fewest, ever, fits_now=False)
 
 
-def _counts(workers: int, least: int) -> Iterator[int]:
-    low = min(workers, least)
+def _counts(workers: int, low: int) -> Iterator[int]:
     step = max(1, (workers - low) // _MAX_WAYS)
     yield from range(workers, low, -step)
     yield low
@@ -173,6 +199,7 @@ def _request(nodes: int, each: int, ask: Ask, types: set[str]) -> Request:
         gpu_types=match_types(tuple(ask.gpu_types), types) if ask.gpu_types else (),
         cpu_milli=round(each * ask.cpus * WHOLE),
         memory_bytes=each * ask.memory_bytes,
+        labels=tuple(sorted(ask.labels.items())),
     )
 
 
@@ -208,6 +235,8 @@ class _Room:
 
     def _fits(self, node: Node, request: Request, *, free: bool) -> bool:
         if request.gpu_types and node.gpu_type not in request.gpu_types:
+            return False
+        if any(node.label(name) != value for name, value in request.labels):
             return False
         cpu, memory = self._rest[node.id] if free else (node.cpu_milli, node.memory_bytes)
         if cpu < request.cpu_milli or memory < request.memory_bytes:

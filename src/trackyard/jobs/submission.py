@@ -77,7 +77,7 @@ def _with_gang(reader: Reader | Tx, spec: JobSpec, wish: Wish) -> JobSpec:
         return spec
     gang = parse_gang(text)
     nodes = scheduler_nodes(load_nodes(reader))
-    _, request = choose(gang.workers, gang.workers, gang.ask, nodes, ())
+    request = choose(gang.workers, gang.workers, gang.ask, nodes, ()).request
     return msgspec.structs.replace(
         spec,
         gang=text,

@@ -268,7 +268,7 @@ def check(wish: Wish) -> JobSpec:
         cpu_milli=_milli("cpus", wish.cpus),
         memory_bytes=_bounded("memory_bytes", wish.memory_bytes, 0, 2**50),
         nodes=_bounded("nodes", wish.nodes, 1, MAX_NODES),
-        labels=_labels(wish.labels),
+        labels=check_labels(wish.labels),
         same=wish.same,
         exclusive=wish.exclusive,
         style=_one_of("style", wish.style, ["", *Style]),
@@ -416,7 +416,8 @@ def _gpu_types(types: list[str]) -> list[str]:
     return types
 
 
-def _labels(labels: dict[str, str]) -> dict[str, str]:
+def check_labels(labels: dict[str, str]) -> dict[str, str]:
+    """Refuse labels that no node can carry."""
     _bounded("labels", len(labels), 0, 32)
     for name, value in labels.items():
         if not _LABEL.match(name) or not _LABEL.match(value):

@@ -292,3 +292,27 @@ async def test_another_team_pays_nothing_for_a_claim(two_nodes: Yard) -> None:
     teams = {one.id: one for one in (await yard.scheduler.view()).loaded.snapshot.teams}
     assert teams["lab"].usage_gpu_seconds > 15
     assert teams["other"].usage_gpu_seconds == 0
+
+
+async def test_an_elastic_demand_keeps_to_its_team_limit_and_learns_when_it_may_grow(
+    two_nodes: Yard,
+) -> None:
+    """One GPU is allowed, so one worker starts; a probe says when a second would be given."""
+    yard = two_nodes
+
+    async def limit(gpus: float | None) -> None:
+        share = TeamShare(limit_gpus=gpus)
+        await yard.database.write(lambda tx: set_share(tx, "lab", share, actor="test"))
+        await yard.tick()
+
+    await limit(1)
+    job = await yard.run_job()
+    first = await ask(yard, job, 2, least=1, generation=1)
+    assert (first.state, first.workers) == ("granted", 1)
+    runner, _, _ = await yard.runner(job)
+    probe = Demand(key="train", workers=2, least=1, resources={"GPU": 1, "CPU": 1}, probe=True)
+    assert (await yard.jobs.demands.ask(runner, probe)).state == "waiting"
+    await limit(2)
+    assert (await yard.jobs.demands.ask(runner, probe)).state == "granted"
+    grown = await ask(yard, job, 2, least=1, generation=2)
+    assert (grown.state, grown.workers) == ("granted", 2)
