@@ -165,8 +165,12 @@ class Directory:
         label: str,
         actor: str,
         days: int | None = 90,
+        kind: str = "user",
     ) -> dict[str, Any]:
-        """Issue a token that acts for a user in a team, with at most the user's role."""
+        """Issue a token that acts for a user in a team, with at most the user's role.
+
+        One of kind `feed` reads the calendar feed and nothing else.
+        """
         Role.parse(role)
 
         def change(tx: Tx) -> dict[str, Any]:
@@ -175,8 +179,8 @@ class Directory:
             expires = tx.now_ms + days * DAY_MS if days else None
             tx.run(
                 "INSERT INTO tokens (id, digest, kind, user_id, team_id, role, label, created_ms,"
-                " expires_ms) VALUES (?, ?, 'user', ?, ?, ?, ?, ?, ?)",
-                (public, digest(secret), user_id, team_id, role, label, tx.now_ms, expires),
+                " expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (public, digest(secret), kind, user_id, team_id, role, label, tx.now_ms, expires),
             )
             tx.event(
                 "token.created",
@@ -204,7 +208,7 @@ class Directory:
 
     async def tokens(self, *, team_id: int | None, user_id: int | None) -> list[dict[str, Any]]:
         """List user tokens by what may be shown of them."""
-        where, params = ["k.kind = 'user'"], []
+        where, params = ["k.kind IN ('user', 'feed')"], []
         if team_id is not None:
             where.append("k.team_id = ?")
             params.append(team_id)
@@ -314,6 +318,7 @@ def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
         return None
     standing = Role.owner if is_admin else Role[member_role]
     granted = min(Role[role], standing)
+    is_feed = kind == "feed"
     return Principal(
         name=user,
         user_id=user_id,
@@ -322,8 +327,9 @@ def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
         default_experiment=default_experiment,
         role=granted,
         # An admin's token issued with a lower role stays within that role.
-        is_admin=bool(is_admin) and Role[role] is Role.owner,
+        is_admin=bool(is_admin) and Role[role] is Role.owner and not is_feed,
         token_id=token_id,
+        is_feed=is_feed,
     )
 
 

@@ -53,6 +53,8 @@ class Principal:
     is_admin: bool = False
     token_id: str = ""
     scope: AttemptScope | None = None
+    #: came with a token that opens the calendar feed and nothing else
+    is_feed: bool = False
     #: the session's CSRF token, when the caller came with a cookie
     csrf: str | None = None
 

@@ -24,7 +24,7 @@ OVER = tuple(state.value for state in LeaseState if state.is_over)
 _NOT_OVER = "l.state NOT IN ('terminated', 'deleted')"
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class Asked(msgspec.Struct, frozen=True):
     """What was asked for, as it was written."""
 
     nodes: list[str] = []

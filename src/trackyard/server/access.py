@@ -141,6 +141,8 @@ class Gate:
         principal = request.principal = await self.identify(request)
         if principal.scope is not None and not route.attempts:
             raise Denied("the token of a running attempt is not good for this call")
+        if principal.is_feed and not route.feeds:
+            raise Denied("the token of a calendar feed opens that feed and nothing else")
         if route.permission is Permission.ADMIN:
             if not principal.is_admin:
                 raise Denied(f"this call is for platform admins; {principal.name} is not one")

@@ -22,19 +22,24 @@ from trackyard.access.sessions import Sessions
 from trackyard.access.tokens import digest, new_token
 from trackyard.artifacts.blobs import open_blobs
 from trackyard.artifacts.service import Artifacts
-from trackyard.core.clock import SYSTEM_CLOCK
 from trackyard.core.errors import InvalidInput, SetupError
 from trackyard.fleet.policy import read_policy
 from trackyard.fleet.service import Fleet
 from trackyard.jobs.admission.dispatch import Dispatcher
+from trackyard.jobs.admission.edges import Edges
+from trackyard.jobs.admission.moving import Foresight
 from trackyard.jobs.admission.scheduler import Scheduler
+from trackyard.jobs.demand_watch import Rule
 from trackyard.jobs.packages import Packages
 from trackyard.jobs.queues import apply_config, read_config
 from trackyard.jobs.service import Jobs
+from trackyard.leases.rules import read_rules
+from trackyard.leases.service import Leases
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
+from trackyard.server.clock import choose_clock
 from trackyard.server.engines import check_engine, open_engine, policy, site
 from trackyard.server.home import HomeLock, allow_many_sockets, free_port, write_secret
 from trackyard.server.logs import set_up_logging
@@ -62,6 +67,8 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
     check_engine(settings)
     read_config(settings.queues, settings.teams)
     read_policy(settings.health)
+    read_rules(settings.leases)
+    choose_clock(ephemeral=settings.ephemeral)
     throwaway: Path | None = None
     if settings.ephemeral:
         throwaway = Path(tempfile.mkdtemp(prefix="trackyard-"))
@@ -118,12 +125,13 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
 
 def build(settings: Settings) -> Services:
     """Make every part of the platform, stopped."""
-    database = Database(settings.database_url, clock=SYSTEM_CLOCK)
+    clock = choose_clock(ephemeral=settings.ephemeral)
+    database = Database(settings.database_url, clock=clock)
     directory, sessions = Directory(database), Sessions(database)
     gate = Gate(
         directory=directory,
         sessions=sessions,
-        clock=SYSTEM_CLOCK,
+        clock=clock,
         hosts=_own_hosts(settings),
         secure=bool(settings.tls_cert or settings.trusted_proxies),
         proxies=() if settings.tls_cert else settings.trusted_proxies,
@@ -135,17 +143,21 @@ def build(settings: Settings) -> Services:
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
     dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
+    leases = Leases(database, read_rules(settings.leases))
     scheduler = Scheduler(
         database,
         dispatcher,
         policy(settings),
+        leases=leases.for_scheduler,
         silence_seconds=settings.lost_after,
         fleet=Fleet(read_policy(settings.health)),
     )
     scheduler.on_fence = gate.forget
+    Edges(database, leases, scheduler)
+    leases.foresee = Foresight(scheduler)
     return Services(
         settings=settings,
-        clock=SYSTEM_CLOCK,
+        clock=clock,
         database=database,
         directory=directory,
         sessions=sessions,
@@ -155,7 +167,14 @@ def build(settings: Settings) -> Services:
         registry=Registry(database),
         logged_models=LoggedModels(database),
         artifacts=Artifacts(database, blobs),
-        jobs=Jobs(database, tracking, Packages(database, blobs), scheduler),
+        jobs=Jobs(
+            database,
+            tracking,
+            Packages(database, blobs),
+            scheduler,
+            Rule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
+        ),
+        leases=leases,
     )
 
 

@@ -37,6 +37,8 @@ class Route:
     permission: Permission
     #: whether the narrow token of a running attempt may call it (the handler checks the run)
     attempts: bool = False
+    #: whether a token for the calendar feed may call it
+    feeds: bool = False
     #: request and reply types of a documented route
     takes: Any = None
     gives: Any = None

@@ -9,6 +9,7 @@ from trackyard.access.sessions import Sessions
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
 from trackyard.jobs.service import Jobs
+from trackyard.leases.service import Leases
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
@@ -34,3 +35,4 @@ class Services:
     logged_models: LoggedModels
     artifacts: Artifacts
     jobs: Jobs
+    leases: Leases

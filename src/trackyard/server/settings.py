@@ -59,6 +59,8 @@ class Settings:
     """Tables [queues.NAME] of the config file: limits and order of queues."""
     teams: dict[str, Any] = field(default_factory=dict)
     """Tables [teams.NAME] of the config file: share, quota_gpus, limit_gpus, max_running."""
+    leases: dict[str, Any] = field(default_factory=dict)
+    """Table [leases] of the config file: lengths, quotas, turnaround and lending of leases."""
     health: dict[str, Any] = field(default_factory=dict)
     """Table [health] of the config file: how nodes are looked at, quarantined and given back."""
     ephemeral: bool = False
