@@ -5,6 +5,10 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.raycluster import ray_cluster
+
+__all__ = ["ray_cluster"]
+
 #: Settings a developer's shell may hold, which would lead a test to another server or home.
 FOREIGN = ("YARD_", "MLFLOW_", "RAY_")
 #: Settings of the test run itself.

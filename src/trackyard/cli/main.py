@@ -15,6 +15,7 @@ from trackyard.core.errors import SetupError, YardError
 #: Verbs in the order help shows them; each is a module of this package with register() and run().
 VERBS = (
     "up",
+    "cluster",
     "env",
     "login",
     "submit",

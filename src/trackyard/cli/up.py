@@ -31,7 +31,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--trusted-proxy", action="append", default=[], metavar="ADDRESS", help="TLS proxy"
     )
     parser.add_argument("--prefix", metavar="PATH", help="path under which a proxy mounts us")
-    parser.add_argument("--engine", metavar="NAME", help="what runs jobs: local (default) or none")
+    parser.add_argument(
+        "--engine", metavar="NAME", help="what runs jobs: local (default), ray=URL or none"
+    )
+    parser.add_argument("--ray-token-file", metavar="FILE", help="token of the Ray cluster")
+    parser.add_argument("--ray-folder", metavar="PATH", help="folder on the Ray cluster's nodes")
     parser.add_argument(
         "--gpus", type=int, metavar="N", help="GPUs offered to jobs (default: those detected)"
     )
@@ -61,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
         "trusted_proxies": tuple(args.trusted_proxy),
         "prefix": args.prefix,
         "engine": args.engine,
+        "ray_token_file": args.ray_token_file,
+        "ray_folder": args.ray_folder,
         "gpus": args.gpus,
         "policy": args.policy,
         "preempt_after": args.preempt_after,

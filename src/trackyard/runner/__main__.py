@@ -7,11 +7,13 @@ the attempt as gone only when nobody is left who could end its processes.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Callable, List, Optional
@@ -24,7 +26,8 @@ from trackyard.runner.supervise import Supervisor
 BAD_SPEC_CODE = 64
 ALREADY_RAN_CODE = 73
 USAGE = (
-    "usage: python -m trackyard.runner SPEC.json | --inventory | --sweep SPEC.json | --nursery\n"
+    "usage: python -m trackyard.runner SPEC.json | --inventory [JSON] | --sweep SPEC.json"
+    " | --nursery | --ray | --ray-gang\n"
 )
 
 
@@ -36,6 +39,14 @@ def main(argv: Optional[List[str]] = None) -> int:
         return 0
     if words == ["--nursery"]:
         return nursery.tend(run)
+    if words == ["--ray"]:
+        from trackyard.runner import ray_entry
+
+        return ray_entry.run(guard)
+    if words == ["--ray-gang"]:
+        from trackyard.runner import ray_gang
+
+        return ray_gang.run()
     sweeping = words[:1] == ["--sweep"]
     if sweeping:
         words = words[1:]
@@ -55,8 +66,11 @@ def run(path: Path, act: Optional[Callable[[Spec], int]] = None) -> int:
     return (act or guard)(spec)
 
 
-def guard(spec: Spec) -> int:
-    """Claim the attempt, start the supervisor, and clean up behind it should it be killed."""
+def guard(spec: Spec, lifeline: Optional[int] = None) -> int:
+    """Claim the attempt, start the supervisor, and clean up behind it should it be killed.
+
+    When the other end of the `lifeline` is closed, the cluster has lost this node.
+    """
     spec.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = claim(spec.state_dir)
     if lock is None:
@@ -69,6 +83,8 @@ def guard(spec: Spec) -> int:
     # The supervisor decides what a signal means; the guard only passes it on.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda signum, _frame: _pass_on(child, signum))
+    if lifeline is not None:
+        threading.Thread(target=_hold, args=(lifeline, child), daemon=True).start()
     status = _wait(child)
     if not (spec.state_dir / "exit.json").exists():
         processes.end_tree(lambda: processes.belonging(mark(spec)), polite_seconds=0)
@@ -130,6 +146,12 @@ def _supervise(spec: Spec) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     return int(code)
+
+
+def _hold(lifeline: int, child: int) -> None:
+    with contextlib.suppress(OSError):
+        os.read(lifeline, 1)
+    _pass_on(child, signal.SIGUSR1)
 
 
 def _pass_on(child: int, number: int) -> None:

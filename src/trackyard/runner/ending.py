@@ -117,6 +117,8 @@ def _asked(facts: Facts, code: Optional[int], *, saved: bool) -> tuple[str, str]
         return "succeeded", "The gang's first member did its work; this one held its node."
     if facts.asked == "fenced":
         return "fenced", "A newer attempt holds this job; the command was ended at once."
+    if facts.asked == "node_lost":
+        return "node_lost", f"The cluster lost this node; the command {how}."
     if facts.asked == "preempted":
         return "preempted", f"The job was preempted and {how}."
     if code == 0 and not facts.forced:

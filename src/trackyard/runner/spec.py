@@ -114,6 +114,8 @@ class Spec:
     stop_scope: str = "main"
     #: also write the command's output to the runner's own, for engines that keep it
     echo: bool = False
+    #: `host:port` that, while it answers, shows that this node is not cut off
+    witness: str = ""
     #: False keeps off cgroups and systemd, as where neither is allowed
     kernel_limits: bool = True
     #: None does not look at the node
@@ -187,6 +189,7 @@ def _parse(data: Dict[str, Any]) -> Spec:
         report=_report(data.get("report")),
         stop_scope=_one_of(data.get("stop_scope", "main"), "stop_scope", ("main", "group")),
         echo=bool(data.get("echo", False)),
+        witness=str(data.get("witness") or ""),
         kernel_limits=bool(data.get("kernel_limits", True)),
         health=_health(data.get("health")),
     )

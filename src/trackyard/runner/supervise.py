@@ -31,11 +31,15 @@ from trackyard.runner.watch import (
     Signs,
     StopFile,
     StopRequest,
+    answers,
 )
 
 TICK_SECONDS = 0.1
 LEFTOVER_SECONDS = 1.0
+WITNESS_SECONDS = 5.0
 SHELL_SECONDS = 0.3
+#: to save, at most, where the cluster has lost the node and may start the job elsewhere
+LOSS_SECONDS = 10.0
 FAILED_SETUP_CODE = 70
 
 
@@ -70,6 +74,7 @@ class Supervisor:
         self._forced = False
         self._cgroup: Optional[limits.Cgroup] = None
         self._next_memory_check = 0.0
+        self._next_witness = 0.0
         self._peak_memory = 0
         self._leaders: Set[int] = set()
         self._shell_due = 0.0
@@ -104,10 +109,16 @@ class Supervisor:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._on_signal)
+        # From the guard: the cluster's own process above us is gone.
+        signal.signal(signal.SIGUSR1, self._on_loss)
 
     def _on_signal(self, number: int, _frame: Any) -> None:
         del number
         self._requests.put("stopped", self._spec.grace_seconds)
+
+    def _on_loss(self, number: int, _frame: Any) -> None:
+        del number
+        self._requests.put("node_lost", min(self._spec.grace_seconds, LOSS_SECONDS))
 
     def _start_reporting(self) -> None:
         if self._spec.report is None:
@@ -359,8 +370,17 @@ class Supervisor:
         renew = None if spec.report is None else spec.report.renew_within_seconds
         if renew is None or self._reporter is None or self._asked is not None:
             return
-        if now - self._reporter.last_accepted > renew:
+        if now - self._reporter.last_accepted > renew and self._is_cut_off(now):
             self._requests.put("fenced", 0)
+
+    def _is_cut_off(self, now: float) -> bool:
+        """Tell a node that is cut off from a server that is merely down."""
+        if not self._spec.witness:
+            return True
+        if now < self._next_witness:
+            return False
+        self._next_witness = now + WITNESS_SECONDS
+        return not answers(self._spec.witness)
 
     def _is_over_memory(self, limit: int) -> bool:
         # The exact reading is dear, so it is taken only when the cheap one is over the limit.
@@ -419,7 +439,11 @@ class Supervisor:
             self._leaders = set()
 
     def _say(self, sentence: str) -> None:
-        self._spool.append(f"[yard] {sentence}\n".encode("utf-8", "replace"))
+        line = f"[yard] {sentence}\n".encode("utf-8", "replace")
+        self._spool.append(line)
+        if self._spec.echo:
+            with contextlib.suppress(OSError):
+                records.write_all(1, line)
         if self._reporter is not None:
             self._reporter.log_soon()
 

@@ -5,6 +5,7 @@ Owns the reasons to stop and their order. Ends nothing itself.
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from trackyard.runner.spec import Spec
 SIBLING_SECONDS = 0.25
 MEMORY_SECONDS = 1.0
 REASONS = frozenset(
-    {"preempted", "stopped", "time_limit", "gang", "gang_done", "fenced", "memory"}
+    {"preempted", "stopped", "time_limit", "gang", "gang_done", "fenced", "memory", "node_lost"}
 )
 #: reasons that leave no time to save
 AT_ONCE = frozenset({"fenced", "memory", "gang_done"})
@@ -142,6 +143,16 @@ class Signs:
         if self._checkpoints is None:
             return None
         return records.read_json(self._checkpoints / "latest.json")
+
+
+def answers(place: str, seconds: float = 2.0) -> bool:
+    """Tell whether something listens at `host:port`."""
+    host, _, port = place.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _modified(path: Path) -> Optional[float]:

@@ -2,25 +2,76 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from dataclasses import replace
+from ipaddress import ip_address
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from trackyard.core.errors import SetupError
-from trackyard.core.ports import Engine
-from trackyard.fleet.policy import read_policy
+from trackyard.core.ports import Engine, EngineError
 from trackyard.jobs.admission.launching import Site
 from trackyard.scheduling import Policy, preset
 from trackyard.server.settings import Settings
 
-ENGINES = ("local", "none")
+ENGINES = ("local", "ray=http://head:8265", "none")
+RAY = "ray="
+#: how long before it counts as lost an attempt that is cut off ends itself
+SELF_END_SECONDS = 15.0
 
 
 def check_engine(settings: Settings) -> None:
     """Refuse an engine that is not there, before anything starts."""
-    if settings.engine not in ENGINES:
+    if settings.engine.startswith(RAY):
+        _check_ray(settings)
+    elif settings.engine not in ("local", "none"):
         raise SetupError(
             f"there is no engine {settings.engine!r}",
             hint=f"choose one of {', '.join(ENGINES)}",
         )
+
+
+def _check_ray(settings: Settings) -> None:
+    parts = urlsplit(settings.engine[len(RAY) :])
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SetupError(
+            f"{settings.engine!r} names no Ray head",
+            hint="write it with http:// and the port of its dashboard, as ray=http://head:8265",
+        )
+    reaches_out = settings.job_url or not (settings.is_loopback or _is_wild(settings.host))
+    if not reaches_out and not _is_here(parts.hostname):
+        raise SetupError(
+            f"jobs on the nodes of {parts.hostname} cannot reach a server at {settings.host}",
+            hint="listen on an address they reach (--host), or set job_url to one",
+        )
+    ray_token(settings)
+
+
+def _is_wild(host: str) -> bool:
+    return host in ("0.0.0.0", "::", "*")  # noqa: S104 - compared, not bound
+
+
+def _is_here(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def ray_token(settings: Settings) -> str:
+    """Return the Ray cluster's token, or nothing."""
+    if not settings.ray_token_file:
+        return os.environ.get("RAY_AUTH_TOKEN", "").strip()
+    try:
+        return Path(settings.ray_token_file).expanduser().read_text().strip()
+    except OSError as fault:
+        raise SetupError(
+            f"the token of the Ray cluster cannot be read: {fault.strerror}",
+            hint=f"check that {settings.ray_token_file} is there and may be read",
+        ) from fault
 
 
 def open_engine(settings: Settings) -> Engine | None:
@@ -28,20 +79,35 @@ def open_engine(settings: Settings) -> Engine | None:
     check_engine(settings)
     if settings.engine == "none":
         return None
+    if settings.engine.startswith(RAY):
+        return _open_ray(settings)
     from trackyard.engines.local import LocalEngine
-    from trackyard.engines.machine import Declared, Looking
+    from trackyard.engines.machine import Declared
 
     declared = Declared(gpus=None if settings.gpus < 0 else settings.gpus)
-    health = read_policy(settings.health)
-    looking = Looking(every_seconds=health.every_seconds, limits=health.limits)
-    return LocalEngine(settings.home / "engine", declared=declared, looking=looking)
+    return LocalEngine(settings.home / "engine", declared=declared)
+
+
+def _open_ray(settings: Settings) -> Engine:
+    from trackyard.engines.ray import RayEngine
+    from trackyard.engines.ray.submission import Site as RaySite
+
+    # All servers on one database share their jobs; those of another database are foreign.
+    name = hashlib.sha256(settings.database_url.encode()).hexdigest()[:16]
+    ends_itself = max(SELF_END_SECONDS, settings.lost_after - SELF_END_SECONDS)
+    ray_site = RaySite(
+        name=name, folder=settings.ray_folder, renew_within_seconds=float(ends_itself)
+    )
+    try:
+        return RayEngine(settings.engine[len(RAY) :], site=ray_site, token=ray_token(settings))
+    except EngineError as fault:
+        raise SetupError(str(fault)) from fault
 
 
 def site(settings: Settings) -> Site:
-    """Return where jobs of the local engine reach this server."""
+    """Return where jobs reach this server."""
     scheme = "https" if settings.tls_cert else "http"
-    wild = settings.host in ("0.0.0.0", "::", "*")  # noqa: S104 - compared, not bound
-    host = "127.0.0.1" if wild else settings.host
+    host = "127.0.0.1" if _is_wild(settings.host) else settings.host
     return Site(url=settings.job_url or f"{scheme}://{host}:{settings.port}")
 
 

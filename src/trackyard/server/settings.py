@@ -44,7 +44,13 @@ class Settings:
     prefix: str = ""
     """Path under which a proxy mounts this server."""
     engine: str = "local"
-    """What runs jobs: `local` for this machine, `none` for a server that only serves."""
+    """What runs jobs: `local` for this machine, `ray=http://head:8265` for a Ray cluster, `none` for
+    a server that only serves."""
+    ray_token_file: str = ""
+    """File that holds the Ray cluster's token, where it has one; RAY_AUTH_TOKEN serves as well."""
+    ray_folder: str = ""
+    """Folder on the Ray cluster's nodes for work, caches and checkpoints; one that all nodes share
+    lets a job go on elsewhere. Empty: below each node's temporary folder."""
     gpus: int = -1
     """GPUs this machine offers to jobs: -1 as detected, else so many, for trying out."""
     policy: str = "default"

@@ -1,0 +1,276 @@
+"""A Ray cluster on this machine: a head and workers as processes of their own, for trying out.
+
+Owns starting them on free ports, finding them again and ending them, and nothing else of Ray that
+may run here: `ray stop` would end all. Runs the `ray` command; never imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from trackyard.core.errors import SetupError
+
+START_SECONDS = 180.0
+STOP_SECONDS = 15.0
+#: the least that Ray accepts is 75 MB; jobs under test keep little there
+STORE_BYTES = 100 * 1024**2
+NAME_LABEL = "yard.name"
+INSTALL = "pip install 'trackyard[ray]'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeProcess:
+    """One `ray start --block` that was started here."""
+
+    name: str
+    pid: int
+    #: when the kernel started it, so that no other process is taken for it
+    started: int
+    cpus: float
+    gpus: int
+
+
+def find_ray() -> str:
+    """Return the `ray` command beside this Python or on the PATH."""
+    beside = Path(sys.executable).parent / "ray"
+    found = str(beside) if beside.is_file() else shutil.which("ray")
+    if not found:
+        raise SetupError("Ray is not installed here", hint=INSTALL)
+    return found
+
+
+class LocalCluster:
+    """The cluster whose facts lie in `folder`."""
+
+    def __init__(self, folder: Path, *, ray: str | None = None) -> None:
+        self._folder = folder
+        self._file = folder / "cluster.json"
+        self._ray = ray
+        self._facts: dict[str, Any] = _read(self._file)
+
+    @property
+    def address(self) -> str:
+        """Return the address of the head's job API."""
+        return str(self._facts.get("address", ""))
+
+    @property
+    def gcs(self) -> str:
+        """Return what nodes join by."""
+        return str(self._facts.get("gcs", ""))
+
+    @property
+    def nodes(self) -> list[NodeProcess]:
+        """Return the processes that were started, dead ones included."""
+        return [NodeProcess(**one) for one in self._facts.get("nodes", ())]
+
+    def is_up(self) -> bool:
+        """Tell whether the head's process lives."""
+        return any(node.name == "head" and lives(node) for node in self.nodes)
+
+    def start(self, *, workers: int, gpus: int, cpus: float) -> None:
+        """Start a head that takes no work, and workers; wait until all have joined."""
+        if self.is_up():
+            raise SetupError(
+                f"a cluster runs already at {self.address}", hint="end it with `yard cluster stop`"
+            )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self.start_head()
+        for number in range(1, workers + 1):
+            self.add_worker(f"worker-{number}", cpus=cpus, gpus=gpus)
+
+    def start_head(self, *, port: int | None = None, dashboard: int | None = None) -> None:
+        """Start the head and wait until it answers."""
+        # Sockets below this folder must not get longer names than the kernel takes.
+        home = tempfile.mkdtemp(prefix="yard-ray-")
+        port, dashboard = port or free_port(), dashboard or free_port()
+        line = ["--head", f"--port={port}", f"--temp-dir={home}"]
+        line += ["--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"]
+        line += [f"--ray-client-server-port={free_port()}", "--disable-usage-stats"]
+        others = [one for one in self._facts.get("nodes", ()) if one["name"] != "head"]
+        node = self._spawn("head", [*line], cpus=0, gpus=0)
+        self._facts = {
+            "address": f"http://127.0.0.1:{dashboard}",
+            "gcs": f"127.0.0.1:{port}",
+            "temp": [*self._facts.get("temp", ()), home],
+            "nodes": [asdict(node), *others],
+        }
+        self._write()
+        self._wait(lambda: _answers(f"{self.address}/api/version"), "the head", node)
+
+    def add_worker(self, name: str, *, cpus: float, gpus: int) -> None:
+        """Start a worker and wait until it has joined.
+
+        One at a time: two that start at once on one machine get in each other's way, and on a
+        busy machine Ray itself gives up after half a minute.
+        """
+        for is_last in (False, True):
+            node = self._spawn(
+                name,
+                [f"--address={self.gcs}", f"--labels={NAME_LABEL}={name}"],
+                cpus=cpus,
+                gpus=gpus,
+            )
+            others = [one for one in self._facts["nodes"] if one["name"] != name]
+            self._facts["nodes"] = [*others, asdict(node)]
+            self._write()
+            try:
+                self._wait(lambda: name in self.joined(), name, node)
+            except SetupError:
+                end(node)
+                if is_last:
+                    raise
+            else:
+                return
+
+    def joined(self) -> dict[str, str]:
+        """Return Ray's id of each live node that has a name."""
+        try:
+            rows = _get(f"{self.address}/api/v0/nodes?detail=1&limit=1000")
+            listed = rows["data"]["result"]["result"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return {
+            row["labels"][NAME_LABEL]: row["node_id"]
+            for row in listed
+            if row.get("state") == "ALIVE" and NAME_LABEL in (row.get("labels") or {})
+        }
+
+    def stop(self) -> int:
+        """End every process that was started here; return how many there were."""
+        ended = [node for node in reversed(self.nodes) if end(node)]
+        for home in self._facts.get("temp", ()):
+            shutil.rmtree(home, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            self._file.unlink()
+        self._facts = {}
+        return len(ended)
+
+    def _spawn(self, name: str, line: Sequence[str], *, cpus: float, gpus: int) -> NodeProcess:
+        ray = self._ray or find_ray()
+        self._folder.mkdir(parents=True, exist_ok=True)
+        command = [ray, "start", "--block", *line]
+        command += [f"--num-cpus={cpus:g}", f"--num-gpus={gpus}"]
+        command += [f"--object-store-memory={STORE_BYTES}", *_own_ports()]
+        with (self._folder / f"{name}.log").open("ab") as output:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=node_environment(ray),
+                start_new_session=True,
+            )
+        return NodeProcess(
+            name=name, pid=process.pid, started=_start_ticks(process.pid), cpus=cpus, gpus=gpus
+        )
+
+    def _wait(self, is_there: Callable[[], bool], what: str, node: NodeProcess) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not is_there():
+            if not lives(node) or time.monotonic() > deadline:
+                said = _last_lines(self._folder / f"{node.name}.log")
+                raise SetupError(f"{what} of the cluster did not start; Ray said: {said}")
+            time.sleep(0.2)
+
+    def _write(self) -> None:
+        beside = self._file.with_suffix(".new")
+        beside.write_text(json.dumps(self._facts, indent=2))
+        beside.replace(self._file)
+
+
+def node_environment(ray: str) -> dict[str, str]:
+    """Return the environment of a node: this Ray's programs first, no usage reports."""
+    values = {k: v for k, v in os.environ.items() if not k.startswith(("YARD_", "RAY_"))}
+    values["PATH"] = os.pathsep.join([str(Path(ray).parent), values.get("PATH", os.defpath)])
+    values["RAY_USAGE_STATS_ENABLED"] = "0"
+    return values
+
+
+def lives(node: NodeProcess) -> bool:
+    """Tell whether this very process lives."""
+    return node.started != 0 and _start_ticks(node.pid) == node.started
+
+
+def end(node: NodeProcess) -> bool:
+    """End a node's processes, politely at first; tell whether it lived."""
+    if not lives(node):
+        return False
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(node.pid, signal.SIGTERM)
+    deadline = time.monotonic() + STOP_SECONDS
+    while lives(node) and time.monotonic() < deadline:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(node.pid, os.WNOHANG)
+        time.sleep(0.05)
+    # Its session is its own, so nobody else is hit.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(node.pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(node.pid, os.WNOHANG)
+    return True
+
+
+def free_port() -> int:
+    """Return a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _own_ports() -> list[str]:
+    names = ("dashboard-agent-listen-port", "dashboard-agent-grpc-port", "metrics-export-port")
+    ports = [f"--{name}={free_port()}" for name in names]
+    return [*ports, "--min-worker-port=0", "--max-worker-port=0"]
+
+
+def _start_ticks(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    fields = text[text.rfind(b")") + 2 :].split()
+    return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+
+
+def _answers(url: str) -> bool:
+    try:
+        _get(url)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _get(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own head
+        return json.load(answer)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _last_lines(path: Path) -> str:
+    try:
+        lines = path.read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return "nothing"
+    return " | ".join(line.strip() for line in lines[-4:] if line.strip())[:800]

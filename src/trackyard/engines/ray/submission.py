@@ -1,0 +1,272 @@
+"""From a launch to the body of `POST /api/jobs/`: pure, so that it can be looked at.
+
+Owns the entrypoint, the runtime environment, the pin to a node and what is written into the
+job's metadata, from which any server finds the attempt again. Sends nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from trackyard.core.ports import GpuShare, LaunchRefused, LaunchSpec, NodeShare, RayWish
+from trackyard.engines import wrapper
+from trackyard.engines.ray.api import Cluster
+from trackyard.engines.ray.nodes import RayNode
+
+#: keys of a job's metadata that are ours
+ATTEMPT = "trackyard.attempt"
+SITE = "trackyard.site"
+JOB = "trackyard.job"
+EPOCH = "trackyard.epoch"
+PLACEMENT = "trackyard.placement"
+REPORTS = "trackyard.reports"
+SPEC_VARIABLE = "YARD_SPEC"
+STOP_WAIT = "RAY_JOB_STOP_WAIT_TIME_S"
+#: how long after a stop's grace Ray itself kills what is left
+STOP_SLACK_SECONDS = 5
+#: the kernel takes no longer variable; a little is left for its name
+MOST_SPEC_BYTES = 120 * 1024
+#: the folder of the runner inside its package: its modules must not be importable by the job
+RUNNER_FOLDER = "yard_runner_files"
+_RESERVED = 0.001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """What submissions of this installation have alike."""
+
+    #: tells our jobs from those of another Trackyard on the same cluster
+    name: str
+    #: folder on the nodes; empty: one below their temporary folder
+    folder: str = ""
+    #: an attempt that reaches neither server nor cluster for so long ends itself
+    renew_within_seconds: float | None = None
+
+
+@cache
+def runner_package() -> tuple[str, bytes]:
+    """Return name and content of the package that brings the runner to the nodes."""
+    with zipfile.ZipFile(io.BytesIO(wrapper.bundle())) as bundle:
+        files = {name: bundle.read(name) for name in bundle.namelist()}
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
+        for name in sorted(files):
+            where = zipfile.ZipInfo(f"{RUNNER_FOLDER}/{name}", (1980, 1, 1, 0, 0, 0))
+            where.external_attr = 0o644 << 16
+            package.writestr(where, files[name])
+    content = target.getvalue()
+    return package_name(hashlib.sha256(content).hexdigest()), content
+
+
+def package_name(digest: str, suffix: str = "zip") -> str:
+    """Return what a package of ours is called in the cluster: by its whole content."""
+    return f"_ray_pkg_{digest[:32]}.{suffix}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """What was brought into the cluster for one attempt."""
+
+    #: address in the job's own runtime environment -> address in the cluster; those that are
+    #: too large for it are missing, and the runner fetches them from the server
+    uris: Mapping[str, str] = field(default_factory=dict)
+    #: packages of ours for every process of the job
+    modules: tuple[str, ...] = ()
+    #: variables of ours for every process of the job
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def submission(
+    spec: LaunchSpec,
+    nodes: Sequence[RayNode],
+    cluster: Cluster,
+    site: Site,
+    carried: Carried,
+) -> dict[str, Any]:
+    """Return the body that starts this attempt, pinned to the first of its nodes."""
+    is_gang = len(spec.placement) > 1
+    share = spec.placement[0]
+    gpus = gpu_amount(share)
+    body: dict[str, Any] = {
+        "submission_id": spec.attempt_id,
+        "entrypoint": entrypoint(is_gang=is_gang),
+        "metadata": metadata(spec, site),
+        "runtime_env": runtime_env(spec, nodes, site, carried),
+        # A gang's resources are held by its placement group, not by the launcher.
+        "entrypoint_num_cpus": 0 if is_gang else share.cpus,
+    }
+    resources: dict[str, float] = {}
+    if not is_gang:
+        if gpus:
+            body["entrypoint_num_gpus"] = gpus
+        if share.memory_bytes:
+            body["entrypoint_memory"] = share.memory_bytes
+        if spec.ray is not None:
+            resources.update(spec.ray.resources)
+    if cluster.is_at_least(2, 54):
+        body["entrypoint_label_selector"] = {"ray.io/node-id": nodes[0].ray_id}
+    else:
+        resources[f"node:{nodes[0].address}"] = _RESERVED
+    if resources:
+        body["entrypoint_resources"] = resources
+    return body
+
+
+def entrypoint(*, is_gang: bool) -> str:
+    """Return the shell line that finds the runner among the job's modules and becomes it."""
+    # The launcher of a gang needs the cluster's own packages, the runner wants none of them.
+    python = 'python3 "$d/%s" --ray-gang' if is_gang else 'python3 -I -S "$d/%s" --ray'
+    return (
+        f'IFS=:; for d in $PYTHONPATH; do if [ -d "$d/{RUNNER_FOLDER}" ]; '
+        f"then exec {python % RUNNER_FOLDER}; fi; done; "
+        "echo 'the runner did not reach this node' >&2; exit 70"
+    )
+
+
+def metadata(spec: LaunchSpec, site: Site) -> dict[str, str]:
+    """Return what any server needs to find the attempt again."""
+    placement = [
+        [
+            share.node_id,
+            [[gpu.index, gpu.fraction] for gpu in share.gpus],
+            share.cpus,
+            share.memory_bytes,
+        ]
+        for share in spec.placement
+    ]
+    return {
+        **(spec.ray.metadata if spec.ray is not None else {}),
+        "job_name": spec.name or spec.job_id,
+        ATTEMPT: spec.attempt_id,
+        SITE: site.name,
+        JOB: spec.job_id,
+        EPOCH: str(spec.epoch),
+        PLACEMENT: json.dumps(placement, separators=(",", ":")),
+        REPORTS: "yes" if spec.report is not None else "no",
+    }
+
+
+def placement_of(words: Mapping[str, str]) -> tuple[NodeShare, ...]:
+    """Read a placement back from a job's metadata."""
+    return tuple(
+        NodeShare(
+            node_id=node_id,
+            gpus=tuple(GpuShare(index=index, fraction=part) for index, part in gpus),
+            cpus=cpus,
+            memory_bytes=memory,
+        )
+        for node_id, gpus, cpus, memory in json.loads(words[PLACEMENT])
+    )
+
+
+def runtime_env(
+    spec: LaunchSpec, nodes: Sequence[RayNode], site: Site, carried: Carried
+) -> dict[str, Any]:
+    """Return the environment Ray makes: the user's own if the job came as a Ray job, and ours."""
+    values = dict(spec.ray.runtime_env) if spec.ray is not None else {}
+    variables = dict(values.pop("env_vars", None) or {})
+    variables.update(carried.variables)
+    variables[SPEC_VARIABLE] = encode(node_spec(spec, nodes, site, carried))
+    variables[STOP_WAIT] = str(math.ceil(spec.grace_seconds) + STOP_SLACK_SECONDS)
+    values["env_vars"] = variables
+    folder = values.pop("working_dir", None)
+    if folder is not None and (place := _carried(folder, carried)) is not None:
+        values["working_dir"] = place
+    listed = [_carried(one, carried) for one in values.get("py_modules") or ()]
+    name, _ = runner_package()
+    values["py_modules"] = [*filter(None, listed), *carried.modules, f"gcs://{name}"]
+    return values
+
+
+def _carried(address: str, carried: Carried) -> str | None:
+    """Return where a package lies for the cluster; None: only the server has it."""
+    return carried.uris.get(address) if address.startswith("gcs://") else address
+
+
+def node_spec(
+    spec: LaunchSpec, nodes: Sequence[RayNode], site: Site, carried: Carried
+) -> dict[str, Any]:
+    """Return SPEC.json as it travels: folders and devices are filled in on the node."""
+    if spec.report is not None and site.renew_within_seconds is not None:
+        spec = replace(
+            spec, report=replace(spec.report, renew_within_seconds=site.renew_within_seconds)
+        )
+    place = wrapper.MemberPlace(
+        member=0,
+        state_dir=Path("attempts") / spec.attempt_id / "m0",
+        cache_dir=Path("cache"),
+        addresses=["127.0.0.1"] * len(spec.placement),
+        port=29500,
+        gpu_vendor="nvidia",
+        checkpoint_dir=Path("checkpoints") / spec.job_id,
+        base_env={},
+        python="python3",
+        echo=len(spec.placement) == 1,
+    )
+    data = wrapper.runner_spec(spec, place)
+    data["ray"] = {
+        "folder": site.folder,
+        "members": [
+            {
+                "ray_id": node.ray_id,
+                "gpus": gpu_amount(share),
+                "cpus": share.cpus,
+                "memory_bytes": share.memory_bytes,
+            }
+            for share, node in zip(spec.placement, nodes, strict=True)
+        ],
+    }
+    if spec.ray is not None:
+        _leave_to_ray(data, spec.ray, carried)
+    return data
+
+
+def _leave_to_ray(data: dict[str, Any], wish: RayWish, carried: Carried) -> None:
+    """Drop what Ray makes from the job's own runtime environment, for its workers as well."""
+    handed = wish.runtime_env
+    # Ray has set these already, with `${NAME}` filled in.
+    data["env"] = {}
+    if any(handed.get(key) for key in ("pip", "uv", "conda")):
+        data["pip"] = []
+    folder = handed.get("working_dir")
+    if folder is not None and _carried(folder, carried) is not None:
+        data["package"] = None
+        data["ray"]["in_place"] = True
+        data["ray_rules"] = False
+    if all(_carried(one, carried) is not None for one in handed.get("py_modules") or ()):
+        data["modules"] = []
+
+
+def gpu_amount(share: NodeShare) -> float:
+    """Return how many GPUs to ask Ray for; Ray gives parts of one GPU, or whole ones."""
+    if not share.gpus:
+        return 0.0
+    fractions = {gpu.fraction for gpu in share.gpus}
+    if len(share.gpus) > 1 and fractions != {1.0}:
+        raise LaunchRefused(
+            "Ray cannot give parts of several GPUs to one job; ask for a part of one GPU or for "
+            "whole GPUs"
+        )
+    return round(sum(gpu.fraction for gpu in share.gpus), 4)
+
+
+def encode(data: Mapping[str, Any]) -> str:
+    """Pack a spec into one environment variable."""
+    packed = base64.b64encode(zlib.compress(json.dumps(data).encode(), 6)).decode()
+    if len(packed) > MOST_SPEC_BYTES:
+        raise LaunchRefused(
+            "the job's command, variables and requirements are too large to be sent to Ray; "
+            "put long values into a file of the job's folder"
+        )
+    return packed

@@ -1,0 +1,101 @@
+"""A real Ray cluster for tests: a head that takes no work and two workers with one GPU each.
+
+One cluster serves a whole session (`ray_cluster`), since a start costs twenty seconds of CPU
+time. A test that kills a node or the head puts back what it took, or starts a cluster of its own
+with `RayCluster`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from trackyard.cli.cluster_local import LocalCluster, NodeProcess, end, lives
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVS = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")
+ENVIRONMENT = "ray3"
+WORKERS = ("worker-1", "worker-2")
+
+
+class RayCluster:
+    """A head and workers on this machine, with what tests do to them."""
+
+    def __init__(self, environment: str = ENVIRONMENT) -> None:
+        self.bin = ENVS / environment / "bin"
+        assert (self.bin / "ray").exists(), f"run tools/client_envs.py {environment}"
+        self.folder = Path(tempfile.mkdtemp(prefix="yard-cluster-"))
+        self.local = LocalCluster(self.folder, ray=str(self.bin / "ray"))
+
+    @property
+    def address(self) -> str:
+        """The head's job API."""
+        return self.local.address
+
+    @property
+    def python(self) -> str:
+        """The Python that the nodes' jobs find, with ray in it."""
+        return str(self.bin / "python")
+
+    def start(self, workers: int = 2, *, gpus: int = 1, cpus: float = 4) -> None:
+        self.local.start(workers=workers, gpus=gpus, cpus=cpus)
+
+    def stop(self) -> None:
+        self.local.stop()
+
+    def node(self, name: str) -> NodeProcess:
+        return next(node for node in self.local.nodes if node.name == name)
+
+    def add_node(self, name: str, *, gpus: int = 1, cpus: float = 4) -> None:
+        """Start a node, or one that was killed again, and wait until it has joined."""
+        self.local.add_worker(name, gpus=gpus, cpus=cpus)
+
+    def restore(self) -> None:
+        """Start again those of the two workers that are gone."""
+        for name in WORKERS:
+            if not lives(self.node(name)):
+                self.add_node(name)
+
+    def raylet(self, name: str) -> int:
+        """The pid of a node's daemon."""
+        for process in psutil.Process(self.node(name).pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if process.name() == "raylet":
+                    return process.pid
+        raise LookupError(f"{name} has no raylet")
+
+    def kill_node(self, name: str) -> None:
+        """Kill a node's daemon as a crash does; what it leaves behind is not ours to clean."""
+        node = self.node(name)
+        os.kill(self.raylet(name), signal.SIGKILL)
+        with contextlib.suppress(psutil.Error):
+            psutil.Process(node.pid).wait(timeout=30)
+        end(node)
+
+    def end_node(self, name: str) -> None:
+        """Have a node leave in an orderly way."""
+        end(self.node(name))
+
+    def kill_head(self) -> None:
+        """Kill the head and all its processes at once."""
+        os.killpg(self.node("head").pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.node("head").pid, 0)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[RayCluster]:
+    """One cluster for the whole session."""
+    cluster = RayCluster()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
