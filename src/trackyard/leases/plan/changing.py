@@ -85,7 +85,7 @@ def _refuse_extension(
             promise_fact(one, [node for node in record.nodes if node in one.nodes])
             for one in in_way.values()
         ],
-        slots=nearest(world, _like(record), rest, holder),
+        slots=nearest(world, replace(_like(record), ignore=""), rest, holder),
     )
 
 
