@@ -82,8 +82,15 @@ class Lease:
     user: str = ""
     #: lies idle and is lent to preemptible jobs of anyone until its holder asks
     lent: bool = False
+    #: what people call it
+    name: str = ""
     #: the lease of which this is a part, where a pool has been handed out in pieces
     part_of: str = ""
+
+    @property
+    def label(self) -> str:
+        """What to call it before people."""
+        return self.name or self.id
 
     def admits(self, *, team: str, user: str, lease: str, preemptible: bool = False) -> bool:
         """Say whether a job of this team and user, naming that lease or none, may use it."""

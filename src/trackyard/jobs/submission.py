@@ -21,6 +21,7 @@ from trackyard.jobs.packages import require_package
 from trackyard.jobs.queues import load_queues, queue_names
 from trackyard.jobs.records import JobRow, find_jobs, load_jobs
 from trackyard.jobs.wishes import After, JobSpec, Wish, parse_array, parse_priority
+from trackyard.leases.records import find_lease
 from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import create_experiment, inner_experiment_id
@@ -65,7 +66,18 @@ def prepare(reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec
         for one in wish.after
         for job in find_jobs(reader, principal, one.job)
     ]
-    return _with_gang(reader, msgspec.structs.replace(spec, after=after), wish)
+    lease = _lease(reader, principal, spec.lease)
+    return _with_gang(reader, msgspec.structs.replace(spec, after=after, lease=lease), wish)
+
+
+def _lease(reader: Reader | Tx, principal: Principal, name: str) -> str:
+    """Return the id of a lease that is named; the queue says what is wrong with an unknown one."""
+    if not name:
+        return ""
+    try:
+        return find_lease(reader, name, principal.team_id).row.lease_id
+    except NotFound:
+        return name
 
 
 def _with_gang(reader: Reader | Tx, spec: JobSpec, wish: Wish) -> JobSpec:

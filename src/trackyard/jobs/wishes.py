@@ -346,7 +346,7 @@ def _check_names(wish: Wish) -> None:
         ("name", wish.name, JOB_NAME, "1-128 letters, digits and . _ -, no blanks"),
         ("queue", wish.queue, QUEUE_NAME, "1-63 of a-z, 0-9, _ and -"),
         ("team", wish.team, TEAM_NAME, "1-63 of a-z, 0-9, _ and -"),
-        ("lease", wish.lease, _KEY, "a lease id as `yard lease ls` shows it"),
+        ("lease", wish.lease, _KEY, "a lease as `yard lease ls` shows it"),
         ("same", wish.same, _LABEL, "the name of a node label"),
         ("key", wish.key, _KEY, "1-128 letters, digits and . _ -"),
         ("experiment", wish.experiment, _EXPERIMENT, "a name on one line, at most 500 long"),

@@ -240,6 +240,7 @@ def _lease(
         ends_at=end_ms / 1000,
         team=record.team,
         user=record.only_user,
+        name=row.name,
         lent=row.lent_ms is not None,
         part_of=row.lease_id if piece else "",
     )

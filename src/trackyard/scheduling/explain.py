@@ -81,14 +81,16 @@ class Explainer:
             lease = min(active, key=lambda lease: (lease.ends_at, lease.id))
             return Reason(
                 code=Code.LEASED_TO_OTHERS,
-                what=lease.id,
+                what=lease.label,
                 until=lease.ends_at,
                 facts=(("team", lease.team),),
             )
         upcoming = [lease for lease in found if lease.starts_at > state.now]
         lease = max(upcoming, key=lambda lease: (lease.starts_at, lease.id))
         free = lease.starts_at - state.now
-        return Reason(code=Code.RUNS_INTO_LEASE, what=lease.id, until=lease.starts_at, free=free)
+        return Reason(
+            code=Code.RUNS_INTO_LEASE, what=lease.label, until=lease.starts_at, free=free
+        )
 
     def _explain_room(self, bucket: Bucket, pending: Pending) -> tuple[Reason, ...]:
         behind = self._behind(bucket, pending)
@@ -163,7 +165,7 @@ class Explainer:
         if not len(rows):
             return ()
         names = ", ".join(
-            f"{table.nodes[row].name or table.ids[row]} ({table.nodes[row].state})"
+            f"{table.nodes[row].name or table.ids[row]} ({table.nodes[row].state_words})"
             for row in rows[:5]
         )
         return (Reason(code=Code.NODES_UNHEALTHY, what=names, needed=shape.node_count),)

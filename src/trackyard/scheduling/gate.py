@@ -74,7 +74,7 @@ def _moments(
     yield _wall_fault(job, ledger)
     lease = windows.leases.get(job.lease)
     if lease is not None and lease.starts_at > now:
-        yield Reason(code=Code.LEASE_NOT_STARTED, what=lease.id, until=lease.starts_at)
+        yield Reason(code=Code.LEASE_NOT_STARTED, what=lease.label, until=lease.starts_at)
     for dependency in job.dependencies:
         yield _dependency(dependency, state_of)
     if job.held:
@@ -154,7 +154,7 @@ def _lease_fault(job: Job, windows: Windows, now: float) -> Reason | None:
     if lease is None or lease.team != job.team or (lease.user and lease.user != job.user):
         return Reason(code=Code.UNKNOWN_LEASE, what=job.lease, facts=(("team", job.team),))
     if lease.ends_at <= now:
-        return Reason(code=Code.LEASE_OVER, what=lease.id, until=lease.ends_at)
+        return Reason(code=Code.LEASE_OVER, what=lease.label, until=lease.ends_at)
     return None
 
 
@@ -173,7 +173,7 @@ def _room_fault(
         )
     if most_rows(shape, table, able & table.up) < shape.node_count:
         down = [table.nodes[row] for row in np.flatnonzero(able & ~table.up)]
-        names = ", ".join(f"{node.name or node.id} ({node.state})" for node in down[:5])
+        names = ", ".join(f"{node.name or node.id} ({node.state_words})" for node in down[:5])
         more = f" and {len(down) - 5} more" if len(down) > 5 else ""
         return Reason(code=Code.NODES_UNHEALTHY, what=names + more, needed=shape.node_count)
     if waiting.avoid:
