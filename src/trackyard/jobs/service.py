@@ -23,6 +23,7 @@ from trackyard.jobs import logs, signs
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief, foresee, full
 from trackyard.jobs.admission.scheduler import Scheduler
 from trackyard.jobs.demand_desk import Demands
+from trackyard.jobs.demand_watch import Rule, Watch
 from trackyard.jobs.ending import Verdict
 from trackyard.jobs.life import ask_stop, end_attempt, hold, release
 from trackyard.jobs.listing import Lists, ListWish, reasons_of, told
@@ -82,13 +83,20 @@ class Jobs:
     """The jobs half of the platform."""
 
     def __init__(
-        self, database: Database, tracking: Tracking, packages: Packages, scheduler: Scheduler
+        self,
+        database: Database,
+        tracking: Tracking,
+        packages: Packages,
+        scheduler: Scheduler,
+        undeclared: Rule | None = None,
     ) -> None:
         self._db = database
         self._tracking = tracking
         self.packages = packages
         self.scheduler = scheduler
         self.demands = Demands(database, scheduler)
+        self.watch = Watch(database, scheduler.dispatcher, scheduler.wake, undeclared or Rule())
+        scheduler.keep_watch = self.watch.look
         self._lists = Lists(database)
         self._memory = signs.Memory()
         self._followers: dict[int, set[asyncio.Event]] = {}

@@ -59,6 +59,11 @@ class Settings:
     """Seconds a job runs before it may be preempted."""
     lost_after: int = 60
     """Seconds without a sign of life after which an attempt counts as lost."""
+    undeclared: str = "charge"
+    """What becomes of jobs that take GPUs in the cluster which they did not ask for: `charge`
+    their team, or also `stop` them after undeclared_grace."""
+    undeclared_grace: int = 60
+    """Seconds that such a job has to give them back before it is stopped."""
     job_url: str = ""
     """Address under which jobs reach this server, where it is not the one it listens on."""
     queues: dict[str, Any] = field(default_factory=dict)

@@ -4,26 +4,13 @@ from typing import Any
 
 import pytest
 
+from tests.integration.jobs.asking import ask
 from tests.integration.jobs.yard import Yard, member
 from trackyard.core.errors import Conflict, Denied, InvalidInput
 from trackyard.core.ports import ExitCause
 from trackyard.jobs.demand import Demand
 from trackyard.jobs.demand_desk import DemandReply
 from trackyard.jobs.queues import QueueSettings, TeamShare, set_queue, set_share
-
-
-async def ask(yard: Yard, job: str, workers: int = 2, gpus: float = 1, **more: Any) -> DemandReply:
-    """Ask as the job's script does, then let the queue look at it."""
-    runner, _, _ = await yard.runner(job)
-    demand = Demand(
-        key=more.pop("key", "train"),
-        workers=workers,
-        resources={"GPU": gpus, "CPU": 1.0},
-        **more,
-    )
-    await yard.jobs.demands.ask(runner, demand)
-    await yard.tick()
-    return await yard.jobs.demands.ask(runner, demand)
 
 
 async def give_back(yard: Yard, job: str, key: str = "train") -> bool:

@@ -48,11 +48,17 @@ RECONCILE_SECONDS = 5.0
 LONG_LOOK_SECONDS = 0.02
 NODES_SECONDS = 10.0
 CLEAN_SECONDS = 3600.0
+#: How often the engine is asked what its jobs really hold, where it can tell.
+WATCH_SECONDS = 3.0
 #: An attempt that was not heard of for so long is lost; after a start everyone gets it anew.
 SILENCE_SECONDS = 60.0
 #: A gap between two ticks above this means that the process was frozen or starved.
 FROZEN_SECONDS = 5.0
 _GRAVE = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
+
+
+async def _no_watch() -> None:
+    """Look at nothing: this server was given no watch."""
 
 
 async def _no_leases() -> bool:
@@ -115,12 +121,16 @@ class Scheduler:
         self._unsubscribe: Callable[[], None] = lambda: None
         self._ticked = self._clock.monotonic()
         self._ticked_wall = self._clock.time_ms() / 1000
-        self._due = dict.fromkeys(("claim", "reconcile", "nodes", "pass", "clean", "health"), 0.0)
+        self._due = dict.fromkeys(
+            ("claim", "reconcile", "nodes", "pass", "clean", "health", "watch"), 0.0
+        )
         self._last_event = 0
         self._fencing: set[str] = set()
         self._looking = asyncio.Lock()
         #: brings leases up to the present moment; tells whether something changed
         self.keep_leases: Callable[[], Awaitable[bool]] = _no_leases
+        #: looks at what jobs really hold
+        self.keep_watch: Callable[[], Awaitable[None]] = _no_watch
         #: called when an earlier attempt's credential ended, so that caches forget it
         self.on_fence: Callable[[], None] = lambda: None
         #: grave reasons that were told already, by job
@@ -217,6 +227,8 @@ class Scheduler:
             await self.dispatcher.reconcile()
             await self.expire()
             await self.dispatcher.settle()
+        if self._is_due("watch", WATCH_SECONDS):
+            self._spawn(self.keep_watch())
         if self._is_due("clean", CLEAN_SECONDS):
             await self._db.write(drop_old_tokens)
         woken |= await self.keep_leases()

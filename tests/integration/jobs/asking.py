@@ -1,0 +1,21 @@
+"""A demand as a running job's script makes it."""
+
+from typing import Any
+
+from tests.integration.jobs.yard import Yard
+from trackyard.jobs.demand import Demand
+from trackyard.jobs.demand_desk import DemandReply
+
+
+async def ask(yard: Yard, job: str, workers: int = 2, gpus: float = 1, **more: Any) -> DemandReply:
+    """Ask as the job's script does, then let the queue look at it."""
+    runner, _, _ = await yard.runner(job)
+    demand = Demand(
+        key=more.pop("key", "train"),
+        workers=workers,
+        resources={"GPU": gpus, "CPU": 1.0},
+        **more,
+    )
+    await yard.jobs.demands.ask(runner, demand)
+    await yard.tick()
+    return await yard.jobs.demands.ask(runner, demand)
