@@ -39,7 +39,8 @@ def list_jobs(
         query["before"] = page["next"]
 
 
-def get_job(api: Api, name: str) -> dict[str, Any]:
-    """Return the page of one job, by id or name."""
-    page: dict[str, Any] = api.get(f"/api/v1/jobs/{quote(name, safe='')}")
+def get_job(api: Api, name: str, *, with_smaller: bool = False) -> dict[str, Any]:
+    """Return the page of one job, by id or name; with lesser requests that would start now."""
+    query = {"smaller": "1"} if with_smaller else None
+    page: dict[str, Any] = api.get(f"/api/v1/jobs/{quote(name, safe='')}", query)
     return page

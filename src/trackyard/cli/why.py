@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     api = Api.from_environment()
 
     def fetch() -> dict[str, Any]:
-        page = get_job(api, args.job)
+        page = get_job(api, args.job, with_smaller=True)
         job = {key: page["job"][key] for key in ("job_id", "name", "state", "queue", "sentence")}
         job |= {key: page["job"].get(key) for key in ("array_index", "held", "stopping")}
         return {"job": job, **{key: page.get(key) for key in KEYS}}

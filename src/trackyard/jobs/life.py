@@ -21,6 +21,7 @@ from trackyard.core.ports import ExitCause
 from trackyard.core.resources import WHOLE, Placement
 from trackyard.fleet import evidence
 from trackyard.jobs.ending import FollowUp, Next, Past, Verdict, follow_up
+from trackyard.jobs.progress import last_step
 from trackyard.jobs.records import (
     AttemptRow,
     JobRow,
@@ -428,6 +429,7 @@ def _close(
         error_line=verdict.error_line,
         saved=int(verdict.saved),
         peak_memory_bytes=verdict.peak_memory_bytes,
+        step=last_step(tx, job, attempt),
         notes=msgspec.json.encode(notes[:50]).decode(),
         stalled=0,
     )

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,8 +20,8 @@ from trackyard.core.health import read_checks
 from trackyard.core.job import JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
 from trackyard.jobs import logs, signs
-from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief, foresee, full
-from trackyard.jobs.admission.scheduler import Scheduler
+from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief, foresee, full, lessen
+from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.demand_watch import Rule, Watch
 from trackyard.jobs.ending import Verdict
@@ -51,6 +51,7 @@ from trackyard.jobs.views import (
     JobDetail,
     JobList,
     JobView,
+    Smaller,
     job_view,
     load_attempt_views,
     load_checkpoints,
@@ -60,9 +61,11 @@ from trackyard.jobs.views import (
     spec_view,
 )
 from trackyard.jobs.wishes import JobSpec, Wish, check
+from trackyard.scheduling import Snapshot
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.tracking.service import Tracking
 
+T = TypeVar("T")
 #: Seconds between looks for new log lines that another server took.
 FOLLOW_SECONDS = 0.5
 #: How long an answer waits for the engine's nodes after the first start.
@@ -103,7 +106,7 @@ class Jobs:
         self._is_started = self._is_stopping = False
         #: running ahead takes the interpreter, so only one does at a time
         self._answering = asyncio.Lock()
-        self._foreseen: tuple[int, dict[str, EtaView | None]] = (0, {})
+        self._foreseen: tuple[Pass | None, dict[tuple[str, str], Any]] = (None, {})
 
     def start(self) -> None:
         """Begin to schedule."""
@@ -215,13 +218,26 @@ class Jobs:
         looked = await self.scheduler.view()
         if job_id not in looked.loaded.waiting:
             return None
+        return await self._once(foresee, looked, job_id)
+
+    async def smaller(self, job_id: str) -> list[Smaller]:
+        """Say which lesser requests of a waiting job would start now; told once per pass."""
+        looked = await self.scheduler.view()
+        if job_id not in looked.loaded.waiting:
+            return []
+        return await self._once(lessen, looked, job_id)
+
+    async def _once(self, think: Callable[[Snapshot, str], T], looked: Pass, job_id: str) -> T:
+        """Run ahead for a job, once per look."""
         async with self._answering:
-            if self._foreseen[0] != looked.at_ms:
-                self._foreseen = (looked.at_ms, {})
+            if self._foreseen[0] is not looked:
+                self._foreseen = (looked, {})
             known = self._foreseen[1]
-            if job_id not in known:
-                known[job_id] = await asyncio.to_thread(foresee, looked.loaded.snapshot, job_id)
-            return known[job_id]
+            key = (think.__name__, job_id)
+            if key not in known:
+                known[key] = await asyncio.to_thread(think, looked.loaded.snapshot, job_id)
+            found: T = known[key]
+            return found
 
     def _shown(self, reader: Reader, jobs: Sequence[JobRow]) -> list[JobView]:
         facts = load_facts(reader, jobs)

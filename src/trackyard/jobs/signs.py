@@ -21,6 +21,7 @@ from trackyard.core.ports import ExitRecord
 from trackyard.core.reasons import duration_words
 from trackyard.fleet.service import Fleet
 from trackyard.jobs.life import change_attempt, job_event, note_running
+from trackyard.jobs.progress import last_step
 from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, job_by_inner
 from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
@@ -160,8 +161,10 @@ def take_heartbeat(tx: Tx, attempt_id: str, beat: Heartbeat) -> None:
         columns["step"] = beat.progress.step
     if beat.notes and beat.member == 0:
         columns["notes"] = msgspec.json.encode([n[:500] for n in beat.notes[:50]]).decode()
-    attempt = change_attempt(tx, attempt, **columns)
     job = job_by_inner(tx, attempt.job)
+    if beat.member == 0 and "step" not in columns:
+        columns["step"] = last_step(tx, job, attempt)
+    attempt = change_attempt(tx, attempt, **columns)
     if beat.checkpoint is not None:
         note_checkpoint(tx, job, attempt, beat.checkpoint)
     if beat.member == 0:

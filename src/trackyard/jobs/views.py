@@ -181,6 +181,16 @@ class ClaimView(msgspec.Struct):
     gpu_seconds: float
 
 
+class Smaller(msgspec.Struct):
+    """A lesser request that would start at once."""
+
+    gpus: float
+    nodes: int
+    gpu_types: list[str]
+    time_limit_seconds: float | None
+    sentence: str
+
+
 class JobDetail(msgspec.Struct):
     """A job with all that is known of it."""
 
@@ -197,6 +207,8 @@ class JobDetail(msgspec.Struct):
     gpu_seconds: float
     waits_for: list[str]
     version: int
+    #: lesser requests that would start now, where they were asked for
+    smaller: list[Smaller] = []
     claims: list[ClaimView] = []
 
 

@@ -1,6 +1,6 @@
 """When a waiting job will start, and what a job not yet submitted would meet.
 
-Owns `forecast` and `what_if`. Both run the very scheduler that decides, forward in time, with
+Owns `forecast`, `what_if` and `lesser`. They run the very scheduler that decides, forward in time, with
 foreseen run times in place of real ones. They promise nothing: jobs still to come are not in
 the snapshot.
 """
@@ -108,6 +108,15 @@ def what_if(snapshot: Snapshot, job: Job, *, most_events: int = _MOST_EVENTS) ->
         forecast=ahead,
         smaller=tuple(_smaller(snapshot, job)),
     )
+
+
+def lesser(snapshot: Snapshot, job_id: str) -> tuple[Smaller, ...]:
+    """Say which lesser requests of a waiting job would start at once in its place."""
+    own = [one for one in snapshot.waiting if one.job.id == job_id]
+    others = tuple(one for one in snapshot.waiting if one.job.id != job_id)
+    if not own:
+        return ()
+    return tuple(_smaller(replace(snapshot, waiting=others), own[0].job))
 
 
 #: How long jobs take, as parts of their foreseen run time.

@@ -224,3 +224,14 @@ async def test_who_looks_sees_what_started_and_what_was_queued_since_the_last_pa
     looked = await yard.scheduler.view()
     assert later.jobs[0].job_id in [one.job.id for one in looked.loaded.snapshot.waiting]
     assert await yard.scheduler.view() is looked
+
+
+async def test_a_waiting_job_is_told_which_lesser_request_would_start_now(yard: Yard) -> None:
+    """One of two GPUs is free: two must wait, one would start; who does not wait is told none."""
+    await yard.run_job(gpus=1)
+    job = (await yard.submit(gpus=2)).job_id
+    (smaller, *_) = await yard.jobs.smaller(job)
+    assert (smaller.gpus, smaller.nodes) == (1, 1)
+    assert smaller.sentence == "Drop to 1 GPU: starts now."
+    await yard.jobs.stop_jobs(yard.user, job, None)
+    assert await yard.jobs.smaller(job) == []

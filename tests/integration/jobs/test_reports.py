@@ -265,3 +265,27 @@ async def test_an_engine_cause_keeps_the_job_waiting_with_its_word(yard: Yard) -
     assert detail.job.state == "queued"
     await yard.tick(2)
     assert (await yard.row(job)).attempt == 2
+
+
+async def test_the_step_of_an_attempt_is_the_last_one_it_logged(yard: Yard) -> None:
+    """While it runs as of the last heartbeat, at its end to the last; the next one starts anew."""
+    job = await yard.run_job(retries=1)
+    await yard.log(job, loss=(41, 1.0))
+    yard.clock.advance(30)
+    await yard.beat(job)
+    assert (await yard.detail(job)).job.step == 41
+    await yard.log(job, loss=(57, 0.5), accuracy=(50, 0.1))
+    await yard.end(job, exit_code=1)
+    await yard.tick(30)
+    await yard.beat(job)
+    await yard.log(job, loss=(3, 2.0))
+    await yard.end(job)
+    assert [one.step for one in (await yard.detail(job)).attempts] == [57, 3]
+
+
+async def test_a_step_told_to_the_runner_counts_where_nothing_is_logged(yard: Yard) -> None:
+    job = await yard.run_job()
+    yard.clock.advance(30)
+    await yard.beat(job, progress={"step": 12})
+    await yard.end(job)
+    assert [one.step for one in (await yard.detail(job)).attempts] == [12]

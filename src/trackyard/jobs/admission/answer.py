@@ -15,9 +15,10 @@ from trackyard.core.job import Dependency, DependsOn, Job
 from trackyard.core.reasons import Tier
 from trackyard.core.resources import WHOLE
 from trackyard.fleet.nodes import match_types
-from trackyard.jobs.views import EtaView, ReasonView, reason_view
+from trackyard.jobs.views import EtaView, ReasonView, Smaller, reason_view
 from trackyard.jobs.wishes import JobSpec, Wish, parse_priority
-from trackyard.scheduling.eta import Forecast, forecast, what_if
+from trackyard.scheduling import eta
+from trackyard.scheduling.eta import Forecast, forecast, lesser, what_if
 from trackyard.scheduling.snapshot import Snapshot
 
 #: Events a forecast may run ahead: enough for a day of a busy yard, short enough to wait for.
@@ -27,16 +28,6 @@ FEW_WAITING = 100
 _CANDIDATE = "this job"
 #: Tiers in which no waiting helps.
 _NEVER = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
-
-
-class Smaller(msgspec.Struct):
-    """A lesser request that would start at once."""
-
-    gpus: float
-    nodes: int
-    gpu_types: list[str]
-    time_limit_seconds: float | None
-    sentence: str
 
 
 class Answer(msgspec.Struct):
@@ -88,16 +79,22 @@ def full(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) ->
         waiting=waiting,
         eta=eta_view(found.forecast) if feasible else None,
         reasons=[reason_view(reason) for reason in found.reasons],
-        smaller=[
-            Smaller(
-                gpus=one.request.gpus * one.request.gpu_milli / WHOLE,
-                nodes=one.request.nodes,
-                gpu_types=list(one.request.gpu_types),
-                time_limit_seconds=one.time_limit_seconds,
-                sentence=one.sentence[:1].upper() + one.sentence[1:] + ".",
-            )
-            for one in found.smaller
-        ],
+        smaller=[_smaller(one) for one in found.smaller],
+    )
+
+
+def lessen(snapshot: Snapshot, job_id: str) -> list[Smaller]:
+    """Say which lesser requests of a waiting job would start now."""
+    return [_smaller(one) for one in lesser(snapshot, job_id)]
+
+
+def _smaller(found: eta.Smaller) -> Smaller:
+    return Smaller(
+        gpus=found.request.gpus * found.request.gpu_milli / WHOLE,
+        nodes=found.request.nodes,
+        gpu_types=list(found.request.gpu_types),
+        time_limit_seconds=found.time_limit_seconds,
+        sentence=found.sentence[:1].upper() + found.sentence[1:] + ".",
     )
 
 

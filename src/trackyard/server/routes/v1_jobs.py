@@ -14,7 +14,7 @@ from trackyard.jobs.listing import ListWish
 from trackyard.jobs.packages import LIMIT_BYTES
 from trackyard.jobs.records import STATES, AttemptRow
 from trackyard.jobs.requeue import Change
-from trackyard.jobs.views import EtaView, JobDetail, JobList, JobView, ReasonView
+from trackyard.jobs.views import EtaView, JobDetail, JobList, JobView, ReasonView, Smaller
 from trackyard.jobs.wishes import Wish
 from trackyard.server.http import JSONResponse, Request, Response, StreamResponse
 from trackyard.server.live import LiveResponse
@@ -59,6 +59,8 @@ class Why(msgspec.Struct):
     eta: EtaView | None
     #: what would help, as sentences
     unblock: list[str]
+    #: lesser requests that would start now, the largest first
+    smaller: list[Smaller]
 
 
 class StopWish(msgspec.Struct, forbid_unknown_fields=True):
@@ -123,7 +125,10 @@ class JobRoutes:
 
     async def show(self, request: Request) -> Response:
         """GET /api/v1/jobs/{job}: everything about a job; the id may be its name."""
-        return JSONResponse(await self._jobs.detail(request.principal, request.params["job"]))
+        detail = await self._jobs.detail(request.principal, request.params["job"])
+        if request.arg("smaller") in ("1", "true"):
+            detail.smaller = await self._jobs.smaller(detail.job.job_id)
+        return JSONResponse(detail)
 
     async def why(self, request: Request) -> Response:
         """GET /api/v1/jobs/{job}/why: why it waits, behind whom, until about when."""
@@ -141,6 +146,7 @@ class JobRoutes:
                 waiting=detail.waiting,
                 eta=detail.eta,
                 unblock=list(dict.fromkeys(reason.remedy + "." for reason in detail.reasons)),
+                smaller=await self._jobs.smaller(job.job_id),
             )
         )
 
@@ -388,6 +394,7 @@ def routes(services: Services) -> list[Route]:
             handler=do.show,
             permission=read,
             gives=JobDetail,
+            query={"smaller": "1 to be told which lesser requests would start now"},
         ),
         Route(
             method="GET", path="/api/v1/jobs/{job}/why", handler=do.why, permission=read, gives=Why
