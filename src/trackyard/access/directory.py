@@ -254,7 +254,7 @@ class Directory:
         """Return the caller behind a token, or None if it opens nothing now."""
         now_ms = self._db.clock.time_ms()
         key = digest(token)
-        return await self._db.peek(lambda reader: _principal(reader, key, now_ms))
+        return await self._db.peek(lambda reader: _principal(reader, key, now_ms), journaled=False)
 
     def note_refusal(
         self, *, actor: str, team_id: int | None, path: str, token_id: str, **facts: Any

@@ -59,7 +59,9 @@ class Sessions:
         """Return the caller behind a session cookie, acting for the team asked for."""
         now_ms = self._db.clock.time_ms()
         key = digest(secret)
-        found = await self._db.peek(lambda reader: _find(reader, key, team, now_ms))
+        found = await self._db.peek(
+            lambda reader: _find(reader, key, team, now_ms), journaled=False
+        )
         if found is None:
             return None
         principal, seen_ms = found

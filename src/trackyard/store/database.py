@@ -13,24 +13,22 @@ import logging
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from trackyard.core.clock import Clock
 from trackyard.core.errors import SetupError, TooBusy, YardError
-from trackyard.core.events import EVENT_KINDS, Event
-from trackyard.store import crashpoints
+from trackyard.core.events import Event
+from trackyard.store import crashpoints, journal
 from trackyard.store.connection import (
     Connection,
-    Dialect,
     PostgresConnection,
-    Row,
     SqliteConnection,
 )
 from trackyard.store.faults import (
@@ -43,6 +41,9 @@ from trackyard.store.faults import (
     not_kept,
     unconfirmed,
 )
+from trackyard.store.transaction import Reader, Tx
+
+__all__ = ["NOT_QUICK", "Database", "Listener", "Reader", "Tx"]
 
 log = logging.getLogger(__name__)
 
@@ -68,67 +69,16 @@ _INSERT_EVENT = (
     "INSERT INTO events (time_ms, team_id, actor, kind, subject, subject_id, data)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
+#: A quick form of a write returns this to say that the careful one must do it.
+NOT_QUICK = object()
 _encode = msgspec.json.Encoder().encode
-
-
-class Tx:
-    """One request's share of a transaction: queries, statements and the events they cause."""
-
-    __slots__ = ("all", "conn", "dialect", "events", "insert", "many", "now_ms", "one", "run")
-
-    def __init__(self, conn: Connection, now_ms: int) -> None:
-        self.conn = conn
-        self.dialect: Dialect = conn.dialect
-        self.all = conn.all
-        self.one = conn.one
-        self.run = conn.run
-        self.many = conn.many
-        self.insert = conn.insert
-        self.now_ms = now_ms
-        self.events: list[Event] = []
-
-    def event(
-        self,
-        kind: str,
-        *,
-        team_id: int | None,
-        actor: str,
-        subject: str,
-        subject_id: str,
-        **data: Any,
-    ) -> None:
-        """Record what this transaction changed; it is written with the change or not at all."""
-        assert kind in EVENT_KINDS, kind
-        self.events.append(
-            Event(
-                kind=kind,
-                team_id=team_id,
-                actor=actor,
-                subject=subject,
-                subject_id=subject_id,
-                data=data,
-            )
-        )
-
-
-class Reader(Protocol):
-    """What a read function is given: a connection it must not write to."""
-
-    dialect: Dialect
-
-    def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
-        """Run a query and return every row."""
-        ...
-
-    def one(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
-        """Run a query and return its first row, or None."""
-        ...
 
 
 @dataclass(slots=True)
 class _Pending:
     operation: Callable[[Tx], Any]
     future: asyncio.Future[Any]
+    quick: Callable[[Tx], Any] | None = None
     result: Any = None
     fault: BaseException | None = None
 
@@ -151,6 +101,14 @@ class Database:
         self._listeners: list[Listener] = []
         #: called when a transaction was undone, so that caches can forget what it taught them
         self.undo_hooks: list[Callable[[], None]] = []
+        #: called with each event of a careful write as it happens, before its commit
+        self.change_hooks: list[Callable[[Event], None]] = []
+        self.journal = journal.Journal()
+        self._ids: dict[str, int] = {}
+        #: whether every write of the open group went by its quick form
+        self._is_quick_group = False
+        self._moving: asyncio.TimerHandle | None = None
+        self._background: set[asyncio.Task[None]] = set()
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="yard-commit")
         self._mover: asyncio.Task[None] | None = None
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="yard-read")
@@ -177,13 +135,35 @@ class Database:
         """Begin to take writes on the running event loop."""
         self._wake = asyncio.Event()
         loop = asyncio.get_running_loop()
+        if self.is_sqlite:
+            self._recover()
         self._task = loop.create_task(self._write_loop(), name="yard-writer")
         if self.is_sqlite:
             self._mover = loop.create_task(self._move_log(), name="yard-checkpoint")
 
+    def _recover(self) -> None:
+        """Move what a crash left in the journal, and see which keys are given out next."""
+        entries = journal.replay(self._writer)
+        if entries:
+            log.info("moved %d journal entries of an earlier process into their tables", entries)
+        for table in ("runs", "events"):
+            row = self._writer.one(f"SELECT max(id) FROM {table}")
+            self._ids[table] = (row[0] if row is not None else None) or 0
+        row = self._writer.one("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
+        self._ids["events"] = max(self._ids["events"], row[0] if row is not None else 0)
+
+    def new_id(self, table: str) -> int:
+        """Return the next key of a table; a key of an undone transaction is not used again."""
+        self._ids[table] += 1
+        return self._ids[table]
+
     async def close(self) -> None:
         """Commit what is queued, then close every connection."""
+        if self._task is not None and not self._closing:
+            await asyncio.gather(self._move_waiting(), return_exceptions=True)
         self._closing = True
+        if self._moving is not None:
+            self._moving.cancel()
         if self._task is not None and self._wake is not None:
             self._wake.set()
             await self._task
@@ -228,14 +208,46 @@ class Database:
 
         None for `seconds` lets it take its time: for work that no caller waits for.
         """
+        if self.journal.waiting:
+            await self._move_waiting()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, self._read, query, seconds)
 
-    async def peek(self, query: Callable[[Reader], T]) -> T:
-        """Run a point look-up at once: on the loop for SQLite, where a thread would cost more."""
+    async def peek(self, query: Callable[[Reader], T], *, journaled: bool = True) -> T:
+        """Run a point look-up at once: on the loop for SQLite, where a thread would cost more.
+
+        A query that looks at no table of the journal's says so, and waits for none of its rows.
+        """
         if self.is_sqlite:
+            if journaled and self.journal.waiting:
+                await self._move_waiting()
             return query(self._peeker)
         return await self.read(query)
+
+    async def _move_waiting(self) -> None:
+        """Bring rows that wait in the journal into their tables, so that a reader sees them."""
+        try:
+            await self.write(_nothing)
+        except YardError as fault:
+            # They stay on disk and are tried again; who only reads is served what there is.
+            log.warning("cannot move the journal into its tables now: %s", fault.message)
+
+    def _move_soon(self) -> None:
+        """See to it that no row waits in the journal for long."""
+        loop = asyncio.get_running_loop()
+        if self.journal.waiting >= journal.ENOUGH_ROWS:
+            self._queue_move()
+        elif self._moving is None:
+            self._moving = loop.call_later(journal.PATIENCE_SECONDS, self._queue_move)
+
+    def _queue_move(self) -> None:
+        if self._moving is not None:
+            self._moving.cancel()
+            self._moving = None
+        if self.journal.waiting and not self._closing:
+            task = asyncio.get_running_loop().create_task(self._move_waiting())
+            self._background.add(task)
+            task.add_done_callback(self._background.discard)
 
     def _read(self, query: Callable[[Reader], T], seconds: float | None) -> T:
         for is_last in (False, True):
@@ -276,8 +288,15 @@ class Database:
 
     # -- writes -----------------------------------------------------------------------------
 
-    def write(self, operation: Callable[[Tx], T]) -> asyncio.Future[T]:
-        """Queue a write; the future resolves once the commit is durable."""
+    def write(
+        self, operation: Callable[[Tx], T], quick: Callable[[Tx], Any] | None = None
+    ) -> asyncio.Future[T]:
+        """Queue a write; the future resolves once the commit is durable.
+
+        `quick` does the same without looking at the database: it checks by what this process
+        knows, defers its rows as its last act, or returns NOT_QUICK. SQLite only, where no other
+        process writes.
+        """
         if self._wake is None or self._closing:
             raise TooBusy("the server is shutting down; try again shortly", retry_after=2)
         if len(self._queue) >= QUEUE_LIMIT:
@@ -285,7 +304,7 @@ class Database:
         if self._is_broken:
             raise not_kept()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Pending(operation, future))
+        self._queue.append(_Pending(operation, future, quick if self.is_sqlite else None))
         if not self._wake.is_set():
             self._wake.set()
         return future
@@ -318,6 +337,8 @@ class Database:
             self._settle(group, events)
 
     def _settle(self, group: list[_Pending], events: list[tuple[int, int, Event]]) -> None:
+        if self.journal.waiting:
+            self._move_soon()
         self.committed_groups += 1
         self.committed_requests += len(group)
         for pending in group:
@@ -345,6 +366,7 @@ class Database:
             log.critical("the disk failed to flush a commit (%s); writes end here", fault)
             self._is_broken = True
             raise not_kept() from fault
+        self.journal.committed()
         took = self.clock.monotonic() - began
         self._commit_seconds += (took - self._commit_seconds) * 0.1
 
@@ -385,8 +407,15 @@ class Database:
         now_ms = self.clock.time_ms()
         writer.begin()
         events: list[Event] = []
+        self._is_quick_group = True
         for pending in group:
-            tx = Tx(writer, now_ms)
+            tx = Tx(writer, now_ms, later=self.journal.add, new_id=self.new_id)
+            if pending.quick is not None and self._run_quick(pending, tx):
+                events.extend(tx.events)
+                continue
+            self._is_quick_group = False
+            if not self.journal.is_empty():
+                self.journal.move(writer)
             before = writer.changes()
             try:
                 pending.result = pending.operation(tx)
@@ -397,6 +426,9 @@ class Database:
                 pending.fault = refusal
                 continue
             events.extend(tx.events)
+            for hook in self.change_hooks:
+                for event in tx.events:
+                    hook(event)
         if crashpoints.ARMED:
             crashpoints.reached("before-commit", [event.kind for event in events])
         return self._append(writer, now_ms, events)
@@ -405,9 +437,11 @@ class Database:
         self, writer: Connection, now_ms: int, events: Iterable[Event]
     ) -> list[tuple[int, int, Event]]:
         """Write the group's events last, so that their ids follow commit order."""
+        if self.is_sqlite:
+            return self._append_here(writer, now_ms, events)
         written: list[tuple[int, int, Event]] = []
         for event in events:
-            if not written and not self.is_sqlite:
+            if not written:
                 writer.all("SELECT pg_advisory_xact_lock(?)", (EVENT_LOCK,))
             row = (
                 now_ms,
@@ -419,6 +453,45 @@ class Database:
                 _encode(event.data).decode(),
             )
             written.append((writer.insert(_INSERT_EVENT, row), now_ms, event))
+        return written
+
+    def _run_quick(self, pending: _Pending, tx: Tx) -> bool:
+        """Try a write's quick form; return whether that settled it."""
+        assert pending.quick is not None
+        try:
+            result = pending.quick(tx)
+        except YardError as refusal:
+            pending.fault = refusal
+            return True
+        if result is NOT_QUICK:
+            tx.events.clear()
+            return False
+        pending.result, pending.fault = result, None
+        return True
+
+    def _append_here(
+        self, writer: Connection, now_ms: int, events: Iterable[Event]
+    ) -> list[tuple[int, int, Event]]:
+        """Write a group's events on SQLite, into the journal if all else of the group is there."""
+        written = [(self.new_id("events"), now_ms, event) for event in events]
+        rows = [
+            (
+                number,
+                now_ms,
+                event.team_id,
+                event.actor,
+                event.kind,
+                event.subject,
+                event.subject_id,
+                _encode(event.data).decode(),
+            )
+            for number, _, event in written
+        ]
+        if rows and self._is_quick_group:
+            self.journal.add(journal.EVENT, rows)
+        elif rows:
+            writer.many(journal.INSERT_EVENT, rows)
+        self.journal.write(writer)
         return written
 
     def _after_fault(
@@ -454,6 +527,7 @@ class Database:
         return events
 
     def _undo(self) -> None:
+        self.journal.undone()
         for hook in self.undo_hooks:
             hook()
         try:
@@ -477,6 +551,10 @@ class Database:
             else:
                 self._is_away = False
                 return self._writer
+
+
+def _nothing(_: Tx) -> None:
+    """Write nothing: whatever waits is moved before a careful write, even before this one."""
 
 
 def _shorten(conn: SqliteConnection, log_path: Path) -> None:

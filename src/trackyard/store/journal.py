@@ -12,15 +12,14 @@ their meaning. What may wait must not be able to fail later: whoever defers a ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
 
 from trackyard.core.errors import SetupError
 from trackyard.store.connection import Connection
-
-Values = Sequence[Any]
+from trackyard.store.transaction import Values
 
 RUN: Final = 1
 TAG: Final = 2

@@ -28,6 +28,10 @@ class Names:
         found: int = row[0]
         return found
 
+    def known(self, name: str) -> int | None:
+        """Return the id of a name that was looked up before, without looking."""
+        return self._ids.get(name)
+
     def ids(self, tx: Tx, names: Iterable[str]) -> list[int]:
         """Return the ids of several names."""
         return [self.id(tx, name) for name in names]

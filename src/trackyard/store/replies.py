@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from trackyard.store.database import Tx
+from trackyard.store.journal import UPSERT_REPLY
 
 #: How long a first try is remembered; the gap that is a retry where sockets cannot be seen.
 WINDOW_MS = 5 * 60 * 1000
@@ -99,9 +100,7 @@ def find_retry(
 def remember(tx: Tx, digest: str, result: str, *, peer: str, boot: str = BOOT) -> None:
     """Keep the answer of a create call for its possible retry."""
     tx.run(
-        "INSERT INTO replies (digest, result, peer, boot, created_ms) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (digest) DO UPDATE SET result = excluded.result, peer = excluded.peer,"
-        " boot = excluded.boot, created_ms = excluded.created_ms",
+        UPSERT_REPLY,
         (digest, result, peer, boot, tx.now_ms),
     )
     # One call in 16 sweeps, which keeps the table short without a delete per create.

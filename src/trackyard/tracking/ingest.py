@@ -8,10 +8,10 @@ lands or none.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
 from operator import itemgetter
-from typing import Annotated, Any, TypeGuard
+from typing import Annotated, Any, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -19,10 +19,11 @@ from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
 from trackyard.core.strict_json import check_twins, too_deep
 from trackyard.store.database import Tx
+from trackyard.store.journal import INSERT_POINTS, UPSERT_LATEST
 from trackyard.store.names import Names
 from trackyard.tracking.job_runs import MACHINE_ATTEMPT, note_resume
 from trackyard.tracking.points import pack_log
-from trackyard.tracking.runs import RUN_NAME_TAG, Metric, find_active_run, write_tags
+from trackyard.tracking.runs import RUN_NAME_TAG, Metric, RunRow, find_active_run, write_tags
 from trackyard.tracking.validation import (
     MAX_ENTITIES_PER_BATCH,
     MAX_METRICS_PER_BATCH,
@@ -38,23 +39,8 @@ from trackyard.tracking.validation import (
 
 #: name -> steps, times, values of one batch
 Series = dict[str, tuple[Sequence[int], Sequence[int], Sequence[float]]]
-
-_UPSERT_LATEST = (
-    "INSERT INTO metric_latest AS m (run_id, name_id, step, time_ms, value, least, most,"
-    " wire) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run_id, name_id) DO UPDATE SET"
-    " step = CASE WHEN {newer} THEN excluded.step ELSE m.step END,"
-    " time_ms = CASE WHEN {newer} THEN excluded.time_ms ELSE m.time_ms END,"
-    " value = CASE WHEN {newer} THEN excluded.value ELSE m.value END,"
-    " wire = CASE WHEN {newer} THEN excluded.wire ELSE m.wire END,"
-    " least = CASE WHEN m.least IS NULL OR excluded.least < m.least THEN excluded.least"
-    " ELSE m.least END,"
-    " most = CASE WHEN m.most IS NULL OR excluded.most > m.most THEN excluded.most"
-    " ELSE m.most END"
-).format(
-    newer="(excluded.step, excluded.time_ms, coalesce(excluded.value, 0))"
-    " >= (m.step, m.time_ms, coalesce(m.value, 0))"
-)
-_INSERT_LOG = "INSERT INTO metric_log (run_id, attempt, rank, points, data) VALUES (?, ?, ?, ?, ?)"
+#: name id, steps, times, values
+Stretch = tuple[int, Sequence[int], Sequence[int], Sequence[float]]
 
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -213,8 +199,8 @@ def write_batch(
     series: Series,
     params: Sequence[tuple[str, str]] = (),
     tags: Sequence[tuple[str, str]] = (),
-) -> int:
-    """Write a checked batch to a run; return the run's inner id."""
+) -> RunRow:
+    """Write a checked batch to a run; return what was known of the run."""
     run = find_active_run(tx, principal, run_id)
     fresh = _new_params(tx, names, run.id, run_id, params) if params else []
     if fresh:
@@ -237,29 +223,42 @@ def write_batch(
             params=[key for key, _ in params],
             tags=[key for key, _ in tags],
         )
-    return run.id
+    return run
 
 
-def _write_points(tx: Tx, names: Names, principal: Principal, inner: int, series: Series) -> None:
-    scope = principal.scope
-    attempt, rank = (scope.attempt, scope.rank) if scope is not None else (0, 0)
+class PointRows(NamedTuple):
+    """A batch's points as rows: packed for the log, and the latest of each metric."""
+
+    packed: list[Stretch]
+    latest: list[tuple[Any, ...]]
+    points: int
+
+
+def point_rows(inner: int, series: Series, name_ids: Sequence[int]) -> PointRows:
+    """Return the rows of a checked batch; `name_ids` follow the order of its names."""
     packed, latest, count = [], [], 0
-    for name, (steps, times, values) in series.items():
-        name_id = names.id(tx, name)
+    for (name, (steps, times, values)), name_id in zip(series.items(), name_ids, strict=True):
         packed.append((name_id, steps, times, values))
         count += len(steps)
         summary = _summary(steps, times, values)
         latest.append((inner, name_id, *summary, wire_form(name, *summary[:3])))
     if len(latest) > 1:
         latest.sort()
+    return PointRows(packed, latest, count)
+
+
+def _write_points(tx: Tx, names: Names, principal: Principal, inner: int, series: Series) -> None:
+    scope = principal.scope
+    attempt, rank = (scope.attempt, scope.rank) if scope is not None else (0, 0)
+    rows = point_rows(inner, series, names.ids(tx, series))
     if 1 < attempt < MACHINE_ATTEMPT:
         first = [
             (number, name, min(steps))
-            for (number, steps, _, _), name in zip(packed, series, strict=True)
+            for (number, steps, _, _), name in zip(rows.packed, series, strict=True)
         ]
         note_resume(tx, inner, attempt, first, actor=principal.name)
-    tx.insert(_INSERT_LOG, (inner, attempt, rank, count, pack_log(packed)))
-    tx.many(_UPSERT_LATEST, latest)
+    tx.insert(INSERT_POINTS, (inner, attempt, rank, rows.points, pack_log(rows.packed)))
+    tx.many(UPSERT_LATEST, rows.latest)
 
 
 def wire_form(name: str, step: int, time_ms: int, value: float | None) -> str:
@@ -307,6 +306,18 @@ def _new_params(
     tx: Tx, names: Names, inner: int, run_id: str, params: Sequence[tuple[str, str]]
 ) -> list[tuple[int, int, str]]:
     """Return the parameters that are not there yet; one with another value is refused."""
+    wanted = checked_params(params)
+    rows = {names.id(tx, key): (key, value) for key, value in wanted.items()}
+    marks = ",".join("?" * len(rows))
+    stored = tx.all(
+        f"SELECT name_id, value FROM params WHERE run_id = ? AND name_id IN ({marks})",
+        (inner, *rows),
+    )
+    return [(inner, name_id, value) for name_id, value in fresh_params(run_id, rows, stored)]
+
+
+def checked_params(params: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return a batch's parameters, each named once and with a value of lawful length."""
     wanted: dict[str, str] = {}
     for position, (key, value) in enumerate(params):
         check_name(key, f"params[{position}].key")
@@ -322,16 +333,18 @@ def _new_params(
             f"Duplicate parameter keys have been submitted: {doubled}. Please ensure the request"
             " contains only one param value per param key."
         )
-    rows = {names.id(tx, key): (key, value) for key, value in wanted.items()}
-    marks = ",".join("?" * len(rows))
+    return wanted
+
+
+def fresh_params(
+    run_id: str, rows: dict[int, tuple[str, str]], stored: Iterable[tuple[int, str]]
+) -> list[tuple[int, str]]:
+    """Return id and value of the parameters that are new; `stored` are those already there."""
     changed = []
-    for name_id, stored in tx.all(
-        f"SELECT name_id, value FROM params WHERE run_id = ? AND name_id IN ({marks})",
-        (inner, *rows),
-    ):
+    for name_id, before in stored:
         key, value = rows.pop(name_id)
-        if stored != value:
-            changed.append({"key": key, "old_value": stored, "new_value": value})
+        if before != value:
+            changed.append({"key": key, "old_value": before, "new_value": value})
     if changed:
         raise InvalidInput(
             "Changing param values is not allowed. Param"
@@ -343,7 +356,7 @@ def _new_params(
                 else f"s were already logged='{changed}' for run ID='{run_id}'."
             )
         )
-    return [(inner, name_id, value) for name_id, (_, value) in rows.items()]
+    return [(name_id, value) for name_id, (_, value) in rows.items()]
 
 
 # -- the careful path -------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from trackyard.access.reach import check_reach
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import RUN_ID, new_name, new_run_id
 from trackyard.store.database import Reader, Tx
+from trackyard.store.journal import INSERT_RUN, UPSERT_TAG
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import outer_experiment_id, require_active
 from trackyard.tracking.validation import MAX_TAG, check_name, check_run_name, clip
@@ -132,23 +133,29 @@ def create_run(
     """Create a run and return its id."""
     location = require_active(tx, principal, experiment_id)[2]
     tagged = dict(tags)
-    name = _agree_on_name(run_name, tagged.get(RUN_NAME_TAG))
+    name = agree_on_name(run_name, tagged.get(RUN_NAME_TAG))
     tagged[RUN_NAME_TAG] = name
     run_id = new_run_id()
     user_name = user or tagged.get(USER_TAG) or principal.name
-    inner = tx.insert(
-        "INSERT INTO runs (uuid, experiment_id, team_id, name, user_name, status, start_ms,"
-        " lifecycle, artifact_uri) VALUES (?, ?, ?, ?, ?, 'RUNNING', ?, 'active', ?)",
-        (
-            run_id,
-            experiment_id,
-            principal.team_id,
-            name,
-            user_name,
-            tx.now_ms if start_ms is None else start_ms,
-            f"{location}/{run_id}/artifacts",
-        ),
+    row = (
+        run_id,
+        experiment_id,
+        principal.team_id,
+        name,
+        user_name,
+        tx.now_ms if start_ms is None else start_ms,
+        f"{location}/{run_id}/artifacts",
     )
+    if tx.dialect.name == "sqlite":
+        # Quick writes give out keys as well, before the table has their rows.
+        inner = tx.new_id("runs")
+        tx.run(INSERT_RUN, (inner, *row))
+    else:
+        inner = tx.insert(
+            "INSERT INTO runs (uuid, experiment_id, team_id, name, user_name, status, start_ms,"
+            " lifecycle, artifact_uri) VALUES (?, ?, ?, ?, ?, 'RUNNING', ?, 'active', ?)",
+            row,
+        )
     write_tags(tx, names, inner, list(tagged.items()))
     tx.event(
         "run.created",
@@ -175,7 +182,8 @@ def is_untouched(tx: Tx, run_id: str) -> bool:
     return row is not None
 
 
-def _agree_on_name(given: str | None, tagged: str | None) -> str:
+def agree_on_name(given: str | None, tagged: str | None) -> str:
+    """Return a new run's name from its two places, or make one up."""
     if given and tagged and given != tagged:
         raise InvalidInput(
             "Both 'run_name' argument and 'mlflow.runName' tag are specified, but with different"
@@ -263,11 +271,7 @@ def write_tags(tx: Tx, names: Names, inner: int, tags: Sequence[tuple[str, str]]
         (inner, names.id(tx, check_name(key, f"tags[{position}].key")), clip(value, MAX_TAG))
         for position, (key, value) in enumerate(tags)
     ]
-    tx.many(
-        "INSERT INTO tags (run_id, name_id, value) VALUES (?, ?, ?)"
-        " ON CONFLICT (run_id, name_id) DO UPDATE SET value = excluded.value",
-        rows,
-    )
+    tx.many(UPSERT_TAG, rows)
 
 
 # -- loading ----------------------------------------------------------------------------------

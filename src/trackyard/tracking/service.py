@@ -14,6 +14,7 @@ from trackyard.store.database import Database, Reader
 from trackyard.store.names import Names
 from trackyard.tracking import compaction
 from trackyard.tracking.points import BLOCK_POINTS
+from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.runs import Run, find_run, load_runs
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class Tracking:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.names = Names(database)
+        self.quick = QuickRuns(database, self.names)
         self._task: asyncio.Task[None] | None = None
         self._quiet: dict[int, tuple[int, int]] = {}
         #: told (team id, run id) after points of a run were committed

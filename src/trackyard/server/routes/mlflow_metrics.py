@@ -74,17 +74,28 @@ class MetricRoutes:
         tags = [(pair.key, pair.value) for pair in batch.tags]
         model_points = _model_points(batch.metrics)
         principal, names = request.principal, self._tracking.names
+        quick = self._tracking.quick
 
         def change(tx: Tx) -> None:
             if model_points:
                 check_models(tx, principal.team_id, {point.model_id for point in model_points})
-            write_batch(tx, names, principal, run_id, series=series, params=params, tags=tags)
+            row = write_batch(
+                tx, names, principal, run_id, series=series, params=params, tags=tags
+            )
+            quick.learn(principal, run_id, row)
             if model_points:
                 log_model_metrics(
                     tx, team_id=principal.team_id, run_uuid=run_id, points=model_points
                 )
 
-        await self._db.write(change)
+        await self._db.write(
+            change,
+            None
+            if model_points
+            else lambda tx: quick.log(
+                tx, principal, run_id, series=series, params=params, tags=tags
+            ),
+        )
         if series:
             self._tracking.on_points(principal.team_id, run_id)
         return RawJSON(_OK)
@@ -99,17 +110,22 @@ class MetricRoutes:
         series = collect((metric,), prefix="")
         model_points = _model_points([metric])
         principal, names = request.principal, self._tracking.names
+        quick = self._tracking.quick
 
         def change(tx: Tx) -> None:
             if model_points:
                 check_models(tx, principal.team_id, {point.model_id for point in model_points})
-            write_batch(tx, names, principal, run_id, series=series)
+            row = write_batch(tx, names, principal, run_id, series=series)
+            quick.learn(principal, run_id, row)
             if model_points:
                 log_model_metrics(
                     tx, team_id=principal.team_id, run_uuid=run_id, points=model_points
                 )
 
-        await self._db.write(change)
+        await self._db.write(
+            change,
+            None if model_points else lambda tx: quick.log(tx, principal, run_id, series=series),
+        )
         self._tracking.on_points(principal.team_id, run_id)
         return RawJSON(_OK)
 
@@ -135,11 +151,14 @@ class MetricRoutes:
         params: list[tuple[str, str]] | None = None,
         tags: list[tuple[str, str]] | None = None,
     ) -> None:
-        names = self._tracking.names
+        names, quick = self._tracking.names, self._tracking.quick
         await self._db.write(
             lambda tx: write_batch(
                 tx, names, principal, run_id, series={}, params=params or (), tags=tags or ()
-            )
+            ),
+            lambda tx: quick.log(
+                tx, principal, run_id, series={}, params=params or (), tags=tags or ()
+            ),
         )
 
     async def delete_tag(self, request: Request) -> Response:

@@ -160,11 +160,30 @@ class TrackingRoutes:
             else None
         )
 
+        name, user = args.text("run_name"), args.text("user_id")
+        quick = self._tracking.quick
+
+        def briefly(tx: Tx) -> Any:
+            assert digest is not None
+            assert start_ms is not None
+            return quick.create(
+                tx,
+                principal,
+                experiment_id=experiment,
+                run_name=name,
+                user=user,
+                start_ms=start_ms,
+                tags=tags,
+                digest=digest,
+                peer=request.peer,
+            )
+
         def change(tx: Tx) -> str:
             def fresh(run_id: str) -> bool:
                 # Who names the run has had the answer.
                 return run_id not in self._named and runs.is_untouched(tx, run_id)
 
+            quick.learn_replies(tx)
             if digest is not None:
                 known = find_retry(tx, digest, peer=request.peer, is_fresh=fresh)
                 if known is not None:
@@ -181,18 +200,23 @@ class TrackingRoutes:
                 self._tracking.names,
                 principal,
                 experiment_id=experiment,
-                run_name=args.text("run_name"),
-                user=args.text("user_id"),
+                run_name=name,
+                user=user,
                 start_ms=start_ms,
                 tags=tags,
             )
             adopt_run(tx, principal, run_id)
             if digest is not None:
                 remember(tx, digest, run_id, peer=request.peer)
+                quick.note_reply(tx, digest)
+            location = experiments.require_active(tx, principal, experiment)[2]
+            quick.learn_experiment(principal, experiment, location)
             return run_id
 
-        run_id = await self._db.write(change)
-        return JSONResponse({"run": await self._tracking.run(principal, run_id)})
+        made: str | runs.Run = await self._db.write(change, briefly if digest else None)
+        if isinstance(made, str):
+            made = await self._tracking.run(principal, made)
+        return JSONResponse({"run": made})
 
     async def get_run(self, request: Request) -> Response:
         """GET runs/get."""
@@ -221,9 +245,16 @@ class TrackingRoutes:
             )
             note_taken_up(tx, principal, run_id)
 
-        await self._db.write(change)
-        run = await self._tracking.run(principal, run_id)
-        return JSONResponse({"run_info": run.info})
+        quick = self._tracking.quick
+        info: runs.RunInfo | None = await self._db.write(
+            change,
+            None
+            if name
+            else lambda tx: quick.update(tx, principal, run_id, status=status, end_ms=end_ms),
+        )
+        if info is None:
+            info = (await self._tracking.run(principal, run_id)).info
+        return JSONResponse({"run_info": info})
 
     async def delete_run(self, request: Request) -> Response:
         """POST runs/delete: one's own runs as a member, any as a maintainer."""

@@ -1,0 +1,98 @@
+"""What a read or write function is given. Owns how a transaction collects the events it causes;
+knows neither when it is committed nor how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+from trackyard.core.events import EVENT_KINDS, Event
+from trackyard.store.connection import Connection, Dialect, Row
+
+Values = Sequence[Any]
+
+
+def _nowhere(number: int, _: Iterable[Values]) -> None:
+    raise AssertionError(f"rows of statement {number} were deferred where there is no journal")
+
+
+def _no_key(table: str) -> int:
+    raise AssertionError(f"the database itself gives out the keys of {table}")
+
+
+class Tx:
+    """One request's share of a transaction: queries, statements and the events they cause."""
+
+    __slots__ = (
+        "all",
+        "conn",
+        "dialect",
+        "events",
+        "insert",
+        "later",
+        "many",
+        "new_id",
+        "now_ms",
+        "one",
+        "run",
+    )
+
+    def __init__(
+        self,
+        conn: Connection,
+        now_ms: int,
+        *,
+        later: Callable[[int, Iterable[Values]], None] = _nowhere,
+        new_id: Callable[[str], int] = _no_key,
+    ) -> None:
+        self.conn = conn
+        self.dialect: Dialect = conn.dialect
+        self.all = conn.all
+        self.one = conn.one
+        self.run = conn.run
+        self.many = conn.many
+        self.insert = conn.insert
+        self.now_ms = now_ms
+        self.events: list[Event] = []
+        #: defers rows of a statement of `store.journal`; for quick writes, as their last act
+        self.later = later
+        #: the next key of a table whose keys this process gives out; SQLite only
+        self.new_id = new_id
+
+    def event(
+        self,
+        kind: str,
+        *,
+        team_id: int | None,
+        actor: str,
+        subject: str,
+        subject_id: str,
+        **data: Any,
+    ) -> None:
+        """Record what this transaction changed; it is written with the change or not at all."""
+        assert kind in EVENT_KINDS, kind
+        self.events.append(
+            Event(
+                kind=kind,
+                team_id=team_id,
+                actor=actor,
+                subject=subject,
+                subject_id=subject_id,
+                data=data,
+            )
+        )
+
+
+class Reader(Protocol):
+    """What a read function is given: a connection it must not write to."""
+
+    dialect: Dialect
+
+    def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """Run a query and return every row."""
+        ...
+
+    def one(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        """Run a query and return its first row, or None."""
+        ...

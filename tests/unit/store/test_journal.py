@@ -1,0 +1,165 @@
+"""The journal: what waits in it reaches its tables once, whatever happens in between."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from trackyard.core.clock import SystemClock
+from trackyard.core.errors import SetupError
+from trackyard.store import journal
+from trackyard.store.connection import SqliteConnection
+from trackyard.store.database import NOT_QUICK, Database, Tx
+from trackyard.store.journal import Journal, replay
+from trackyard.store.migrate import prepare
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "yard.db"
+    prepare(f"sqlite:///{file}")
+    return file
+
+
+@pytest.fixture
+def conn(path: Path) -> SqliteConnection:
+    return SqliteConnection(path)
+
+
+def reply(digest: str, result: str = "r") -> tuple[str, str, str, str, int]:
+    return (digest, result, "p", "b", 1)
+
+
+def digests(conn: SqliteConnection) -> list[str]:
+    return [row[0] for row in conn.all("SELECT digest FROM replies ORDER BY digest")]
+
+
+def commit(book: Journal, conn: SqliteConnection) -> None:
+    book.write(conn)
+    conn.commit()
+    book.committed()
+
+
+def test_rows_wait_on_disk_and_are_moved_by_the_next_start(conn: SqliteConnection) -> None:
+    book = Journal()
+    conn.begin()
+    book.add(journal.REPLY, [reply("a"), reply("b")])
+    commit(book, conn)
+    assert digests(conn) == []
+    assert book.waiting == 2
+    assert replay(conn) == 1
+    assert digests(conn) == ["a", "b"]
+    assert replay(conn) == 0
+
+
+def test_moved_rows_leave_the_journal_in_the_same_transaction(conn: SqliteConnection) -> None:
+    book = Journal()
+    conn.begin()
+    book.add(journal.REPLY, [reply("a")])
+    commit(book, conn)
+    conn.begin()
+    book.add(journal.REPLY, [reply("b")])
+    book.move(conn)
+    book.add(journal.REPLY, [reply("c")])
+    commit(book, conn)
+    assert digests(conn) == ["a", "b"]
+    assert book.waiting == 1
+    assert replay(conn) == 1
+    assert digests(conn) == ["a", "b", "c"]
+
+
+def test_an_undone_move_leaves_the_rows_where_they_were(conn: SqliteConnection) -> None:
+    book = Journal()
+    conn.begin()
+    book.add(journal.REPLY, [reply("a")])
+    commit(book, conn)
+    conn.begin()
+    book.add(journal.REPLY, [reply("never")])
+    book.move(conn)
+    conn.rollback()
+    book.undone()
+    assert digests(conn) == []
+    assert not book.is_empty()
+    conn.begin()
+    book.move(conn)
+    commit(book, conn)
+    assert digests(conn) == ["a"]
+    assert book.is_empty()
+
+
+def test_the_latest_of_a_metric_is_the_same_folded_or_one_by_one(conn: SqliteConnection) -> None:
+    rows = [
+        (1, 7, 1, 10, 0.5, 0.5, 0.5, "first"),
+        (1, 7, 3, 10, None, None, None, "nan"),
+        (1, 7, 2, 99, 9.0, 9.0, 9.0, "older"),
+        (1, 7, 3, 10, 0.25, 0.1, 0.25, "higher"),
+        (1, 8, 0, 1, None, None, None, "alone"),
+    ]
+    conn.raw().execute("PRAGMA foreign_keys=OFF")
+    conn.many(journal.UPSERT_LATEST, rows)
+    one_by_one = conn.all("SELECT * FROM metric_latest ORDER BY name_id")
+    conn.run("DELETE FROM metric_latest")
+    conn.begin()
+    book = Journal()
+    book.add(journal.LATEST, rows)
+    book.move(conn)
+    commit(book, conn)
+    assert conn.all("SELECT * FROM metric_latest ORDER BY name_id") == one_by_one
+    assert one_by_one[0][2:] == (3, 10, 0.25, 0.1, 9.0, "higher")
+
+
+def test_a_statement_of_a_newer_release_is_refused_and_kept(conn: SqliteConnection) -> None:
+    conn.run("INSERT INTO journal (data) VALUES (?)", (journal._encode({99: [[1]]}),))
+    with pytest.raises(SetupError, match="newer release"):
+        replay(conn)
+    assert conn.one("SELECT count(*) FROM journal") == (1,)
+
+
+async def test_readers_see_what_waits_and_careful_writes_come_after_it(path: Path) -> None:
+    database = Database(f"sqlite:///{path}", clock=SystemClock())
+    database.start()
+    try:
+
+        def careful(tx: Tx) -> str:
+            raise AssertionError("the quick form was enough")
+
+        def quick(tx: Tx) -> str:
+            tx.later(journal.REPLY, [reply("q")])
+            return "done"
+
+        assert await database.write(careful, quick) == "done"
+        look = sqlite3.connect(path)
+        assert look.execute("SELECT count(*) FROM journal").fetchone() == (1,)
+        assert look.execute("SELECT count(*) FROM replies").fetchone() == (0,)
+        found = await database.read(lambda reader: reader.all("SELECT digest FROM replies"))
+        assert found == [("q",)]
+
+        assert await database.write(careful, quick) == "done"
+        seen = await database.write(lambda tx: tx.all("SELECT digest FROM replies"))
+        assert seen == [("q",)]
+        assert look.execute("SELECT count(*) FROM journal").fetchone() == (0,)
+    finally:
+        await database.close()
+
+
+async def test_a_quick_form_that_gives_up_leaves_it_to_the_careful_one(path: Path) -> None:
+    database = Database(f"sqlite:///{path}", clock=SystemClock())
+    database.start()
+    try:
+        assert await database.write(lambda _: "careful", lambda _: NOT_QUICK) == "careful"
+    finally:
+        await database.close()
+
+
+async def test_closing_leaves_nothing_in_the_journal(path: Path) -> None:
+    database = Database(f"sqlite:///{path}", clock=SystemClock())
+    database.start()
+
+    def quick(tx: Tx) -> None:
+        tx.later(journal.REPLY, [reply("q")])
+
+    await database.write(quick, quick)
+    await database.close()
+    conn = SqliteConnection(path)
+    assert digests(conn) == ["q"]
+    assert conn.one("SELECT count(*) FROM journal") == (0,)
