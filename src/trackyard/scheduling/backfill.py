@@ -204,7 +204,7 @@ class Reservations:
         sketch = RowSketch(state.capacity, row)
         leaving = [
             (held.ends_by(state.now), name, held.shape, gpus)
-            for name, held in state.on_row[row].items()
+            for name, held in state.on_row(row).items()
             for at, gpus in held.parts
             if at == row
         ]
@@ -248,7 +248,7 @@ class Reservations:
         """Who is on these GPUs now, or has them reserved."""
         holders = [
             name
-            for name, held in self._state.on_row[row].items()
+            for name, held in self._state.on_row(row).items()
             if any(at == row and not taken.isdisjoint(theirs) for at, theirs in held.parts)
         ]
         for kept in self.kept:
@@ -288,7 +288,7 @@ class Reservations:
             view.recount(row)
             return
         sketch = RowSketch(state.capacity, row)
-        for held in state.on_row[row].values():
+        for held in state.on_row(row).values():
             if held.ends_by(state.now) <= at:
                 for there, theirs in held.parts:
                     if there == row:

@@ -8,7 +8,7 @@ Reads no clock.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from trackyard.core.job import Job
@@ -139,6 +139,20 @@ class DurationModel:
             return _UNKNOWN_ROWS
         seen.settle()
         return seen.rows
+
+    def rows_of(self, jobs: Sequence[Job]) -> list[tuple[float, ...]]:
+        """Return the rows of many jobs; what they have in common is looked up once."""
+        if not self._seen:
+            return [_UNKNOWN_ROWS] * len(jobs)
+        known: dict[tuple[object, ...], tuple[float, ...]] = {}
+        found = []
+        for job in jobs:
+            alike = (job.team, job.user, job.name, job.command, job.group, id(job.request))
+            rows = known.get(alike)
+            if rows is None:
+                rows = known[alike] = self.rows(job)
+            found.append(rows)
+        return found
 
     def bound_seconds(self, job: Job, attained_seconds: float = 0.0) -> float:
         """Return within what time nine of ten such jobs end that ran for so long already."""

@@ -1,8 +1,8 @@
 """When a waiting job will start, and what a job not yet submitted would meet.
 
-Owns `forecast`, `what_if` and `lesser`. They run the very scheduler that decides, forward in time, with
-foreseen run times in place of real ones. They promise nothing: jobs still to come are not in
-the snapshot.
+Owns `forecast`, `what_if` and `lesser`. They run the very scheduler that decides, forward in
+time, with foreseen run times in place of real ones. They promise nothing: jobs still to come
+are not in the snapshot.
 """
 
 from __future__ import annotations

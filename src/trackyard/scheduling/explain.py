@@ -25,6 +25,8 @@ from trackyard.scheduling.state import State
 if TYPE_CHECKING:
     from trackyard.scheduling.passing import Result
 
+#: Shape, and what leases tell jobs apart by.
+Alike = tuple[int, tuple[object, ...]]
 #: Holders named in one reason; the rest is counted.
 MOST_NAMES = 32
 
@@ -36,8 +38,10 @@ class Explainer:
         self._state = state
         self._result = result
         self._first: Capacity | None = None
-        #: by shape: how many had started when the answer was found, and the answer
-        self._rooms: dict[tuple[object, ...], tuple[int, tuple[Reason, ...]]] = {}
+        #: how many had started or claimed when the answer was found, and the answer
+        self._rooms: dict[Alike, tuple[tuple[int, int], tuple[Reason, ...]]] = {}
+        #: whether there was room when the pass began
+        self._before: dict[Alike, bool] = {}
         self._openings = Reservations(state, names=True)
         self._openings_at = 0
 
@@ -48,22 +52,21 @@ class Explainer:
 
     def room(self, bucket: Bucket, pending: Pending) -> tuple[Reason, ...]:
         """Explain a job for which there is no room now."""
-        started = len(self._result.started)
         if bucket.allowed is not None:
             return self._explain_room(bucket, pending)
-        key: tuple[object, ...] = (pending.shape.index,)
-        if self._state.windows:
-            # Leases tell holders apart, and long jobs from short ones.
-            job = bucket.job
-            holder = (job.team, self._user(bucket), job.lease, job.preemptible)
-            key = (*key, holder, pending.bound)
+        version = (len(self._result.started), len(self._result.claims))
+        key = self._alike(bucket, pending)
         known = self._rooms.get(key)
-        if known is None or known[0] != started:
-            known = self._rooms[key] = (started, self._explain_room(bucket, pending))
+        if known is None or known[0] != version:
+            known = self._rooms[key] = (version, self._explain_room(bucket, pending))
         return known[1]
 
-    def _user(self, bucket: Bucket) -> str:
-        return bucket.job.user if self._state.windows.is_personal else ""
+    def _alike(self, bucket: Bucket, pending: Pending) -> Alike:
+        """What jobs have in common that find room alike; leases tell holders apart."""
+        windows = self._state.windows
+        if not windows:
+            return pending.shape.index, ()
+        return pending.shape.index, windows.outlook(bucket.job, pending.bound, self._state.now)
 
     def lease(self, bucket: Bucket, pending: Pending) -> Reason:
         """Explain a job that would fit if nobody had leased the nodes."""
@@ -100,21 +103,12 @@ class Explainer:
 
     def _behind(self, bucket: Bucket, pending: Pending) -> Reason | None:
         """Say whether it would have started if nobody had come before it in this pass."""
-        if self._first is None:
+        if self._first is None or not self._had_room(bucket, pending, self._first):
             return None
-        allowed = bucket.allowed
-        if self._state.windows:
-            now = self._state.now
-            deadlines = self._state.windows.deadlines(bucket.job, now)
-            open_rows: Mask = deadlines >= now + pending.bound
-            allowed = open_rows if allowed is None else open_rows & allowed
-        style = self._state.policy.style
-        if place(self._first, pending.shape, style=style, allowed=allowed) is None:
-            return None
-        started = self._result.started
+        started, claims = self._result.started, self._result.claims
         names = [one.waiting.job.id for one, _, _ in started[:MOST_NAMES]]
-        names.extend(list(self._result.claims)[: MOST_NAMES - len(names)])
-        count = len(started) + len(self._result.claims)
+        names.extend(list(claims)[: MOST_NAMES - len(names)])
+        count = len(started) + len(claims)
         return Reason(
             code=Code.BEHIND_JOBS,
             needed=pending.shape.total_milli / WHOLE,
@@ -123,6 +117,22 @@ class Explainer:
             holder_count=count,
             ahead=count,
         )
+
+    def _had_room(self, bucket: Bucket, pending: Pending, first: Capacity) -> bool:
+        """Say whether there was room for it when the pass began."""
+        key = self._alike(bucket, pending)
+        if bucket.allowed is None and key in self._before:
+            return self._before[key]
+        allowed = bucket.allowed
+        if self._state.windows:
+            now = self._state.now
+            deadlines = self._state.windows.deadlines(bucket.job, now)
+            open_rows: Mask = deadlines >= now + pending.bound
+            allowed = open_rows if allowed is None else open_rows & allowed
+        had = place(first, pending.shape, style=self._state.policy.style, allowed=allowed)
+        if bucket.allowed is None:
+            self._before[key] = had is not None
+        return had is not None
 
     def _capacity(self, bucket: Bucket, pending: Pending) -> Reason:
         shape = pending.shape

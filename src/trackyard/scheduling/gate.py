@@ -132,7 +132,7 @@ def _wall_fault(job: Job, ledger: Ledger) -> Reason | None:
 
 def _hardware_fault(shape: Shape, table: NodeTable) -> Reason | None:
     request = shape.request
-    present = sorted({kind for kind in table.types if kind})
+    present = [kind for kind in table.of_type if kind]
     if request.gpus and request.gpu_types and not set(request.gpu_types) & set(present):
         return Reason(
             code=Code.UNKNOWN_GPU_TYPE,

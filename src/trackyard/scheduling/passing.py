@@ -15,6 +15,7 @@ from math import inf
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.backfill import Reservations
+from trackyard.scheduling.crowd import Crowd
 from trackyard.scheduling.decisions import Cause
 from trackyard.scheduling.explain import Explainer
 from trackyard.scheduling.order.bucket import OVERDUE, Bucket, Key
@@ -50,8 +51,7 @@ class Pass:
         self._capacity = state.capacity
         self._policy = state.policy
         self._preemption = Preemption(state)
-        settings = state.policy.preemption
-        self._can_preempt = settings.lower_classes or settings.reclaim or settings.yield_to_shorter
+        self._can_preempt = state.policy.preemption.is_on
         depth = {Backfill.EASY: 1, Backfill.CONSERVATIVE: state.policy.reservations}
         self._is_strict = state.policy.backfill is Backfill.STRICT
         self._depth = depth.get(state.policy.backfill, 0)
@@ -63,8 +63,8 @@ class Pass:
         self._passed = False
         self._heap: list[tuple[Key, int, Bucket, Entry]] = []
 
-    def run(self, buckets: Iterable[Bucket]) -> Result:
-        """Walk until no bucket can start anything more."""
+    def run(self, buckets: Iterable[Bucket], crowd: Crowd | None = None) -> Result:
+        """Walk until no bucket can start anything more; those of the crowd are made in turn."""
         ledger = self._state.ledger
         heap = self._heap
         room = self._least_useful()
@@ -73,7 +73,13 @@ class Pass:
             if entry is not None and bucket.gate is None and bucket.shape.least_milli <= room:
                 heap.append((bucket.key(entry, ledger), bucket.number, bucket, entry))
         heapify(heap)
-        while heap:
+        if crowd is not None:
+            crowd.line_up()
+        while True:
+            if crowd is not None:
+                self._admit_from(crowd)
+            if not heap:
+                return self.result
             key, number, bucket, entry = heappop(heap)
             current = bucket.key(entry, ledger)
             if current > key:
@@ -82,7 +88,17 @@ class Pass:
             following = self._visit(bucket, entry)
             if following is not None:
                 heappush(heap, (bucket.key(following, ledger), number, bucket, following))
-        return self.result
+
+    def _admit_from(self, crowd: Crowd) -> None:
+        """Let in the next group of the crowd, if its head goes before everyone here."""
+        key = crowd.peek()
+        while key is not None and (not self._heap or key < self._heap[0][0]):
+            bucket = crowd.take()
+            entry = bucket.line.first()
+            assert entry is not None, "a group has a head"
+            current = bucket.key(entry, self._state.ledger)
+            heappush(self._heap, (current, bucket.number, bucket, entry))
+            key = crowd.peek()
 
     def _least_useful(self) -> float:
         """GPU thousandths beyond which no bucket is worth a visit, if room alone counts."""
@@ -121,15 +137,20 @@ class Pass:
         blocked = self._state.ledger.block(pending.waiting.job, pending.shape)
         if blocked is not None:
             self._close(bucket, blocked)
+            bucket.is_limited = True
             return None
-        allowed = self._allowed(bucket, pending)
-        view = self.reservations.view(self._state.now + pending.bound)
-        parts = None
-        if not self._is_hopeless(pending.shape):
+        if self._is_hopeless(pending.shape):
+            is_done = self._make_room(bucket, entry)
+        else:
+            allowed = self._allowed(bucket, pending)
+            view = self.reservations.view(self._state.now + pending.bound)
             parts = self._place(view or self._capacity, pending.shape, allowed)
-        if parts is not None:
-            self._start(bucket, entry, parts)
-        elif not self._refuse(bucket, entry, allowed, view):
+            is_done = parts is not None
+            if parts is not None:
+                self._start(bucket, entry, parts)
+            else:
+                is_done = self._refuse(bucket, entry, allowed, view)
+        if not is_done:
             return self._after_reservation(bucket, entry)
         return None if bucket.closed is not None else bucket.line.first(bucket.bound)
 
@@ -189,26 +210,28 @@ class Pass:
     ) -> bool:
         """Find out why a job cannot start; False when its bucket is closed for lack of room."""
         pending = entry[4]
-        hopeless = self._is_hopeless(pending.shape)
-        if not hopeless and view is not None and self._would_fit(pending, allowed):
-            if self._can_preempt and self._preempt(bucket, entry, allowed, view):
+        if view is not None and self._would_fit(pending, allowed):
+            if self._can_preempt and self._preempt(bucket, entry):
                 return True
             self._shorten(bucket, pending, self._reservation_reason(pending))
             return True
-        if not hopeless and self._state.windows and self._would_fit(pending, bucket.allowed):
+        if self._state.windows and self._would_fit(pending, bucket.allowed):
             self._passed = True
             self._reserve(bucket, entry)
             self._shut_if_strict(bucket, entry)
             self._shorten(bucket, pending, self._lease_reason(bucket, pending))
             return True
-        if self._can_preempt and self._preempt(bucket, entry, allowed, view):
+        return self._make_room(bucket, entry)
+
+    def _make_room(self, bucket: Bucket, entry: Entry) -> bool:
+        """Stop others for a job that finds no room; False: its bucket is closed for lack of it."""
+        if self._can_preempt and self._preempt(bucket, entry):
             return True
         self._passed = True
         self._reserve(bucket, entry)
         self._shut_if_strict(bucket, entry)
-        if not hopeless:
-            self._give_up_on(bucket, pending.shape)
-        self._close_for_room(bucket, pending)
+        self._give_up_on(bucket, entry[4].shape)
+        self._close_for_room(bucket, entry[4])
         return False
 
     def _would_fit(self, pending: Pending, allowed: Mask | None) -> bool:
@@ -257,14 +280,14 @@ class Pass:
         if self._is_strict:
             self._shut[bucket.job.queue] = entry[4].waiting.job.id
 
-    def _preempt(
-        self, bucket: Bucket, entry: Entry, allowed: Mask | None, view: Capacity | None
-    ) -> bool:
+    def _preempt(self, bucket: Bucket, entry: Entry) -> bool:
         """Make room by stopping others; True when that works."""
         state, pending = self._state, entry[4]
         if not self._preemption.may(pending, bucket.order):
             return False
-        kept = self.reservations.kept_gpus(state.now + pending.bound)
+        ends_at = state.now + pending.bound
+        allowed, view = self._allowed(bucket, pending), self.reservations.view(ends_at)
+        kept = self.reservations.kept_gpus(ends_at)
         plan = self._preemption.find(pending, bucket.order, allowed, kept, view)
         if plan is None:
             return False
@@ -323,7 +346,8 @@ class Pass:
         return False
 
     def _give_up_on(self, bucket: Bucket, shape: Shape) -> None:
-        if bucket.allowed is None and not self._state.windows:
+        """Remember that there is no room for such a shape, leases and reservations aside."""
+        if bucket.allowed is None and not self._is_hopeless(shape):
             known = self._hopeless.setdefault(shape.kind, [])
             if len(known) < 16:
                 known.append(shape.asked)

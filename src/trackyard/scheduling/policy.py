@@ -66,6 +66,11 @@ class Preemption:
     #: most jobs stopped for one
     max_victims: int = 64
 
+    @property
+    def is_on(self) -> bool:
+        """Whether anyone at all may be stopped for another."""
+        return self.lower_classes or self.reclaim or self.yield_to_shorter
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:

@@ -22,6 +22,8 @@ from trackyard.scheduling.state import Held, State
 
 _CAUSES = (Cause.HIGHER_CLASS, Cause.RECLAIMED, Cause.YIELDS_TO_SHORTER)
 _NOBODY = 9
+#: Under these orders a job may push out a longer one; under the others lengths say nothing.
+_BY_LENGTH = (Order.DEFAULT, Order.SHORTEST)
 #: Rows looked at closely for one claimant, beside those that its gang needs.
 _MOST_ROWS = 16
 
@@ -45,7 +47,7 @@ class Preemption:
         self._ripe: Mask | None = None
         self._capacity = state.capacity
         self._lowest = _NOBODY
-        self._longest = 0.0
+        self._longest: dict[Order, float] = {}
         self._some_over = False
 
     def find(
@@ -86,17 +88,25 @@ class Preemption:
             self._ripe = ripe
             self._lowest = int(victims.level[ripe].min()) if ripe.any() else _NOBODY
             self._some_over = any(use.is_over for use in state.ledger.teams.values())
-            self._longest = 0.0
-            if settings.yield_to_shorter:
-                loose = ripe & (victims.protected <= state.now)
-                if loose.any():
-                    self._longest = float(self.lengths(order)[loose].max())
+            self._longest.clear()
         level = int(pending.waiting.job.priority)
         return (
             (settings.lower_classes and self._lowest < level)
             or (self._some_over and self._reclaims(pending))
-            or settings.yield_ratio * pending.length < self._longest
+            or settings.yield_ratio * pending.length < self._longest_of(order)
         )
+
+    def _longest_of(self, order: Order) -> float:
+        """The longest rest of those who may yield, in the unit of an order; 0: nobody yields."""
+        known = self._longest.get(order)
+        if known is None:
+            known = 0.0
+            if self._settings.yield_to_shorter and order in _BY_LENGTH and self._ripe is not None:
+                loose = self._ripe & (self._state.victims.protected <= self._state.now)
+                if loose.any():
+                    known = float(self.lengths(order)[loose].max())
+            self._longest[order] = known
+        return known
 
     def _over(self, team: str, *, own: bool) -> Mask:
         """For each team by number whether it is over its quota; `own` is said of this one."""
@@ -123,7 +133,7 @@ class Preemption:
             if slot >= 0:
                 causes[slot] = _NOBODY
                 continue
-            for held in state.on_row[row].values():
+            for held in state.on_row(row).values():
                 if any(at == row and gpu in gpus for at, gpus in held.parts):
                     causes[held.slot] = _NOBODY
 
@@ -136,7 +146,7 @@ class Preemption:
         ripe = self._ripe & victims.can_stop & (victims.started < state.now)
         causes: Ints = np.full(len(ripe), _NOBODY, dtype=np.int64)
         lengths = None
-        if settings.yield_to_shorter:
+        if settings.yield_to_shorter and order in _BY_LENGTH:
             lengths = self.lengths(order)
             longer = lengths > settings.yield_ratio * pending.length
             loose = victims.protected <= state.now

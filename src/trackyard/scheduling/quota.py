@@ -6,7 +6,7 @@ teams. Knows nothing of nodes or of the order of the line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -61,9 +61,17 @@ class Ledger:
         self.is_open = not self.teams
         self.queues = {queue.name: queue for queue in queues}
         self.queue_use = {name: Use() for name in self.queues}
+        #: use by queue and user, where the queue limits users
         self.users: dict[tuple[str, str], Use] = {}
+        self._personal = frozenset(
+            queue.name
+            for queue in self.queues.values()
+            if queue.max_gpus_per_user is not None or queue.max_running_per_user is not None
+        )
         self.arrays: dict[str, int] = {}
         self.now = now
+        #: how often someone started or ended
+        self.changes = 0
         quotas = [use.quota for use in self.teams.values() if use.quota < inf]
         self.cohort_quota = sum(quotas) if quotas else inf
         self.cohort_milli = 0
@@ -88,6 +96,7 @@ class Ledger:
 
     def charge(self, job: Job, shape: Shape, sign: int = 1) -> None:
         """Count a job that starts (or with -1, ends)."""
+        self.changes += 1
         milli = sign * shape.total_milli
         # What a running job asked for later is no further job.
         count = 0 if job.part_of else sign
@@ -102,11 +111,36 @@ class Ledger:
         if queue is not None:
             queue.milli += milli
             queue.running += count
-        user = self.users.setdefault((job.queue, job.user), Use())
-        user.milli += milli
-        user.running += count
+        if job.queue in self._personal:
+            user = self.users.setdefault((job.queue, job.user), Use())
+            user.milli += milli
+            user.running += count
         if job.array:
             self.arrays[job.array] = self.arrays.get(job.array, 0) + sign
+
+    def charge_all(self, jobs: Sequence[Job], shapes: Sequence[Shape]) -> None:
+        """Count many jobs that run already; the same as charging each."""
+        counts = [0 if job.part_of else 1 for job in jobs]
+        milli = [shape.total_milli for shape in shapes]
+        for name, members in _by_name([job.team for job in jobs]).items():
+            team = self.team(name)
+            held = sum([milli[at] for at in members])
+            team.milli += held
+            team.cpu += sum([shapes[at].cpu * shapes[at].node_count for at in members])
+            team.memory += sum([shapes[at].memory * shapes[at].node_count for at in members])
+            team.running += sum([counts[at] for at in members])
+            if team.quota < inf:
+                self.cohort_milli += held
+        for name, members in _by_name([job.queue for job in jobs]).items():
+            queue = self.queue_use.get(name, Use())
+            queue.milli += sum([milli[at] for at in members])
+            queue.running += sum([counts[at] for at in members])
+            for at in members if name in self._personal else ():
+                user = self.users.setdefault((name, jobs[at].user), Use())
+                user.milli += milli[at]
+                user.running += counts[at]
+        for name in [job.array for job in jobs if job.array]:
+            self.arrays[name] = self.arrays.get(name, 0) + 1
 
     def advance(self, now: float, half_life_seconds: float) -> None:
         """Let use decay up to now, and grow by what was held since."""
@@ -229,6 +263,14 @@ class Ledger:
                 code=Code.ARRAY_CAP, what=job.array, limit=job.array_cap, free=0, needed=1
             )
         return None
+
+
+def _by_name(names: list[str]) -> dict[str, list[int]]:
+    """Places by name."""
+    found: dict[str, list[int]] = {name: [] for name in names}
+    for at, name in enumerate(names):
+        found[name].append(at)
+    return found
 
 
 def _limits_team(use: TeamUse) -> bool:

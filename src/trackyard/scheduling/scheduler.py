@@ -8,7 +8,9 @@ randomness.
 from __future__ import annotations
 
 import gc
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from functools import cached_property
 from heapq import heappop, heappush
 from math import inf
 
@@ -17,6 +19,7 @@ import numpy as np
 from trackyard.core.job import Job, JobState
 from trackyard.core.reasons import Code, Reason
 from trackyard.scheduling.backfill import Reservations
+from trackyard.scheduling.crowd import Crowd
 from trackyard.scheduling.decisions import Admission, Decisions, Ranking, Reservation, Stop
 from trackyard.scheduling.gate import moment, rows_of, standing
 from trackyard.scheduling.order.bucket import IN_TIME, OVERDUE, Bucket
@@ -27,7 +30,7 @@ from trackyard.scheduling.passing import Pass, Result
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Mask, Shape
 from trackyard.scheduling.policy import Backfill, Order
-from trackyard.scheduling.snapshot import Queue, Snapshot, Waiting
+from trackyard.scheduling.snapshot import Snapshot, Waiting
 from trackyard.scheduling.state import Held, State, deadline
 
 #: Shares of use move slowly; stretching lengths by them more often only costs time.
@@ -50,11 +53,13 @@ class Scheduler:
         self._starvation = snapshot.policy.starvation_seconds
         self._noted: dict[str, str] = {}
         self._outcomes = dict(snapshot.outcomes)
-        self._ids = {one.job.id for one in snapshot.waiting}
+        self._first_waiting = snapshot.waiting
         self._buckets: dict[Hashable, Bucket] = {}
         self._gates: dict[Hashable, Reason | None] = {}
         self._where: dict[str, tuple[Bucket, Entry]] = {}
         self._gated: dict[str, tuple[Pending, Reason]] = {}
+        #: the ordinary part of the line, where it is seen once
+        self._crowd: Crowd | None = None
         #: buckets that may hold someone
         self._active: list[Bucket] = []
         self._fresh: dict[int, Bucket] = {}
@@ -75,8 +80,8 @@ class Scheduler:
         self._checked = {
             queue.name for queue in snapshot.queues if queue.max_wall_seconds is not None
         }
-        everyone = list(enumerate(snapshot.waiting))
-        self._load(everyone if is_lasting else self._load_plain(everyone))
+        everyone = snapshot.waiting
+        self._load(list(enumerate(everyone)) if is_lasting else self._load_plain(everyone))
         self._sequence = len(everyone)
         if keep_fragmentation:
             self.state.fragmentation = self._learn_fragmentation()
@@ -85,6 +90,11 @@ class Scheduler:
     def waiting_count(self) -> int:
         """How many jobs wait."""
         return len(self._where) + len(self._gated)
+
+    @cached_property
+    def _ids(self) -> set[str]:
+        """Ids of all that ever waited here; few ask."""
+        return {one.job.id for one in self._first_waiting}
 
     def submit(self, waiting: Waiting) -> None:
         """Put a job into the line."""
@@ -127,7 +137,7 @@ class Scheduler:
         walk = Pass(self.state, explain=explain, reservations=self._reservations)
         if explain:
             self._renew_claims(walk)
-        result = walk.run(buckets)
+        result = walk.run(list(buckets), self._crowd)
         for pending, _, _ in result.started:
             self._where.pop(pending.waiting.job.id, None)
         for job in result.claims:
@@ -172,56 +182,67 @@ class Scheduler:
             line=Ranking(lambda: self._line(result)),
         )
 
-    def _load_plain(self, waiting: list[tuple[int, Waiting]]) -> list[tuple[int, Waiting]]:
+    def _load_plain(self, everyone: Sequence[Waiting]) -> list[tuple[int, Waiting]]:
         """Take in all ordinary jobs in columns; return the others."""
-        checked = self._checked | self._by_user
-        known = self._orders
-        plain: list[Waiting] = []
-        numbers: list[int] = []
-        special: list[tuple[int, Waiting]] = []
-        for number, one in waiting:
-            job = one.job
-            if (
-                self._users_matter
-                or one.avoid
-                or one.engine_note
-                or job.held
-                or job.dependencies
-                or job.not_before
-                or job.lease
-                or job.array_cap
-                or (self._has_leases and job.preemptible)
-                or job.queue in checked
-                or job.queue not in known
-            ):
-                special.append((number, one))
-            else:
-                plain.append(one)
-                numbers.append(number)
-        if plain:
-            self._columns = columns = Columns(
-                plain,
-                numbers=numbers,
-                table=self.state.table,
-                durations=self.state.durations,
-                now=self.state.now,
-                starvation_seconds=self._starvation,
-                orders=self._orders,
-            )
-            for rows in columns.groups():
-                self._add_group(columns, rows)
+        checked, known = self._checked, self._orders
+        special = [
+            (number, one)
+            for number, one in enumerate(everyone)
+            if one.avoid
+            or one.engine_note
+            or (job := one.job).queue in checked
+            or job.queue not in known
+            or job.held
+            or job.dependencies
+            or job.not_before
+            or job.lease
+            or job.array_cap
+            or job.part_of
+        ]
+        state = self.state
+        shapes = state.table.shapes([one.job.request for one in everyone])
+        if len(special) == len(everyone):
+            return special
+        plain, numbers = list(everyone), list(range(len(everyone)))
+        if special:
+            apart = {number for number, _ in special}
+            numbers = [number for number in numbers if number not in apart]
+            plain = [everyone[number] for number in numbers]
+            shapes = [shapes[number] for number in numbers]
+        columns = Columns(
+            plain,
+            numbers=numbers,
+            shapes=shapes,
+            durations=state.durations,
+            now=state.now,
+            starvation_seconds=self._starvation,
+            orders=known,
+            by_user=frozenset(known) if self._users_matter else self._by_user,
+            by_preemptible=self._has_leases,
+        )
+        preemption = state.policy.preemption
+        self._crowd = Crowd(
+            columns,
+            ledger=state.ledger,
+            orders=known,
+            gate_of=self._gate,
+            bucket_of=self._column_bucket,
+            # Strict order names the head to all behind it, and stops without grace give back.
+            answers_limits=not self._is_strict
+            and (preemption.grace_seconds > 0 or not preemption.is_on),
+        )
         return special
 
-    def _add_group(self, columns: Columns, rows: list[int]) -> None:
-        pending = columns.pending(rows[0])
-        order = self._order(pending.waiting.job.queue)
-        bucket = self._new_bucket(pending, order, int(columns.phase[rows[0]]))
-        bucket.line = ColumnLine(columns, rows)
+    def _column_bucket(self, pending: Pending, phase: int, line: ColumnLine) -> Bucket:
+        bucket = self._new_bucket(pending, self._order(pending.waiting.job.queue), phase, line)
         self._buckets["columns", bucket.number] = bucket
         self._active.append(bucket)
+        return bucket
 
     def _find(self, jobs: set[str]) -> None:
         """Note where these jobs of the columns stand."""
+        if self._crowd is not None:
+            self._crowd.find(jobs)
         for bucket in self._active:
             if isinstance(bucket.line, ColumnLine):
                 for job, entry in zip(bucket.line.ids(), bucket.line, strict=True):
@@ -323,39 +344,51 @@ class Scheduler:
             bucket = self._buckets[signature] = self._new_bucket(pending, order, phase)
         return bucket
 
-    def _new_bucket(self, pending: Pending, order: Order, phase: int) -> Bucket:
+    def _new_bucket(
+        self, pending: Pending, order: Order, phase: int, line: ColumnLine | None = None
+    ) -> Bucket:
         state, waiting = self.state, pending.waiting
-        job = waiting.job
-        alike = (job.queue, job.team, pending.shape.index)
-        is_special = bool(job.lease or waiting.avoid)
-        if is_special or alike not in self._gates:
-            gate = standing(
-                waiting,
-                shape=pending.shape,
-                table=state.table,
-                ledger=state.ledger,
-                windows=state.windows,
-                now=state.now,
-            )
-            if not is_special:
-                self._gates[alike] = gate
-        else:
-            gate = self._gates[alike]
-        queue = state.ledger.queues.get(waiting.job.queue) or Queue()
+        queue = state.ledger.queues.get(waiting.job.queue)
         return Bucket(
             waiting.job,
             shape=pending.shape,
             order=order,
             phase=phase,
             team=state.ledger.team(waiting.job.team),
-            rank=queue.rank,
+            rank=0 if queue is None else queue.rank,
             number=len(self._buckets),
-            gate=gate,
+            gate=self._gate(waiting, pending.shape),
             allowed=self._allowed(waiting),
+            line=line,
+        )
+
+    def _gate(self, waiting: Waiting, shape: Shape) -> Reason | None:
+        """Why jobs like this one cannot run here at all; found once for those alike."""
+        job = waiting.job
+        if job.lease or waiting.avoid:
+            return self._standing(waiting, shape)
+        alike: Hashable = (job.queue, job.team, shape.index)
+        if shape.is_known_sound:
+            alike = (job.queue, job.team, shape.node_count, shape.total_milli, "sound")
+        if alike not in self._gates:
+            self._gates[alike] = self._standing(waiting, shape)
+        return self._gates[alike]
+
+    def _standing(self, waiting: Waiting, shape: Shape) -> Reason | None:
+        state = self.state
+        return standing(
+            waiting,
+            shape=shape,
+            table=state.table,
+            ledger=state.ledger,
+            windows=state.windows,
+            now=state.now,
         )
 
     def _allowed(self, waiting: Waiting) -> Mask | None:
         """Rows that are not closed by its own past or by the lease it asks for; None: all."""
+        if not (waiting.avoid or waiting.job.lease):
+            return None
         table = self.state.table
         mask: Mask | None = None
         if waiting.avoid:
@@ -434,31 +467,34 @@ class Scheduler:
         """Take what waits and runs as the jobs usually seen here."""
         if self.state.table.count < 2:
             return None
-        weights: dict[int, tuple[Shape, float]] = {}
-        shapes = [held.shape for held in self.state.held.values()]
-        counted = [(shape, 1.0) for shape in shapes]
-        counted += [(b.shape, float(len(b.line))) for b in self._buckets.values() if not b.gate]
-        for shape, weight in counted:
-            weights[shape.index] = (shape, weights.get(shape.index, (shape, 0.0))[1] + weight)
+        weights = Counter[Shape](held.shape for held in self.state.held.values())
+        demand: dict[Shape, float] = {shape: float(count) for shape, count in weights.items()}
+        for bucket in self._buckets.values():
+            if bucket.gate is None and not isinstance(bucket.line, ColumnLine):
+                demand[bucket.shape] = demand.get(bucket.shape, 0.0) + len(bucket.line)
+        if self._crowd is not None:
+            for shape, size in self._crowd.demand().items():
+                demand[shape] = demand.get(shape, 0.0) + size
+        # In one order, whichever way the line was read: sums of fractions depend on it.
+        listed = sorted(demand.items(), key=lambda pair: pair[0].index)
         return Fragmentation(
-            self.state.table, list(weights.values()), most=_TYPICAL_SHAPES, most_rows=_SCORED_ROWS
+            self.state.table, listed, most=_TYPICAL_SHAPES, most_rows=_SCORED_ROWS
         )
 
     def _reasons(self, result: Result) -> dict[str, tuple[Reason, ...]]:
-        reasons: dict[str, tuple[Reason, ...]] = {
-            job: (reason,) for job, reason in result.claims.items()
-        }
+        reasons = self._crowd.reasons() if self._crowd is not None else {}
+        reasons.update((job, (reason,)) for job, reason in result.claims.items())
         for job, (_, reason) in self._gated.items():
             reasons[job] = (reason,)
-        for bucket in self._buckets.values():
+        for bucket in self._active:
             if not len(bucket.line):
                 continue
             if bucket.gate is not None or not bucket.skips:
-                known = (bucket.gate,) if bucket.gate is not None else _closing(bucket)
+                known = (bucket.gate,) if bucket.gate is not None else self._closing(bucket)
                 reasons.update(dict.fromkeys(bucket.line.ids(), known))
             else:
                 for job, bound in zip(bucket.line.ids(), bucket.line.bounds(), strict=True):
-                    reasons[job] = _skipped(bucket, bound)
+                    reasons[job] = self._skipped(bucket, bound)
         for job, note in self._noted.items():
             if job in reasons:
                 reasons[job] = (*reasons[job], Reason(code=Code.ENGINE_REFUSED, what=note))
@@ -467,9 +503,16 @@ class Scheduler:
     def _line(self, result: Result) -> tuple[str, ...]:
         """Order all that still wait, claimants first, those who cannot run last."""
         ledger = self.state.ledger
+        if self._crowd is not None:
+            self._crowd.rest()
         buckets = [bucket for bucket in self._active if len(bucket.line)]
         sizes = [len(bucket.line) for bucket in buckets]
-        keys = [key for bucket in buckets for key in bucket.line.measures()]
+        set_aside = OVERDUE if not ledger.overdue_first else None
+        keys = [
+            key
+            for bucket in buckets
+            for key in bucket.line.measures(by_length=bucket.phase == set_aside)
+        ]
         if not keys:
             return (*sorted(result.claims), *sorted(self._gated))
         heads = np.array(
@@ -488,24 +531,26 @@ class Scheduler:
         line = [ids[at] for at in order]
         return (*sorted(result.claims), *line, *sorted(self._gated))
 
+    def _closing(self, bucket: Bucket) -> tuple[Reason, ...]:
+        """Why a bucket's line did not move; limits in the numbers that the pass ended with."""
+        assert bucket.closed is not None
+        if bucket.is_limited:
+            reason = self.state.ledger.block(bucket.job, bucket.shape)
+            return bucket.closed if reason is None else (reason,)
+        return bucket.closed
+
+    def _skipped(self, bucket: Bucket, bound: float) -> tuple[Reason, ...]:
+        """Why a job of a bucket that was passed over by length waits."""
+        for threshold, reasons in bucket.skips:
+            if bound > threshold:
+                return reasons
+        return self._closing(bucket)
+
 
 def _head(bucket: Bucket) -> Entry:
     entry = bucket.line.first()
     assert entry is not None
     return entry
-
-
-def _closing(bucket: Bucket) -> tuple[Reason, ...]:
-    assert bucket.closed is not None
-    return bucket.closed
-
-
-def _skipped(bucket: Bucket, bound: float) -> tuple[Reason, ...]:
-    """Why a job of a bucket that was passed over by length waits."""
-    for threshold, reasons in bucket.skips:
-        if bound > threshold:
-            return reasons
-    return _closing(bucket)
 
 
 def _queues_by_user(snapshot: Snapshot) -> frozenset[str]:

@@ -6,6 +6,8 @@ capacity, quota and foreseen ends can never drift apart. Decides nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from math import inf
 
 import numpy as np
@@ -75,9 +77,16 @@ class Held:
             return self.ends_at
         return now + _OVERTIME_SECONDS + 0.1 * (now - self.started_at)
 
+    @property
+    def saved_at(self) -> float:
+        """Until when its work is safe."""
+        if self.checkpoint_at is None:
+            return self.started_at
+        return max(self.started_at, self.checkpoint_at)
+
     def lost_seconds(self, now: float) -> float:
         """Run time that stopping it now would lose."""
-        return now - max(self.started_at, self.checkpoint_at or 0.0)
+        return now - self.saved_at
 
 
 class State:
@@ -93,15 +102,16 @@ class State:
         self.windows = Windows(snapshot.leases, table=self.table)
         self.victims = Victims()
         self.held: dict[str, Held] = {}
-        self.on_row: list[dict[str, Held]] = [{} for _ in range(self.table.count)]
+        #: by row; None: not worked out yet from the slots that `_first_on` lists for each row
+        self._on_row: list[dict[str, Held] | None] = [{} for _ in range(self.table.count)]
+        self._first_on: tuple[list[int], list[int]] = ([], [])
         #: when each busy GPU is foreseen to be free; 0: free now
         self.free_at: Floats = np.zeros((self.table.count, self.table.width))
-        for row, gpus in enumerate(self.table.gpus):
-            self.free_at[row, gpus:] = inf
+        self.free_at[~self.table.present] = inf
         #: row among the victims of the job that has a GPU to itself; -1: nobody, or several
         self.slot_on: Ints = np.full(self.free_at.shape, -1, dtype=np.int64)
         self.fragmentation: Fragmentation | None = None
-        self._load([self._held(running) for running in snapshot.running])
+        self._load(snapshot.running)
 
     def hold(self, held: Held) -> None:
         """Let a job have its parts."""
@@ -110,59 +120,75 @@ class State:
         self.ledger.charge(held.job, held.shape)
         self.victims.add(held, self.durations)
         for row, gpus in held.parts:
-            self.on_row[row][held.job.id] = held
+            self.on_row(row)[held.job.id] = held
             line = self.free_at[row]
             for gpu in gpus:
                 line[gpu] = max(line[gpu], held.ends_at)
             if not held.shape.is_fraction:
                 self.slot_on[row, list(gpus)] = held.slot
 
-    def _load(self, everyone: list[Held]) -> None:
+    def _load(self, running: Sequence[Running]) -> None:
         """Hold many at once."""
-        rows: list[int] = []
-        places: list[int] = []
-        milli: list[int] = []
-        ends: list[float] = []
-        nodes: list[int] = []
-        cpu: list[int] = []
-        memory: list[int] = []
-        slots: list[int] = []
-        capacity = self.capacity
+        jobs = [one.job for one in running]
+        shapes = self.table.shapes([job.request for job in jobs])
+        everyone = self._all_held(running, shapes)
+        self.ledger.charge_all(jobs, shapes)
         self.victims.load(everyone, self.durations)
-        for held in everyone:
-            shape, name = held.shape, held.job.id
-            self.held[name] = held
-            self.ledger.charge(held.job, shape)
-            for row, gpus in held.parts:
-                self.on_row[row][name] = held
-                nodes.append(row)
-                cpu.append(shape.cpu)
-                memory.append(shape.memory)
-                if shape.exclusive:
-                    capacity.open[row] = False
-                size = len(gpus)
-                rows += [row] * size
-                places += gpus
-                milli += [shape.milli] * size
-                ends += [held.ends_at] * size
-                slots += [-1 if shape.is_fraction else held.slot] * size
-        self.slot_on[rows, places] = slots
-        np.subtract.at(capacity.gpu, (rows, places), np.array(milli, dtype=np.int32))
-        np.maximum.at(self.free_at, (rows, places), np.array(ends, dtype=np.float64))
-        np.subtract.at(capacity.cpu, nodes, np.array(cpu, dtype=np.int64))
-        np.subtract.at(capacity.memory, nodes, np.array(memory, dtype=np.int64))
+        self.held = {job.id: held for job, held in zip(jobs, everyone, strict=True)}
+        if not everyone:
+            return
+        parts = [part for held in everyone for part in held.parts]
+        counts = [len(held.parts) for held in everyone]
+        nodes: Ints = np.array([row for row, _ in parts], dtype=np.int64)
+        slots: Ints = np.repeat(np.arange(len(everyone)), counts)
+        order = np.argsort(nodes, kind="stable")
+        ends = np.searchsorted(nodes[order], np.arange(self.table.count + 1)).tolist()
+        self._first_on = (slots[order].tolist(), ends)
+        for row in range(self.table.count):
+            self._on_row[row] = None
+        kind = np.array([shape.index for shape in shapes])
+        self._fill(nodes, slots, [gpus for _, gpus in parts], kind)
+
+    def _fill(self, nodes: Ints, slots: Ints, gpus: Sequence[tuple[int, ...]], kind: Ints) -> None:
+        """Take parts out of the capacity; `kind` is the shape of each slot."""
+        capacity, shapes = self.capacity, self.table.known_shapes()
+        numbers: Ints = np.array([(one.cpu, one.memory, one.milli) for one in shapes])
+        alone = np.array([one.exclusive for one in shapes])
+        shared = np.array([one.is_fraction for one in shapes])
+        of_part = kind[slots]
+        np.subtract.at(capacity.cpu, nodes, numbers[of_part, 0])
+        np.subtract.at(capacity.memory, nodes, numbers[of_part, 1])
         np.add.at(capacity.tenants, nodes, 1)
+        capacity.open[nodes[alone[of_part]]] = False
+        sizes: Ints = np.fromiter(map(len, gpus), np.int64, len(gpus))
+        rows, owners = np.repeat(nodes, sizes), np.repeat(slots, sizes)
+        places = np.fromiter(chain.from_iterable(gpus), np.int64, len(rows))
+        at = rows * self.table.width + places
+        self.slot_on.reshape(-1)[at] = np.where(shared[kind[owners]], -1, owners)
+        milli = numbers[kind[owners], 2].astype(np.int32)
+        np.subtract.at(capacity.gpu.reshape(-1), at, milli)
+        ends = np.array([one.ends_at for one in self.held.values()])
+        np.maximum.at(self.free_at.reshape(-1), at, ends[owners])
         capacity.recount_all()
+
+    def on_row(self, row: int) -> dict[str, Held]:
+        """Who is on a row; worked out when someone asks."""
+        found = self._on_row[row]
+        if found is None:
+            slots, ends = self._first_on
+            there = (self.victims.held[slot] for slot in slots[ends[row] : ends[row + 1]])
+            found = self._on_row[row] = {held.job.id: held for held in there if held is not None}
+        return found
 
     def release(self, job: str) -> Held:
         """Take a job's parts back."""
         held = self.held.pop(job)
         self.capacity.give(held.shape, held.parts)
         self.ledger.charge(held.job, held.shape, -1)
+        for row, _ in held.parts:
+            del self.on_row(row)[job]
         self.victims.remove(held)
         for row, gpus in held.parts:
-            others = self.on_row[row]
-            del others[job]
             line = self.free_at[row]
             for gpu in gpus:
                 line[gpu] = 0.0
@@ -198,30 +224,33 @@ class State:
         """Find when a shared GPU is free after one of its jobs left."""
         ends = [
             other.ends_at
-            for other in self.on_row[row].values()
+            for other in self.on_row(row).values()
             for at, gpus in other.parts
             if at == row and gpu in gpus
         ]
         self.free_at[row, gpu] = max(ends, default=0.0)
 
-    def _held(self, running: Running) -> Held:
-        job = running.job
-        parts = [(self.table.row[share.node], share.gpus) for share in running.placement.shares]
-        held = Held(
-            job,
-            shape=self.table.shape(job.request),
-            parts=parts,
-            started_at=running.started_at,
-            ends_at=_foreseen_end(running, self.now, self.durations),
-            attained=running.attained_seconds,
-            checkpoint_at=running.checkpoint_at,
-        )
+    def _all_held(self, running: Sequence[Running], shapes: Sequence[Shape]) -> list[Held]:
+        row_of, now, durations = self.table.row, self.now, self.durations
         bound = self.policy.starvation_seconds
-        if running.started_at - job.submitted_at >= bound:
-            attained = running.attained_seconds
-            held.protected_until = protection(job, running.started_at, attained, bound)
-        held.stops_at, held.stops_for = running.stops_at, running.stops_for
-        return held
+        everyone = []
+        for one, shape in zip(running, shapes, strict=True):
+            job, started, attained = one.job, one.started_at, one.attained_seconds
+            held = Held(
+                job,
+                shape=shape,
+                parts=[(row_of[share.node], share.gpus) for share in one.placement.shares],
+                started_at=started,
+                ends_at=_foreseen_end(one, job, now, durations),
+                attained=attained,
+                checkpoint_at=one.checkpoint_at,
+            )
+            if started - job.submitted_at >= bound:
+                held.protected_until = protection(job, started, attained, bound)
+            if one.stops_at is not None or one.stops_for:
+                held.stops_at, held.stops_for = one.stops_at, one.stops_for
+            everyone.append(held)
+        return everyone
 
 
 def deadline(job: Job, attained_seconds: float, starvation_seconds: float) -> float:
@@ -238,17 +267,15 @@ def protection(
     return started_at + (started_at - job.submitted_at - attained_seconds)
 
 
-def _foreseen_end(running: Running, now: float, durations: DurationModel) -> float:
+def _foreseen_end(running: Running, job: Job, now: float, durations: DurationModel) -> float:
     """The end of a running job: its stop, its limit, its estimate, else what was learned."""
-    job = running.job
     if running.stops_at is not None:
         return running.stops_at
-    stated = []
-    if job.time_limit_seconds is not None:
-        stated.append(running.started_at + job.time_limit_seconds)
-    if job.estimate_seconds is not None:
-        stated.append(running.started_at + job.estimate_seconds - running.attained_seconds)
-    if stated:
-        return min(stated)
+    limit, estimate = job.time_limit_seconds, job.estimate_seconds
+    if estimate is not None:
+        end = running.started_at + estimate - running.attained_seconds
+        return end if limit is None else min(running.started_at + limit, end)
+    if limit is not None:
+        return running.started_at + limit
     ran = running.attained_seconds + now - running.started_at
     return now + durations.bound_seconds(job, ran)

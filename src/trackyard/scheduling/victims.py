@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trackyard.scheduling.durations import EDGES, LEVELS, DurationModel
-from trackyard.scheduling.order.pending import size_of
 from trackyard.scheduling.place.table import Floats, Ints, Mask
 
 if TYPE_CHECKING:
@@ -68,8 +67,8 @@ class Victims:
         self.protected[slot] = held.protected_until
         self.started[slot] = held.started_at
         self.attained[slot] = held.attained
-        self.saved[slot] = max(held.started_at, held.checkpoint_at or 0.0)
-        self.size[slot] = size_of(held.shape)
+        self.saved[slot] = held.saved_at
+        self.size[slot] = held.shape.size
         self.milli[slot] = held.shape.total_milli
         self.level[slot] = int(job.priority)
         self.team[slot] = self.teams.setdefault(job.team, len(self.teams))
@@ -89,29 +88,32 @@ class Victims:
             held.slot = slot
             self.held[slot] = held
         jobs = [held.job for held in everyone]
+        shapes = [held.shape for held in everyone]
         teams = self.teams
         columns: tuple[tuple[str, list[Any]], ...] = (
             ("can_stop", [held.job.preemptible and held.stops_at is None for held in everyone]),
             ("protected", [held.protected_until for held in everyone]),
             ("started", [held.started_at for held in everyone]),
             ("attained", [held.attained for held in everyone]),
-            ("saved", [max(held.started_at, held.checkpoint_at or 0.0) for held in everyone]),
-            ("size", [size_of(held.shape) for held in everyone]),
-            ("milli", [held.shape.total_milli for held in everyone]),
-            ("level", [int(job.priority) for job in jobs]),
+            ("saved", [held.saved_at for held in everyone]),
+            ("size", [shape.size for shape in shapes]),
+            ("milli", [shape.total_milli for shape in shapes]),
             ("team", [teams.setdefault(job.team, len(teams)) for job in jobs]),
             ("stated", [-1.0 if (e := job.estimate_seconds) is None else e for job in jobs]),
         )
         for name, values in columns:
             getattr(self, name)[:count] = values
-        rows = [durations.rows(job) for job in jobs]
-        kinds = {id(one): number for number, one in enumerate(rows)}
+        self.level[:count] = np.fromiter((job.priority for job in jobs), np.int64, count)
+        if durations.is_empty and jobs:
+            self.ranks[:count] = durations.rows(jobs[0])
+            return
+        rows = durations.rows_of(jobs)
+        kinds: dict[int, int] = {}
+        # Few jobs differ in what was learned of them: copy each kind of row in one go.
+        which = [kinds.setdefault(id(one), len(kinds)) for one in rows]
         if rows:
-            # Few jobs differ in what was learned of them: copy each kind of row in one go.
-            some = list(kinds.values())
-            place = {key: at for at, key in enumerate(kinds)}
-            table = np.array([rows[number] for number in some])
-            self.ranks[:count] = table[[place[id(one)] for one in rows]]
+            by_id = {id(one): one for one in rows}
+            self.ranks[:count] = np.array([by_id[key] for key in kinds])[which]
 
     def remove(self, held: Held) -> None:
         """Free a job's row."""

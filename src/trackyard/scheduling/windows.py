@@ -35,6 +35,8 @@ class Windows:
         self.is_personal = any(lease.user for lease in leases)
         self._now = -inf
         self._deadlines: dict[Holder, Floats] = {}
+        self._open_ended: dict[Holder, bool] = {}
+        self._outlooks: dict[Holder, tuple[tuple[object, ...], bool]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_row)
@@ -44,11 +46,34 @@ class Windows:
         if now != self._now:
             self._now = now
             self._deadlines.clear()
+            self._open_ended.clear()
         user = job.user if self.is_personal else ""
         holder = (job.team, user, job.lease, job.preemptible)
         known = self._deadlines.get(holder)
         if known is None:
             known = self._deadlines[holder] = self._compute(holder, now)
+        return known
+
+    def outlook(self, job: Job, seconds: float, now: float) -> tuple[object, ...]:
+        """Return what leases tell jobs apart by: with the same outlook they meet the same ones."""
+        user = job.user if self.is_personal else ""
+        holder = (job.team, user, job.lease, job.preemptible)
+        known = self._outlooks.get(holder)
+        if known is None:
+            shut = tuple(not _admits(lease, job) for lease in self.leases.values())
+            known = self._outlooks[holder] = ((job.lease, job.preemptible, shut), any(shut))
+        if not known[1]:
+            return known[0]
+        if job.preemptible and self._is_open_ended(holder, job, now):
+            seconds = min(seconds, WORTH_STARTING_SECONDS)
+        return (*known[0], seconds)
+
+    def _is_open_ended(self, holder: Holder, job: Job, now: float) -> bool:
+        """Say whether each row is open to this holder for ever or not at all."""
+        deadlines = self.deadlines(job, now)
+        known = self._open_ended.get(holder)
+        if known is None:
+            known = self._open_ended[holder] = not np.isfinite(deadlines).any()
         return known
 
     def start_from(self, job: Job, row: int, at: float, seconds: float) -> float:

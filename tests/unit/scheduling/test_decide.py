@@ -217,6 +217,32 @@ class TestQuota:
         assert code(snapshot, "w2") is Code.ARRAY_CAP
 
 
+class TestLongLines:
+    """What a limit holds back is answered together, in the numbers that the pass ended with."""
+
+    TEAMS = (Team(id="t", quota_gpus=2, limit_gpus=3), Team(id="u", quota_gpus=6))
+
+    def test_limits_are_told_as_they_stand_after_the_pass(self):
+        line = [waiting(f"w{number}", 2, at=NOW - 50 + number) for number in range(5)]
+        decisions = decide(yard(*line, teams=self.TEAMS))
+        assert [one.job for one in decisions.admissions] == ["w0"]
+        reasons = {decisions.reason(f"w{number}") for number in range(1, 5)}
+        (reason,) = reasons
+        assert (reason.code, reason.needed, reason.free) == (Code.TEAM_QUOTA, 2.0, 1.0)
+
+    def test_users_are_told_apart_where_the_queue_limits_them(self):
+        line = [waiting(f"w{n}", at=NOW - 50 + n, user=f"u{n % 2}") for n in range(6)]
+        queues = (Queue(max_running_per_user=1),)
+        decisions = decide(yard(*line, queues=queues))
+        assert [one.job for one in decisions.admissions] == ["w0", "w1"]
+        assert {decisions.reason(f"w{n}").what for n in range(2, 6)} == {"u0", "u1"}
+
+    def test_who_may_be_preempted_is_told_apart_under_a_lease(self):
+        lease = Lease(id="l", nodes=("n0", "n1"), starts_at=NOW + 600, ends_at=NOW + 900, team="x")
+        line = [waiting(f"w{n}", at=NOW - 9 + n, preemptible=bool(n % 2)) for n in range(4)]
+        assert admitted(yard(*line, leases=(lease,))) == ["w1", "w3"]
+
+
 class TestPlacement:
     def test_pack_fills_one_node_and_spread_does_not(self):
         line = (waiting("a", style=Style.PACK, at=1), waiting("b", style=Style.PACK, at=2))
@@ -418,6 +444,14 @@ class TestPreemption:
         running = self.busy(estimate_seconds=90_000.0)
         snapshot = yard(waiting("w", 4, estimate_seconds=60_000.0), running=running, policy=EAGER)
         assert not decide(snapshot).stops
+
+    @pytest.mark.parametrize("order", [Order.FIFO, Order.FAIR, Order.DOMINANT])
+    def test_nobody_yields_where_the_queue_does_not_go_by_length(self, order):
+        """A job in a line by submission or share says nothing of being the shorter one."""
+        running = self.busy(estimate_seconds=90_000.0)
+        line = waiting("w", 4, estimate_seconds=60.0)
+        queues = (Queue(order=order),)
+        assert not decide(yard(line, running=running, policy=EAGER, queues=queues)).stops
 
     def test_the_engine_word_is_passed_on_after_ours(self):
         one = replace(waiting("w", 4), engine_note="no such image")

@@ -36,6 +36,7 @@ class Bucket:
         "closed",
         "gate",
         "is_fresh",
+        "is_limited",
         "job",
         "level",
         "line",
@@ -60,6 +61,7 @@ class Bucket:
         number: int,
         gate: Reason | None,
         allowed: Mask | None,
+        line: ColumnLine | None = None,
     ) -> None:
         self.job = job
         self.shape = shape
@@ -73,7 +75,7 @@ class Bucket:
         self.gate = gate
         #: rows narrowed by nodes to avoid; None: all
         self.allowed = allowed
-        self.line: Line | ColumnLine = Line()
+        self.line: Line | ColumnLine = Line() if line is None else line
         self.is_fresh = False
         self._key: Key | None = None
         self._key_stretch = 0.0
@@ -90,6 +92,8 @@ class Bucket:
         self.skips: list[tuple[float, tuple[Reason, ...]]] = []
         #: why no further job of the line can start
         self.closed: tuple[Reason, ...] | None = None
+        #: whether that is a limit of a team, queue, user or array
+        self.is_limited = False
 
     def entry(self, pending: Pending) -> Entry:
         """Return a job's entry in this line."""
@@ -99,17 +103,7 @@ class Bucket:
 
     def scale(self, ledger: Ledger) -> tuple[float, float]:
         """Return factor and addend that turn an entry's own measure into one for all lines."""
-        if self.phase != IN_TIME:
-            return 1.0, 0.0
-        if self.order is Order.DEFAULT:
-            return self.team.stretch, 0.0
-        if self.order is Order.FAIR:
-            # What a team holds counts as used for the hour to come, so that one pass is fair.
-            used = self.team.usage + self.team.milli * 3.6
-            return 0.0, used / max(self.team.team.weight, 1e-9)
-        if self.order is Order.DOMINANT:
-            return 0.0, ledger.dominant_share(self.team)
-        return 1.0, 0.0
+        return scale(self.order, self.phase, self.team, ledger)
 
     def key(self, entry: Entry, ledger: Ledger) -> Key:
         """Return how a job of this line compares with those of other lines."""
@@ -134,3 +128,19 @@ class Bucket:
         if not self._is_live:
             self._key, self._key_stretch = key, stretch
         return key
+
+
+def scale(order: Order, phase: int, team: TeamUse, ledger: Ledger) -> tuple[float, float]:
+    """Return factor and addend that turn a measure under an order into one for all lines."""
+    if phase != IN_TIME:
+        # Once enough of the yard serves the overdue they compete by length like all others.
+        return (1.0, 0.0) if ledger.overdue_first else (team.stretch, 0.0)
+    if order is Order.DEFAULT:
+        return team.stretch, 0.0
+    if order is Order.FAIR:
+        # What a team holds counts as used for the hour to come, so that one pass is fair.
+        used = team.usage + team.milli * 3.6
+        return 0.0, used / max(team.team.weight, 1e-9)
+    if order is Order.DOMINANT:
+        return 0.0, ledger.dominant_share(team)
+    return 1.0, 0.0

@@ -7,8 +7,7 @@ most of a long line is never.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import count, pairwise
+from collections.abc import Collection, Iterator, Sequence
 from math import inf
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from trackyard.scheduling.durations import DurationModel, level_of
 from trackyard.scheduling.order.line import Entry
 from trackyard.scheduling.order.pending import Pending
-from trackyard.scheduling.place.table import Floats, Ints, NodeTable
+from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.snapshot import Waiting
 
@@ -29,38 +28,49 @@ class Columns:
         waiting: Sequence[Waiting],
         *,
         numbers: Sequence[int],
-        table: NodeTable,
+        shapes: Sequence[Shape],
         durations: DurationModel,
         now: float,
         starvation_seconds: float,
         orders: dict[str, Order],
+        by_user: Collection[str] = (),
+        by_preemptible: bool = False,
     ) -> None:
         self.waiting = waiting
         self.numbers = numbers
         self._durations = durations
-        jobs = [one.job for one in waiting]
+        self._jobs = jobs = [one.job for one in waiting]
         self.ids = [job.id for job in jobs]
-        self.shapes = table.shapes([job.request for job in jobs])
+        self.shapes = shapes
         self.submitted: Floats = np.array([job.submitted_at for job in jobs], dtype=np.float64)
         attained: Floats = np.array([one.attained_seconds for one in waiting], dtype=np.float64)
         queues = _codes([job.queue for job in jobs])
         order_of = [orders[name] for name in queues[1]]
-        is_default = np.array([order is Order.DEFAULT for order in order_of])[queues[0]]
-        is_shortest = np.array([order is Order.SHORTEST for order in order_of])[queues[0]]
-        self.phase = np.ones(len(jobs), dtype=np.int64)
+        is_default: Mask = np.array([order is Order.DEFAULT for order in order_of])[queues[0]]
+        is_shortest: Mask = np.array([order is Order.SHORTEST for order in order_of])[queues[0]]
         late = self.submitted + 2 * attained + starvation_seconds <= now
-        self.phase[late & is_default] = 0
+        self.phase: Ints = np.where(late & is_default, 0, 1)
         self.length, self.bound = self._lengths(attained, is_default, is_shortest)
         by_length = (is_default | is_shortest) & (self.phase == 1)
         self.measure: Floats = np.where(by_length, self.length, self.submitted)
-        self._group(queues)
+        self.level: Ints = np.fromiter((job.priority for job in jobs), np.int64, len(jobs))
+        self.sequence: Ints = np.array(self.numbers, dtype=np.int64)
+        code, limited = self._group(queues, by_user)
+        if by_preemptible:
+            code = code * 2 + np.array([job.preemptible for job in jobs])
+        order = np.lexsort((self.sequence, self.submitted, self.measure, code))
+        edges = np.flatnonzero(np.diff(code[order], prepend=-1))
+        #: the first row of each group of alike jobs, and how many there are
+        self.heads: Ints = order[edges]
+        self.sizes: Ints = np.diff(edges, append=len(order))
+        #: for each group a number that is the same where limits cannot tell the difference
+        self.limited_alike: Ints = limited[self.heads]
+        self._rows: list[int] = order.tolist()
+        self._edges: list[int] = [*edges.tolist(), len(order)]
 
-    def groups(self) -> Iterator[list[int]]:
-        """Yield the rows of each group of alike jobs, in order."""
-        rows = self._order.tolist()
-        edges = [0, *(np.flatnonzero(np.diff(self._code[self._order])) + 1).tolist(), len(rows)]
-        for start, end in pairwise(edges):
-            yield rows[start:end]
+    def rows(self, group: int) -> list[int]:
+        """Return the rows of one group, in order."""
+        return self._rows[self._edges[group] : self._edges[group + 1]]
 
     def pending(self, row: int) -> Pending:
         """Return one job, measured."""
@@ -79,59 +89,63 @@ class Columns:
         return (float(self.measure[row]), submitted, pending.sequence, pending.bound, pending)
 
     def _lengths(
-        self, attained: Floats, is_default: Floats, is_shortest: Floats
+        self, attained: Floats, is_default: Mask, is_shortest: Mask
     ) -> tuple[Floats, Floats]:
         """What the order compares, and the bound for backfill, as Measurer has them."""
-        jobs = [one.job for one in self.waiting]
-        # Where nothing is stated the list holds None, which becomes not-a-number.
-        limit = np.array([job.time_limit_seconds for job in jobs], dtype=np.float64)
-        stated = np.array([job.estimate_seconds for job in jobs], dtype=np.float64)
-        size = np.array([shape.size for shape in self.shapes], dtype=np.float64)
+        jobs = self._jobs
+        limit = _stated([job.time_limit_seconds for job in jobs])
+        stated = _stated([job.estimate_seconds for job in jobs])
+        is_stated = ~np.isnan(stated)
         rest = np.maximum(stated - attained, 0.0)
         length = np.zeros(len(jobs))
         if is_default.any():
+            size = np.array([shape.size for shape in self.shapes], dtype=np.float64)
             rank = np.fmin(self._ranks(attained), limit)
-            length = np.where(is_default, np.where(np.isnan(stated), rank, rest) * size, 0.0)
+            length = np.where(is_default, np.where(is_stated, rest, rank) * size, 0.0)
         for row in np.flatnonzero(is_shortest):
-            known = stated[row]
             learned = self._durations.expected_seconds(jobs[row])
-            length[row] = learned if np.isnan(known) else rest[row]
-        bound = np.where(np.isnan(stated), limit, np.fmin(rest, limit))
+            length[row] = rest[row] if is_stated[row] else learned
+        bound = np.where(is_stated, np.fmin(rest, limit), limit)
         for row in np.flatnonzero(np.isnan(bound)):
             bound[row] = self._durations.bound_seconds(jobs[row], float(attained[row]))
         return length, bound
 
     def _ranks(self, attained: Floats) -> Floats:
-        known: dict[tuple[object, ...], tuple[float, ...]] = {}
-        durations = self._durations
-        ranks = np.empty(len(self.waiting))
-        if durations.is_empty and self.waiting:
-            rows = durations.rows(self.waiting[0].job)
-            ranks[:] = rows[0]
+        durations, jobs = self._durations, self._jobs
+        if durations.is_empty and jobs:
+            rows = durations.rows(jobs[0])
+            ranks = np.full(len(jobs), rows[0])
             for row in np.flatnonzero(attained):
                 ranks[row] = rows[level_of(float(attained[row]))]
             return ranks
-        found = []
-        for one, shape in zip(self.waiting, self.shapes, strict=True):
-            job = one.job
-            alike = (job.team, job.user, job.name, job.command, job.group, shape.total_milli)
-            rows_or_none = known.get(alike)
-            if rows_or_none is None:
-                rows_or_none = known[alike] = durations.rows(job)
-            spent = one.attained_seconds
-            found.append(rows_or_none[level_of(spent) if spent else 0])
-        return np.array(found)
+        found = durations.rows_of(jobs)
+        levels = [level_of(spent) if spent else 0 for spent in attained.tolist()]
+        return np.array([rows[level] for rows, level in zip(found, levels, strict=True)])
 
-    def _group(self, queues: tuple[Ints, list[str]]) -> None:
-        jobs = [one.job for one in self.waiting]
+    def _group(
+        self, queues: tuple[Ints, list[str]], by_user: Collection[str]
+    ) -> tuple[Ints, Ints]:
+        """Numbers that are the same for alike jobs, and for those whom limits take to be alike."""
+        jobs = self._jobs
         teams = _codes([job.team for job in jobs])
-        level = np.array([job.priority for job in jobs], dtype=np.int64)
         shape = np.array([shape.index for shape in self.shapes], dtype=np.int64)
-        code = queues[0] * (len(teams[1]) or 1) + teams[0]
-        code = (code * 16 + level) * (int(shape.max(initial=0)) + 1) + shape
-        self._code = code * 2 + self.phase
-        sequence = np.array(self.numbers, dtype=np.int64)
-        self._order = np.lexsort((sequence, self.submitted, self.measure, self._code))
+        milli = np.array([shape.total_milli for shape in self.shapes], dtype=np.int64)
+        payer = queues[0] * (len(teams[1]) or 1) + teams[0]
+        if by_user:
+            payer = self._split_users(payer, queues, by_user)
+        code = (payer * 16 + self.level) * (int(shape.max(initial=0)) + 1) + shape
+        return code * 2 + self.phase, payer * (int(milli.max(initial=0)) + 1) + milli
+
+    def _split_users(
+        self, code: Ints, queues: tuple[Ints, list[str]], by_user: Collection[str]
+    ) -> Ints:
+        """Tell users apart in queues whose limits do."""
+        personal = np.array([name in by_user for name in queues[1]])[queues[0]]
+        rows = np.flatnonzero(personal)
+        users = _codes([self._jobs[row].user for row in rows.tolist()])
+        code = code * (len(users[1]) + 1)
+        code[rows] += users[0] + 1
+        return code
 
 
 class ColumnLine:
@@ -159,10 +173,10 @@ class ColumnLine:
         found: list[float] = self._columns.bound[self._rows].tolist()
         return found
 
-    def measures(self) -> list[tuple[float, float, int]]:
-        """What each of its jobs compares by, in order."""
+    def measures(self, *, by_length: bool = False) -> list[tuple[float, float, int]]:
+        """What each of its jobs compares by: the order's measure, or the length instead."""
         columns = self._columns
-        measures = columns.measure[self._rows].tolist()
+        measures = (columns.length if by_length else columns.measure)[self._rows].tolist()
         submitted = columns.submitted[self._rows].tolist()
         numbers = [columns.numbers[row] for row in self._rows]
         return list(zip(measures, submitted, numbers, strict=True))
@@ -199,11 +213,15 @@ class ColumnLine:
         raise KeyError(entry[2])
 
 
+def _stated(seconds: list[float | None]) -> Floats:
+    """Numbers, and not-a-number where nothing is stated."""
+    if seconds.count(None) == len(seconds):
+        return np.full(len(seconds), np.nan)
+    return np.array(seconds, dtype=np.float64)
+
+
 def _codes(names: list[str]) -> tuple[Ints, list[str]]:
     """Number names by first appearance."""
-    numbers: dict[str, int] = {}
-    fresh = count()
-    for name in names:
-        if name not in numbers:
-            numbers[name] = next(fresh)
-    return np.array([numbers[name] for name in names], dtype=np.int64), list(numbers)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    codes = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
+    return codes, list(numbers)

@@ -35,9 +35,7 @@ class Capacity:
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
-        self.gpu: NDArray[np.int32] = np.zeros((table.count, table.width), dtype=np.int32)
-        for row, gpus in enumerate(table.gpus):
-            self.gpu[row, :gpus] = WHOLE
+        self.gpu: NDArray[np.int32] = np.where(table.present, np.int32(WHOLE), np.int32(0))
         self.whole: Ints = table.gpus.copy()
         self.whole_total = int(self.whole.sum())
         self.largest: Ints = np.where(table.gpus > 0, WHOLE, 0).astype(np.int64)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.place.capacity import Capacity
-from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
+from trackyard.scheduling.place.table import Floats, Ints, Mask, NodeTable, Shape
 
 #: Typical shapes considered; more cost time and hardly change the choice.
 MOST_SHAPES = 200
@@ -122,7 +122,10 @@ def _pressure(table: NodeTable, demand: Sequence[tuple[Shape, float]]) -> Floats
     asked = sum(weight * shape.total_milli for shape, weight in demand) or 1.0
     for shape, weight in demand:
         if shape.request.gpu_types and shape.gpus:
-            rows = np.isin(table.types, shape.request.gpu_types)
+            rows: Mask = np.zeros(table.count, dtype=np.bool_)
+            for kind in shape.request.gpu_types:
+                if kind in table.of_type:
+                    rows |= table.of_type[kind]
             there = float(table.gpus[rows].sum())
             if there:
                 part = weight * shape.total_milli / asked
