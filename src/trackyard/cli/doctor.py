@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trackyard.cli.doctor_node import check_node
 from trackyard.cli.output import add_json, emit_json
 from trackyard.client.api import Api, ApiFault, Unreachable, home
 
@@ -32,12 +33,20 @@ class Finding:
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb's parser."""
     parser = subparsers.add_parser("doctor", help="check this installation and the server")
+    parser.add_argument(
+        "--node",
+        nargs="?",
+        const="",
+        help="check a node's health instead: this machine now, or NODE by what the server knows",
+    )
     add_json(parser)
     parser.set_defaults(func=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Check, print, and return 1 if anything is wrong."""
+    if args.node is not None:
+        return check_node(args.node, as_json=args.json)
     findings = [*_local(), *_server()]
     if args.json:
         emit_json(

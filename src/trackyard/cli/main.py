@@ -31,6 +31,7 @@ VERBS = (
     "nodes",
     "drain",
     "undrain",
+    "quarantine",
     "queues",
     "queue",
     "teams",

@@ -65,6 +65,11 @@ class Node:
         """The type of its GPUs, empty without any; a node carries one type."""
         return self.gpus[0].type if self.gpus else ""
 
+    @property
+    def state_words(self) -> str:
+        """Its state, with why it is so where that is known."""
+        return f"{self.state}: {self.state_note}" if self.state_note else self.state.value
+
     def label(self, name: str) -> str:
         """Return a label's value, empty when absent."""
         return next((value for key, value in self.labels if key == name), "")

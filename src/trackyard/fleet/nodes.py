@@ -37,7 +37,17 @@ class GpuFacts(msgspec.Struct, frozen=True):
     uuid: str | None = None
 
 
-class NodeFacts(msgspec.Struct, frozen=True):
+class ForeignFacts(msgspec.Struct, frozen=True):
+    """What someone past the queue holds on a node."""
+
+    name: str
+    gpus: list[int] = []
+    gpu_milli: int = 1000
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+
+
+class NodeFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is kept of an engine's report: totals, not what is free."""
 
     hostname: str
@@ -47,6 +57,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     gpus: list[GpuFacts] = []
     labels: dict[str, str] = {}
     notes: list[str] = []
+    foreign: list[ForeignFacts] = []
 
 
 class NodeProperties(msgspec.Struct, frozen=True):
@@ -131,6 +142,16 @@ def facts_of(report: NodeReport) -> NodeFacts:
         ],
         labels=dict(report.labels),
         notes=list(report.notes),
+        foreign=[
+            ForeignFacts(
+                one.name,
+                list(one.gpus),
+                round(one.fraction * 1000),
+                round(one.cpus * 1000),
+                one.memory_bytes,
+            )
+            for one in report.foreign
+        ],
     )
 
 
@@ -350,27 +371,49 @@ def set_labels(
 # -- for the queue ----------------------------------------------------------------------------
 
 
-def scheduler_nodes(rows: Sequence[NodeRow]) -> tuple[Node, ...]:
-    """Return the nodes in the scheduler's own words."""
+def scheduler_nodes(
+    rows: Sequence[NodeRow], held: Mapping[str, int] | None = None
+) -> tuple[Node, ...]:
+    """Return the nodes in the scheduler's own words.
+
+    `held` says how many GPUs, counted from the first, running attempts hold on to. The scheduler
+    counts GPUs without gaps; so on a node with a lost GPU the lost one is listed too, and nothing
+    new starts there: what is left may be numbered anew at any time.
+    """
     found = []
     for row in rows:
         facts = row.facts
+        gpus = _whole(facts.gpus, max(row.expected_gpus, (held or {}).get(row.id, 0)))
+        state, note = row.in_force, row.note
+        if state.takes_work and len(gpus) > len(facts.gpus):
+            state = NodeState.QUARANTINED
+            note = f"{len(gpus) - len(facts.gpus)} of {len(gpus)} GPUs gone"
         found.append(
             Node(
                 id=row.id,
                 name=row.id,
-                gpus=tuple(
-                    Gpu(index=gpu.index, type=gpu.model, memory_bytes=gpu.memory_bytes)
-                    for gpu in facts.gpus
-                ),
+                gpus=gpus,
                 cpu_milli=round(facts.cpus * 1000),
                 memory_bytes=facts.memory_bytes,
                 labels=tuple(sorted({**facts.labels, **row.own_labels}.items())),
-                state=row.in_force,
-                state_note=row.note,
+                state=state,
+                state_note=note,
             )
         )
     return tuple(found)
+
+
+def _whole(present: Sequence[GpuFacts], expected: int) -> tuple[Gpu, ...]:
+    """List GPUs without gaps: those that are there, and those that are lost."""
+    known = {
+        gpu.index: Gpu(index=gpu.index, type=gpu.model, memory_bytes=gpu.memory_bytes)
+        for gpu in present
+    }
+    alike = next(iter(known.values()), Gpu(index=0))
+    return tuple(
+        known.get(index) or Gpu(index=index, type=alike.type, memory_bytes=alike.memory_bytes)
+        for index in range(max([expected, *(index + 1 for index in known)]))
+    )
 
 
 def match_types(wanted: Sequence[str], present: Collection[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Owns loading. Changes nothing; `life` does.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -153,8 +154,9 @@ def encode_placement(placement: Placement) -> str:
     return msgspec.json.encode(placement).decode()
 
 
+@lru_cache(maxsize=8192)
 def decode_placement(text: str) -> Placement:
-    """Read a placement as it is kept."""
+    """Read a placement as it is kept; each pass asks for those of everything that runs."""
     placed = _decode_placed(text)
     return Placement(
         shares=tuple(

@@ -178,6 +178,23 @@ def node(**changes: Any) -> dict[str, Any]:
         "job_count": 2,
         "joined_ms": NOW,
         "changed_ms": NOW,
+        "health": "ok",
+        "checks": [],
+        "properties": {
+            "node_class": "A100",
+            "gpu_vendor": "nvidia",
+            "gpu_model": "A100",
+            "gpu_count": 2,
+            "gpu_memory_bytes": 80 << 30,
+            "driver": "550.54",
+            "cuda": "12.4",
+            "rocm": "",
+        },
+        "own_labels": {},
+        "until_ms": None,
+        "state_by": "operator",
+        "state_ms": NOW,
+        "expected_gpus": 2,
         **changes,
     }
 

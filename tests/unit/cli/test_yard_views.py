@@ -17,9 +17,9 @@ pytestmark = pytest.mark.usefixtures("still_clock")
 def test_nodes_are_listed_with_what_is_free(capsys) -> None:
     nodes.draw([samples.node(), samples.node(node_id="c1", gpus=[], state="drained", note="disk")])
     assert capsys.readouterr().out == (
-        "NODE\tSTATE\tGPUS\tFREE\tCPUS FREE\tMEMORY FREE\tJOBS\tNOTE\n"
-        "g07\tready\t2xA100\t1\t56 of 64\t448 GiB of 512 GiB\t2\t-\n"
-        "c1\tdrained\t-\t0\t56 of 64\t448 GiB of 512 GiB\t2\tdisk\n"
+        "NODE\tSTATE\tHEALTH\tGPUS\tFREE\tCPUS FREE\tMEMORY FREE\tJOBS\tNOTE\n"
+        "g07\tready\tok\t2xA100\t1\t56 of 64\t448 GiB of 512 GiB\t2\t-\n"
+        "c1\tdrained\tok\t-\t0\t56 of 64\t448 GiB of 512 GiB\t2\tdisk\n"
     )
 
 
@@ -32,6 +32,8 @@ def test_one_node_is_shown_gpu_by_gpu_without_other_teams_names(capsys) -> None:
         "node        g07\n"
         "host        g07.example.org\n"
         "state       drained (new disk, by ada)\n"
+        "health      ok\n"
+        "hardware    2xA100 (nvidia, 80 GiB each), driver 550.54, CUDA 12.4\n"
         "cpus        56 of 64 free\n"
         "memory      448 GiB of 512 GiB free\n"
         "labels      rack=r1\n"

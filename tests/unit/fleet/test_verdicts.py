@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trackyard.core.errors import SetupError
-from trackyard.core.health import CheckName, CheckReport, Verdict
+from trackyard.core.health import LIMITS, CheckName, CheckReport, Verdict
 from trackyard.core.ports import ExitCause
 from trackyard.fleet.evidence import hardware_like
 from trackyard.fleet.nodes import GpuFacts, NodeFacts, properties_of
@@ -152,3 +153,14 @@ def test_properties_say_what_a_node_is_made_of() -> None:
     assert (found.driver, found.cuda, found.rocm) == ("550", "12.4", "")
     assert properties_of(facts, {"class": "big"}).node_class == "big"
     assert properties_of(NodeFacts("h", "", 1.0, 1), {}).node_class == "cpu"
+
+
+def test_every_key_of_the_table_health_is_documented() -> None:
+    """docs/fleet.md names each with its default, and no other."""
+    page = (Path(__file__).parents[3] / "docs" / "fleet.md").read_text()
+    rows = page.split("## Settings")[1].split("```")[0]
+    named = {
+        key for row in rows.splitlines() if row.startswith("| `")
+        for key in re.findall(r"`([a-z_]+)`", row.split("|")[1])
+    }  # fmt: skip
+    assert named == {*LIMITS, *(one.name for one in fields(HealthPolicy))} - {"limits"}

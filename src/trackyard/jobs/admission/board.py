@@ -17,6 +17,7 @@ from trackyard.core.node import Node
 from trackyard.core.ports import ExitCause
 from trackyard.core.resources import WHOLE
 from trackyard.fleet.nodes import load_nodes, match_types, scheduler_nodes
+from trackyard.jobs.admission.foreign import foreign_jobs
 from trackyard.jobs.queues import scheduler_queues, scheduler_teams
 from trackyard.jobs.records import (
     HOLDING,
@@ -78,11 +79,11 @@ class Board:
     def load(self, reader: Reader, now_ms: int, leases: Sequence[Lease] = ()) -> Loaded:
         """Read the queue as it stands."""
         self._learn_teams(reader)
-        nodes = scheduler_nodes(load_nodes(reader))
+        running = self._running(reader)
+        nodes = scheduler_nodes(load_nodes(reader), _held_gpus(running))
         types = {node.gpu_type for node in nodes if node.gpus}
         self._claims = _open_claims(reader)
         waiting_rows = self._waiting(reader)
-        running = self._running(reader)
         live = {*(row.id for row in waiting_rows), *(row.id for row, _ in running)}
         for gone in [inner for inner in self._known if inner not in live]:
             del self._known[gone]
@@ -100,7 +101,7 @@ class Board:
             now=now_ms / 1000,
             nodes=nodes,
             waiting=waiting,
-            running=tuple(holding),
+            running=(*holding, *foreign_jobs(load_nodes(reader), now_ms / 1000)),
             teams=scheduler_teams(reader, self._usage(reader, now_ms, running)),
             queues=scheduler_queues(reader),
             leases=tuple(leases),
@@ -291,6 +292,16 @@ def _open_claims(reader: Reader) -> dict[int, _Claimant]:
         " JOIN jobs j ON j.id = a.job WHERE c.released_ms IS NULL"
     )
     return {row[0]: _Claimant(*row[1:]) for row in rows}
+
+
+def _held_gpus(running: Iterable[tuple[JobRow, AttemptRow]]) -> dict[str, int]:
+    """How many GPUs of each node, counted from the first, are held, be they there or lost."""
+    found: dict[str, int] = {}
+    for _, attempt in running:
+        for share in attempt.where.shares:
+            most = max(share.gpus, default=-1) + 1
+            found[share.node] = max(most, found.get(share.node, 0))
+    return found
 
 
 def _outcomes(

@@ -7,17 +7,22 @@ from typing import Any
 import msgspec
 
 from trackyard.access.principal import Principal
-from trackyard.core.errors import NotFound
+from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.node import NodeState
 from trackyard.core.reasons import Tier
 from trackyard.core.resources import WHOLE
-from trackyard.fleet.nodes import NodeRow, load_nodes, set_state
+from trackyard.fleet import nodes as fleet_nodes
+from trackyard.fleet.nodes import NodeProperties, NodeRow
+from trackyard.fleet.verdicts import CheckRow, load_checks, load_verdicts, overall
+from trackyard.jobs.admission.foreign import is_foreign
 from trackyard.jobs.admission.scheduler import Pass
 from trackyard.jobs.views import ReasonView, reason_view
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
+from trackyard.server.routes.v1_jobs import number
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.database import Reader
 
 #: Reasons that more or other hardware would lift.
 _DEMAND = (Tier.INFEASIBLE, Tier.CAPACITY, Tier.PRIORITY, Tier.UNHEALTHY)
@@ -46,6 +51,46 @@ class GpuView(msgspec.Struct):
     holders: list[Holder]
 
 
+class CheckView(msgspec.Struct):
+    """How one health check of a node stands."""
+
+    #: gpus, ecc, remap, xid, temperature, throttle, disk, processes, clock or jobs
+    name: str
+    #: ok, warn or fail
+    verdict: str
+    sentence: str
+    number: float | None
+    unit: str
+    #: who looked: engine, runner or server
+    source: str
+    at_ms: int
+    since_ms: int
+    #: looks in a row that failed, and that did not
+    failed: int
+    passed: int
+
+
+class VerdictView(msgspec.Struct):
+    """One line of a node's log of verdicts."""
+
+    id: int
+    name: str
+    verdict: str
+    sentence: str
+    number: float | None
+    unit: str
+    source: str
+    #: the attempt around which it was seen; empty for none
+    attempt_id: str
+    at_ms: int
+
+
+class VerdictList(msgspec.Struct):
+    """A node's verdicts, newest first."""
+
+    verdicts: list[VerdictView]
+
+
 class NodeView(msgspec.Struct):
     """A node and what runs there."""
 
@@ -67,6 +112,19 @@ class NodeView(msgspec.Struct):
     job_count: int
     joined_ms: int
     changed_ms: int
+    #: ok, warn, fail, or unknown where nobody looked
+    health: str
+    checks: list[CheckView]
+    properties: NodeProperties
+    #: labels that an operator set; `labels` holds them, too
+    own_labels: dict[str, str]
+    #: when a drain ends by itself
+    until_ms: int | None
+    #: operator or health
+    state_by: str
+    state_ms: int
+    #: GPUs it has when it is whole
+    expected_gpus: int
 
 
 class NodeList(msgspec.Struct):
@@ -121,6 +179,21 @@ class DrainWish(msgspec.Struct, forbid_unknown_fields=True):
     note: str = ""
     #: drained, or quarantined by a failed check
     state: str = "drained"
+    #: when it takes work again by itself; milliseconds since the epoch
+    until_ms: int | None = None
+
+
+class QuarantineWish(msgspec.Struct, forbid_unknown_fields=True):
+    """Why a node is taken out of service."""
+
+    why: str
+
+
+class LabelWish(msgspec.Struct, forbid_unknown_fields=True):
+    """Labels to set and to remove."""
+
+    set: dict[str, str] = {}
+    remove: list[str] = []
 
 
 class NodeRoutes:
@@ -162,25 +235,65 @@ class NodeRoutes:
         """POST /api/v1/nodes/{node}/drain: what runs there ends by itself, nothing new starts."""
         wish = await decode(request, DrainWish)
         state = NodeState.QUARANTINED if wish.state == "quarantined" else NodeState.DRAINED
-        return await self._set(request, state, wish.note)
+        return await self._set(request, state, wish.note, wish.until_ms)
+
+    async def quarantine(self, request: Request) -> Response:
+        """POST /api/v1/nodes/{node}/quarantine: out of service until someone gives it back."""
+        wish = await decode(request, QuarantineWish)
+        if not wish.why.strip():
+            raise InvalidInput("a quarantine needs a reason: say why the node is not to be used")
+        return await self._set(request, NodeState.QUARANTINED, wish.why)
 
     async def undrain(self, request: Request) -> Response:
         """POST /api/v1/nodes/{node}/undrain: it takes work again."""
         return await self._set(request, NodeState.READY, "")
 
-    async def _set(self, request: Request, state: NodeState, note: str) -> Response:
+    async def label(self, request: Request) -> Response:
+        """PUT /api/v1/nodes/{node}/labels: set and remove labels; they outlive restarts."""
+        wish = await decode(request, LabelWish)
         node, actor = request.params["node"], request.principal.name
-        await self._db.write(lambda tx: set_state(tx, node, state, note=note, actor=actor))
+        await self._db.write(
+            lambda tx: fleet_nodes.set_labels(tx, node, wish.set, wish.remove, actor=actor)
+        )
+        self._jobs.scheduler.wake()
+        return await self.node(request)
+
+    async def verdicts(self, request: Request) -> Response:
+        """GET /api/v1/nodes/{node}/verdicts: what health checks found, newest first."""
+        node = request.params["node"]
+        limit = min(max(number(request, "limit", 100), 1), 1000)
+        name = request.arg("check") or ""
+
+        def load(reader: Reader) -> list[VerdictView]:
+            fleet_nodes.find(reader, node)
+            rows = load_verdicts(reader, node, limit=limit, name=name)
+            return [
+                VerdictView(**{key: getattr(row, key) for key in VerdictView.__struct_fields__})
+                for row in rows
+            ]
+
+        return JSONResponse(VerdictList(await self._db.read(load)))
+
+    async def _set(
+        self, request: Request, state: NodeState, note: str, until_ms: int | None = None
+    ) -> Response:
+        node, actor = request.params["node"], request.principal.name
+        fleet = self._jobs.scheduler.fleet
+        await self._db.write(
+            lambda tx: fleet.set_state(tx, node, state, note=note, actor=actor, until_ms=until_ms)
+        )
         self._jobs.scheduler.wake()
         return await self.node(request)
 
     async def _views(self, principal: Principal) -> list[NodeView]:
         looked = await self._jobs.scheduler.view()
-        rows = await self._db.read(load_nodes)
-        return [_view(row, looked, principal) for row in rows]
+        rows, checks = await self._db.read(
+            lambda reader: (fleet_nodes.load(reader), load_checks(reader))
+        )
+        return [_view(row, checks.get(row.id, []), looked, principal) for row in rows]
 
 
-def _view(row: NodeRow, looked: Pass, principal: Principal) -> NodeView:
+def _view(row: NodeRow, checks: list[CheckRow], looked: Pass, principal: Principal) -> NodeView:
     facts = row.facts
     gpus = {
         gpu.index: GpuView(gpu.index, gpu.model, gpu.memory_bytes, gpu.vendor, 1.0, [])
@@ -212,16 +325,29 @@ def _view(row: NodeRow, looked: Pass, principal: Principal) -> NodeView:
         memory_bytes=facts.memory_bytes,
         free_memory_bytes=max(0, memory),
         gpus=list(gpus.values()),
-        labels=facts.labels,
+        labels=row.labels,
         notes=facts.notes,
         jobs=mine,
         job_count=count,
         joined_ms=row.joined_ms,
         changed_ms=row.changed_ms,
+        health=overall(checks),
+        checks=[
+            CheckView(**{key: getattr(check, key) for key in CheckView.__struct_fields__})
+            for check in checks
+        ],
+        properties=row.properties,
+        own_labels=row.own_labels,
+        until_ms=row.until_ms,
+        state_by=row.state_by,
+        state_ms=row.state_ms,
+        expected_gpus=row.expected_gpus,
     )
 
 
 def _holder(looked: Pass, job_id: str, principal: Principal, share: float) -> Holder:
+    if is_foreign(job_id):
+        return Holder("", job_id, "", "past the queue", share)
     row, _ = looked.loaded.running[job_id]
     if row.team_id != principal.team_id and not principal.is_admin:
         return Holder("", "", "", "another team", share)
@@ -291,5 +417,22 @@ def routes(services: Services) -> list[Route]:
         route("GET", "nodes/{node}", do.node, read, gives=NodeView),
         route("POST", "nodes/{node}/drain", do.drain, admin, takes=DrainWish, gives=NodeView),
         route("POST", "nodes/{node}/undrain", do.undrain, admin, gives=NodeView),
+        route(
+            "POST",
+            "nodes/{node}/quarantine",
+            do.quarantine,
+            admin,
+            takes=QuarantineWish,
+            gives=NodeView,
+        ),
+        route("PUT", "nodes/{node}/labels", do.label, admin, takes=LabelWish, gives=NodeView),
+        route(
+            "GET",
+            "nodes/{node}/verdicts",
+            do.verdicts,
+            read,
+            gives=VerdictList,
+            query={"limit": "how many, at most 1000", "check": "of one check alone"},
+        ),
         route("GET", "cluster", do.cluster, read, gives=Cluster),
     ]
