@@ -65,6 +65,7 @@ EVENT_KINDS: dict[str, str] = {
     "job.loss_nan": "a running job's loss is not a number any more",
     "job.out_of_memory": "a job ran out of memory",
     "job.rolled_back": "a new attempt went on from an earlier step; later points count no more",
+    "job.hint": "a job failed in a way that is known, with what mends it",
     "claim.asked": "a running job asked for nodes after it had started; they joined the queue",
     "claim.granted": "a running job was given the nodes it asked for",
     "claim.seen": "a running job holds GPUs that it did not ask for; its team is charged",

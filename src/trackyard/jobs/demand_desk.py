@@ -6,7 +6,7 @@ Owns the waiting. What a claim is, and how it is placed, is told by `demand` and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -31,12 +31,16 @@ MAX_WAIT_SECONDS = 30.0
 LOOK_SECONDS = 0.2
 #: How often a waiting claim tries the other ways in which its workers could sit.
 RESHAPE_SECONDS = 2.0
+#: the label by which an engine tells what its cluster calls a node
+ENGINE_ID = "ray-node-id"
 
 
 class GrantedNode(msgspec.Struct):
     """A node that was given, and how much of it."""
 
     node: str
+    #: what the cluster itself calls this node
+    engine_id: str
     gpus: float
     cpus: float
 
@@ -76,8 +80,9 @@ class Demands:
         claims.check_demand(demand)
         wants = ask_of(demand.resources, demand.strategy, demand.labels)
         check_ask(demand.workers, wants)
+        names = await self._names()
         within = await self._db.peek(
-            lambda reader: self._declared(reader, principal, demand, wants)
+            lambda reader: self._declared(reader, principal, demand, wants, names)
         )
         if within is not None:
             return within
@@ -110,7 +115,12 @@ class Demands:
     # -- within the declaration -------------------------------------------------------------
 
     def _declared(
-        self, reader: Reader, principal: Principal, demand: Demand, wants: Ask
+        self,
+        reader: Reader,
+        principal: Principal,
+        demand: Demand,
+        wants: Ask,
+        names: Mapping[str, str],
     ) -> DemandReply | None:
         """Answer from what the job declared and holds already, where that is enough."""
         attempt = claims.speaker(reader, principal)
@@ -129,7 +139,7 @@ class Demands:
         return DemandReply(
             state="granted",
             workers=count,
-            nodes=_nodes(attempt.where),
+            nodes=_nodes(attempt.where, names),
             claim="",
             sentence=f"{words(count, wants)} lie within the declared gang {spec.gang}.",
         )
@@ -139,6 +149,11 @@ class Demands:
             rows = load_attempts(reader, "state IN ('starting', 'running', 'stopping')")
             live = {row.attempt_id for row in rows}
             self._covered = {key: one for key, one in self._covered.items() if key in live}
+
+    async def _names(self) -> dict[str, str]:
+        """What the cluster calls each node."""
+        nodes = (await self._scheduler.view()).loaded.snapshot.nodes
+        return {node.id: node.label(ENGINE_ID) or node.id for node in nodes}
 
     # -- through the queue ------------------------------------------------------------------
 
@@ -201,7 +216,7 @@ class Demands:
             return DemandReply(
                 state="granted",
                 workers=count,
-                nodes=_nodes(found.placement),
+                nodes=_nodes(found.placement, await self._names()),
                 claim=found.job.job_id,
                 sentence=f"{words(count, found.claim.wants)} given on"
                 f" {', '.join(found.placement.nodes)}.",
@@ -239,10 +254,11 @@ def _look(reader: Reader, principal: Principal, key: str) -> Standing:
     return found
 
 
-def _nodes(placement: Placement) -> list[GrantedNode]:
+def _nodes(placement: Placement, names: Mapping[str, str]) -> list[GrantedNode]:
     return [
         GrantedNode(
             node=share.node,
+            engine_id=names.get(share.node, share.node),
             gpus=len(share.gpus) * share.gpu_milli / WHOLE,
             cpus=share.cpu_milli / WHOLE,
         )

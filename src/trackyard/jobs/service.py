@@ -19,12 +19,11 @@ from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.health import read_checks
 from trackyard.core.job import JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
-from trackyard.jobs import logs, signs
+from trackyard.jobs import hints, logs, signs
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief, foresee, full, lessen
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.demand_watch import Rule, Watch
-from trackyard.jobs.ending import Verdict
 from trackyard.jobs.life import ask_stop, end_attempt, hold, release
 from trackyard.jobs.listing import Lists, ListWish, reasons_of, told
 from trackyard.jobs.packages import Packages
@@ -199,7 +198,11 @@ class Jobs:
                 waiting=len(looked.positions),
                 waited_ms=(row.started_ms or row.ended_ms or now_ms) - row.submitted_ms,
                 wall_ms=(row.ended_ms or now_ms) - row.started_ms if row.started_ms else 0,
-                gpu_seconds=round(sum(one.gpu_seconds for one in (*attempts, *claims)), 3),
+                gpu_seconds=round(
+                    sum(one.gpu_seconds for one in attempts)
+                    + sum(one.gpu_seconds for one in claims),
+                    3,
+                ),
                 claims=claims,
                 waits_for=[one.job for one in spec.after],
                 version=row.version,
@@ -502,4 +505,4 @@ def _take_exit(tx: Tx, attempt_id: str, record: ExitRecord, raw: bytes) -> None:
     records = [ExitRecord.from_json(msgspec.json.decode(row[0])) for row in rows]
     deciding = deciding_exit(records)
     if deciding is not None:
-        end_attempt(tx, attempt_id, Verdict.of(deciding))
+        end_attempt(tx, attempt_id, hints.judged(tx, deciding))

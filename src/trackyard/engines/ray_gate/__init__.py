@@ -38,6 +38,6 @@ def environment(own: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for name, class_ in _CALLBACKS.items():
         ours = f"{MODULE}.{class_}"
-        theirs = [part for part in own.get(name, "").split(",") if part.strip()]
-        found[name] = ",".join([ours, *(part for part in theirs if part != ours)])
+        theirs = [part.strip() for part in own.get(name, "").split(",")]
+        found[name] = ",".join([ours, *(part for part in theirs if part not in ("", ours))])
     return found

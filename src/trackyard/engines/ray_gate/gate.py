@@ -127,7 +127,7 @@ def _sentence(fault: urllib.error.HTTPError) -> str:
 
 def selector(reply: dict[str, Any]) -> dict[str, str]:
     """Return the label by which Ray places things on the nodes that were given, and only there."""
-    nodes = sorted({one["node"] for one in reply["nodes"]})
+    nodes = sorted({one["engine_id"] for one in reply["nodes"]})
     return {NODE_LABEL: nodes[0] if len(nodes) == 1 else f"in({','.join(nodes)})"}
 
 

@@ -24,7 +24,7 @@ from trackyard.core.ports import (
     NodeReport,
 )
 from trackyard.fleet.service import Fleet
-from trackyard.jobs import logs
+from trackyard.jobs import hints, logs
 from trackyard.jobs.admission.launching import Context, Site, launch_spec
 from trackyard.jobs.ending import Verdict
 from trackyard.jobs.life import Admitted, end_attempt, note_launched, renew_token
@@ -256,12 +256,12 @@ class Dispatcher:
     async def close_attempt(self, report: AttemptReport) -> None:
         """Write down the end of an attempt: the runner's record, or that there is none."""
         record = report.exit
-        if record is not None and report.phase is AttemptPhase.EXITED:
-            verdict = Verdict.of(record)
-        else:
-            verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
+        has_ended = report.phase is AttemptPhase.EXITED
 
         def change(tx: Tx) -> None:
+            verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
+            if record is not None and has_ended:
+                verdict = hints.judged(tx, record)
             if record is not None:
                 note_last_checkpoint(tx, record)
                 take_health(tx, self.fleet, record.attempt_id, record.member, record.health)

@@ -1,0 +1,103 @@
+"""A real cluster with Ray Train in it, a server in front of it, and the stock `ray` command."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.jobs.yard import JobServer
+from tests.raycluster import RayCluster
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@dataclass
+class Front:
+    """A server over a cluster, as someone with the stock command line sees it."""
+
+    server: JobServer
+    cluster: RayCluster
+    folder: Path
+
+    def ray(self, *words: str, timeout: float = 180.0) -> str:
+        """Run the stock `ray` against the server and return what it prints."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "RAY_ADDRESS": self.server.url,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self.server.token,
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
+        done = subprocess.run(
+            [self.cluster.bin / "ray", *words],
+            cwd=self.folder,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=timeout,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def submit(self, *words: str, **metadata: str) -> str:
+        """Submit without waiting; return our own id of the job."""
+        name = f"job-{len(list(self.folder.glob('.sent-*')))}"
+        (self.folder / f".sent-{name}").touch()
+        self.ray(
+            "job",
+            "submit",
+            "--no-wait",
+            "--working-dir",
+            str(self.folder / "work"),
+            "--submission-id",
+            name,
+            "--metadata-json",
+            _json({"job_name": name, **metadata}),
+            "--",
+            *words,
+        )
+        found = self.server.get(f"/api/v1/jobs/{name}")
+        return str(found["job"]["job_id"])
+
+
+def _json(values: dict[str, str]) -> str:
+    pairs = (f'"{key}": "{value}"' for key, value in values.items())
+    return "{" + ", ".join(pairs) + "}"
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[RayCluster]:
+    """One cluster for all of these tests, with torch, Train and Tune on its nodes."""
+    cluster = RayCluster("raytrain")
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def front(ray_cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    """A server whose engine is that cluster."""
+    folder = tmp_path_factory.mktemp("front")
+    shutil.copytree(SCRIPTS, folder / "work")
+    server = JobServer(
+        folder / "home",
+        options=("--engine", f"ray={ray_cluster.address}", "--preempt-after", "0"),
+    )
+    server.start()
+    yield Front(server, ray_cluster, folder)
+    server.stop()
+
+
+def lines(text: str, pattern: str) -> list[tuple[str, ...]]:
+    """Find what a script printed, each line once: Ray may forward one twice."""
+    return sorted({match.groups() for match in re.finditer(pattern, text)})
