@@ -104,6 +104,19 @@ class GpuReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignUse:
+    """What someone past the queue holds on a node, where the engine lets others in as well."""
+
+    #: as its owner would know it
+    name: str
+    #: the GPUs it holds, each with this share
+    gpus: tuple[int, ...] = ()
+    fraction: float = 1.0
+    cpus: float = 0.0
+    memory_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
     """One node: what it has and what of it is free."""
 
@@ -120,6 +133,8 @@ class NodeReport:
     labels: Mapping[str, str] = field(default_factory=dict)
     #: sentences on what does not hold here, such as limits that cannot be enforced
     notes: tuple[str, ...] = ()
+    #: what is held here past the queue; it is not free
+    foreign: tuple[ForeignUse, ...] = ()
     #: the last look at its health, where the engine looks
     checks: tuple[CheckReport, ...] = ()
     #: GPUs it should have, where the engine knows; None: the most that were ever seen
@@ -382,6 +397,11 @@ class Engine(Protocol):
     @property
     def name(self) -> str:
         """Return the engine's short name."""
+        ...
+
+    @property
+    def loses_sight(self) -> bool:
+        """Tell whether what it calls lost may still run, out of its sight."""
         ...
 
     def nodes(self) -> Sequence[NodeReport]:

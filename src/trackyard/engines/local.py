@@ -57,6 +57,7 @@ class LocalEngine:
     """Runs attempts as processes of this machine."""
 
     name = "local"
+    loses_sight = False
 
     def __init__(
         self,

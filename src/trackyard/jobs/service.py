@@ -400,6 +400,7 @@ class Jobs:
             )
         )
         now_ms = self._db.clock.time_ms()
+        self.scheduler.dispatcher.note_heard(attempt_id, now_ms)
         if self._memory.is_news(attempt_id, beat, now_ms):
             await self._db.write(lambda tx: signs.take_heartbeat(tx, attempt_id, beat))
             self._memory.note(attempt_id, beat, now_ms)

@@ -81,6 +81,7 @@ class FakeEngine:
     """An Engine whose nodes and attempts exist in memory alone."""
 
     name = "fake"
+    loses_sight = False
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from trackyard.core.ports import (
     AttemptPhase,
     EngineError,
     ExitCause,
+    ForeignUse,
     GpuShare,
     LaunchRefused,
     LaunchSpec,
@@ -24,7 +25,7 @@ from trackyard.core.ports import (
 )
 from trackyard.engines.ray import judging, nodes, pending, submission
 from trackyard.engines.ray.api import Cluster, RayApi, gist
-from trackyard.engines.ray.nodes import Foreign
+from trackyard.engines.ray.nodes import Held
 from trackyard.engines.ray.submission import Carried, Site
 from trackyard.testing.clock import FakeClock
 
@@ -189,9 +190,7 @@ class TestNodes:
 
     def test_what_foreign_jobs_hold_is_not_free_and_they_are_named(self) -> None:
         [node] = nodes.read_nodes([row(GPU=2.0)])
-        others = Foreign(
-            cpus=3, gpus=1, memory_bytes=4e8, jobs={"r1": "The Ray job r1 runs here."}
-        )
+        others = {"r1": Held(cpus=3, gpus=1, memory_bytes=4e8, line="python x.py")}
         held = [NodeShare(node_id=ID, gpus=(GpuShare(index=0, fraction=0.5),), cpus=1)]
         report = nodes.describe(
             node, held, foreign=others, gpus=nodes.declared_gpus(node), ray_version="2.60.0"
@@ -199,7 +198,10 @@ class TestNodes:
         assert [gpu.free for gpu in report.gpus] == [0.5, 0.0]
         assert report.free_cpus == 4
         assert report.free_memory_bytes == 600_000_000
-        assert report.notes == ("The Ray job r1 runs here.",)
+        assert report.notes == ("The Ray job r1 (python x.py) runs here past the queue.",)
+        assert report.foreign == (
+            ForeignUse(name="r1", gpus=(1,), cpus=3, memory_bytes=400_000_000),
+        )
 
     def test_the_accelerators_name_tells_its_vendor(self) -> None:
         assert [nodes.vendor_of(name) for name in ("A100", "AMD-Instinct-MI300X", "MI250X")] == [

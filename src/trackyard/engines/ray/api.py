@@ -173,8 +173,9 @@ class RayApi:
             response = connection.getresponse()
             content = response.read()
         except (OSError, http.client.HTTPException) as fault:
+            why = str(fault) or type(fault).__name__
             raise EngineUnavailable(
-                f"the Ray head at {self.address} does not answer: {str(fault) or type(fault).__name__}"
+                f"the Ray head at {self.address} does not answer: {why}"
             ) from fault
         finally:
             connection.close()

@@ -21,8 +21,6 @@ log = logging.getLogger(__name__)
 JOBS_SECONDS = 1.0
 NODES_SECONDS = 2.0
 CLUSTER_SECONDS = 15.0
-#: dead nodes that were not seen alive by us are of no interest
-_NOBODY = Foreign()
 
 
 class ClusterView:
@@ -148,7 +146,7 @@ class ClusterView:
                 nodes.describe(
                     node,
                     held.get(node.node_id, ()),
-                    foreign=others.get(node.ray_id, _NOBODY),
+                    foreign=others.get(node.ray_id, {}),
                     gpus=self._devices(node),
                     ray_version=version,
                 )

@@ -50,6 +50,7 @@ class RayEngine:
     """Runs attempts as jobs of a Ray cluster."""
 
     name = "ray"
+    loses_sight = True
 
     def __init__(
         self,

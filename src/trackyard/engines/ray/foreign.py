@@ -11,7 +11,7 @@ from typing import Any
 
 from trackyard.engines.ray.api import RayApi
 from trackyard.engines.ray.cluster import ClusterView
-from trackyard.engines.ray.nodes import Foreign
+from trackyard.engines.ray.nodes import Foreign, Held
 from trackyard.engines.ray.submission import placement_of
 
 #: the actor that Ray starts around an entrypoint is called so, and holds its resources
@@ -43,13 +43,10 @@ def on_nodes(api: RayApi, view: ClusterView) -> dict[str, Foreign]:
 def _charge(
     found: dict[str, Foreign], job: str, line: str, node_id: str, amounts: Mapping[str, float]
 ) -> None:
-    here = found.setdefault(node_id, Foreign())
-    here.cpus += amounts.get("CPU", 0.0)
-    here.gpus += amounts.get("GPU", 0.0)
-    here.memory_bytes += amounts.get("memory", 0.0)
-    if job not in here.jobs:
-        what = f" ({line[:80]})" if line else ""
-        here.jobs[job] = f"The Ray job {job}{what} runs here past the queue."
+    one = found.setdefault(node_id, {}).setdefault(job, Held(line=line))
+    one.cpus += amounts.get("CPU", 0.0)
+    one.gpus += amounts.get("GPU", 0.0)
+    one.memory_bytes += amounts.get("memory", 0.0)
 
 
 def _actors(rows: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, str, dict[str, float]]]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trackyard.core.node import NodeState
-from trackyard.core.ports import NODE_ID, GpuReport, NodeReport, NodeShare
+from trackyard.core.ports import NODE_ID, ForeignUse, GpuReport, NodeReport, NodeShare
 
 #: a label of this name, set by `ray start --labels`, is what a node is called here
 NAME_LABEL = "yard.name"
@@ -47,14 +47,18 @@ class RayNode:
 
 
 @dataclass(slots=True)
-class Foreign:
-    """What jobs that are not ours hold on one node."""
+class Held:
+    """What one foreign job holds on one node."""
 
     cpus: float = 0.0
     gpus: float = 0.0
     memory_bytes: float = 0.0
-    #: sentences for people, one per job
-    jobs: dict[str, str] = field(default_factory=dict)
+    #: what it runs
+    line: str = ""
+
+
+#: foreign jobs on one node, by name
+Foreign = dict[str, Held]
 
 
 def read_nodes(rows: Iterable[Mapping[str, Any]]) -> list[RayNode]:
@@ -112,10 +116,13 @@ def describe(
     for share in held:
         for gpu in share.gpus:
             used[gpu.index] = used.get(gpu.index, 0.0) + gpu.fraction
-    _spread(used, len(gpus), foreign.gpus)
-    free_cpus = cpus - sum(share.cpus for share in held) - foreign.cpus
-    free_memory = memory - sum(share.memory_bytes for share in held) - int(foreign.memory_bytes)
-    notes = list(foreign.jobs.values())
+    others = [use for name, one in foreign.items() for use in _uses(name, one, used, len(gpus))]
+    free_cpus = cpus - sum(one.cpus for one in (*held, *others))
+    free_memory = memory - sum(one.memory_bytes for one in (*held, *others))
+    notes = [
+        f"The Ray job {name}{f' ({one.line[:80]})' if one.line else ''} runs here past the queue."
+        for name, one in foreign.items()
+    ]
     if not node.is_alive and node.message:
         notes.append(node.message[:300])
     return NodeReport(
@@ -140,18 +147,23 @@ def describe(
         free_memory_bytes=max(0, free_memory),
         labels=node_labels(node, ray_version),
         notes=tuple(notes),
+        foreign=tuple(others),
     )
 
 
-def _spread(used: dict[int, float], count: int, amount: float) -> None:
-    """Charge what others hold to the GPUs with most room: Ray does not tell which they have."""
-    while amount > 1e-6 and count:
-        index = min(range(count), key=lambda i: (used.get(i, 0.0), -i))
-        part = min(amount, 1.0 - used.get(index, 0.0))
-        if part <= 0:
-            return
-        used[index] = used.get(index, 0.0) + part
-        amount -= part
+def _uses(name: str, one: Held, used: dict[int, float], count: int) -> list[ForeignUse]:
+    """Say what a foreign job holds; which GPUs Ray does not tell, so the emptiest are charged."""
+    whole, part = int(one.gpus + 1e-6), round(one.gpus % 1, 4)
+    order = sorted(range(count), key=lambda index: (used.get(index, 0.0), -index))
+    chosen = tuple(order[:whole])
+    found = [ForeignUse(name=name, gpus=chosen, cpus=one.cpus, memory_bytes=int(one.memory_bytes))]
+    for index in chosen:
+        used[index] = used.get(index, 0.0) + 1.0
+    rest = order[whole : whole + 1]
+    if part and rest:
+        found.append(ForeignUse(name=name, gpus=tuple(rest), fraction=part))
+        used[rest[0]] = used.get(rest[0], 0.0) + part
+    return found
 
 
 def node_labels(node: RayNode, ray_version: str) -> dict[str, str]:

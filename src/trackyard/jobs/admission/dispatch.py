@@ -27,9 +27,23 @@ from trackyard.fleet.service import Fleet
 from trackyard.jobs import hints, logs
 from trackyard.jobs.admission.launching import Context, Site, launch_spec
 from trackyard.jobs.ending import Verdict
-from trackyard.jobs.life import Admitted, end_attempt, note_launched, renew_token
+from trackyard.jobs.life import (
+    SYSTEM,
+    Admitted,
+    ask_stop,
+    end_attempt,
+    note_launched,
+    renew_token,
+)
 from trackyard.jobs.packages import find_package
-from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, load_attempts, load_spec
+from trackyard.jobs.records import (
+    AttemptRow,
+    JobRow,
+    attempt_of,
+    job_by_inner,
+    load_attempts,
+    load_spec,
+)
 from trackyard.jobs.signs import note_last_checkpoint, take_health
 from trackyard.store.database import Database, Reader, Tx
 
@@ -42,6 +56,12 @@ UNKNOWN_MS = 60_000
 #: How long after its end an attempt's log is fetched from the engine and the rest forgotten.
 SETTLE_MS = 3_000
 SETTLE_BATCH = 50
+#: A runner that was heard within this time lives, whatever its engine says.
+HEARD_MS = 12_000
+#: What such a runner gets to save, and how long its record is waited for beyond that.
+LOSS_GRACE_SECONDS = 10.0
+LOSS_PATIENCE_MS = 30_000
+MOST_HEARD = 20_000
 LOST = "Its runner ended without a word: the node, or the runner itself, was lost."
 
 
@@ -60,6 +80,8 @@ class Dispatcher:
         self._stopped: dict[str, tuple[int, int]] = {}
         #: refuses, inside a transaction, to go on once another server schedules
         self.guard: Callable[[Tx], None] = lambda _tx: None
+        #: when each runner was last heard, by attempt
+        self._heard: dict[str, int] = {}
         #: takes what runners find wrong with nodes
         self.fleet = Fleet()
         #: called after the ledger changed
@@ -232,9 +254,47 @@ class Dispatcher:
             verdict = Verdict(
                 cause=ExitCause(str(attempt.stop_reason)), sentence="It was stopped before it ran."
             )
+        elif await self._is_heard(attempt.attempt_id):
+            return
         else:
             verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
         await self._give_up(attempt.attempt_id, verdict)
+
+    def note_heard(self, attempt_id: str, now_ms: int) -> None:
+        """Remember that a runner spoke."""
+        if len(self._heard) > MOST_HEARD:
+            self._heard.clear()
+        self._heard[attempt_id] = now_ms
+
+    async def _is_heard(self, attempt_id: str) -> bool:
+        """Tell whether a lost attempt's runner is still heard; if so it is asked to end first.
+
+        Otherwise the next attempt would start beside what runs out of the engine's sight.
+        """
+        if not self.engine.loses_sight:
+            return False
+        return await self._db.write(lambda tx: self._end_heard(tx, attempt_id))
+
+    def _end_heard(self, tx: Tx, attempt_id: str) -> bool:
+        self.guard(tx)
+        attempt = attempt_of(tx, attempt_id, lock=True)
+        if attempt is None or attempt.is_over:
+            return False
+        last = max(self._heard.get(attempt_id, 0), attempt.seen_ms or 0)
+        if tx.now_ms - last >= HEARD_MS:
+            return False
+        if attempt.stop_reason is not None:
+            due = (attempt.stop_ms or 0) + (attempt.grace_ms or 0) + LOSS_PATIENCE_MS
+            return tx.now_ms < due
+        ask_stop(
+            tx,
+            job_by_inner(tx, attempt.job, lock=True),
+            reason=ExitCause.NODE_LOST,
+            grace_seconds=LOSS_GRACE_SECONDS,
+            actor=SYSTEM,
+            sentence="The cluster lost its node, but its runner is heard: it is to save and end.",
+        )
+        return True
 
     async def _give_up(self, attempt_id: str, verdict: Verdict) -> None:
         """End an attempt for want of a record: a judgement, so only the leader's counts."""
@@ -255,6 +315,8 @@ class Dispatcher:
 
     async def close_attempt(self, report: AttemptReport) -> None:
         """Write down the end of an attempt: the runner's record, or that there is none."""
+        if report.phase is AttemptPhase.LOST and await self._is_heard(report.attempt_id):
+            return
         record = report.exit
         has_ended = report.phase is AttemptPhase.EXITED
 
