@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from trackyard.core.errors import SetupError
 from trackyard.core.ports import Engine, EngineError
+from trackyard.fleet.policy import read_policy
 from trackyard.jobs.admission.launching import Site
 from trackyard.scheduling import Policy, preset
 from trackyard.server.settings import Settings
@@ -82,10 +83,12 @@ def open_engine(settings: Settings) -> Engine | None:
     if settings.engine.startswith(RAY):
         return _open_ray(settings)
     from trackyard.engines.local import LocalEngine
-    from trackyard.engines.machine import Declared
+    from trackyard.engines.machine import Declared, Looking
 
     declared = Declared(gpus=None if settings.gpus < 0 else settings.gpus)
-    return LocalEngine(settings.home / "engine", declared=declared)
+    health = read_policy(settings.health)
+    looking = Looking(every_seconds=health.every_seconds, limits=health.limits)
+    return LocalEngine(settings.home / "engine", declared=declared, looking=looking)
 
 
 def _open_ray(settings: Settings) -> Engine:
