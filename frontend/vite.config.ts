@@ -1,12 +1,60 @@
-import react from "@vitejs/plugin-react";
-import { defineConfig } from "vite";
+import { fileURLToPath } from "node:url";
 
+import react from "@vitejs/plugin-react";
+import { defineConfig, type HtmlTagDescriptor, type Plugin } from "vite";
+
+const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 const server = process.env.YARD_URL ?? "http://127.0.0.1:8000";
+
+const MAIN = '<script type="module" src="/src/main.tsx"></script>';
+
+/**
+ * Two scripts in index.html: the first asks for data while the second, which is large, is on its way.
+ * Left alone, the build would make one of them.
+ */
+function twoScripts(): Plugin[] {
+  const tag = (rel: string, name: string): HtmlTagDescriptor => ({ tag: "link", attrs: { rel, crossorigin: "", href: `./${name}` }, injectTo: "head" });
+  return [
+    {
+      name: "one-script-in",
+      apply: "build",
+      transformIndexHtml: { order: "pre", handler: (html) => html.replace(MAIN, "") },
+    },
+    {
+      name: "two-scripts-out",
+      apply: "build",
+      transformIndexHtml: {
+        order: "post",
+        handler: (_html, { bundle }) => {
+          const chunks = Object.values(bundle ?? {}).flatMap((one) => (one.type === "chunk" ? [one] : []));
+          const of = (path: string) => chunks.filter((one) => one.facadeModuleId?.endsWith(path));
+          const main = of("/src/main.tsx");
+          // The runs page too: it is the one that people open most, and small beside what all pages share.
+          const names = new Set([...main, ...of("/src/pages/runs/runs.tsx")].flatMap((one) => [one.fileName, ...one.imports]));
+          const early = new Set(of("/index.html").flatMap((one) => [one.fileName, ...one.imports]));
+          const styles = new Set(chunks.filter((one) => names.has(one.fileName)).flatMap((one) => [...(one.viteMetadata?.importedCss ?? [])]));
+          return [
+            ...main.map((one): HtmlTagDescriptor => ({ tag: "script", attrs: { type: "module", crossorigin: "", src: `./${one.fileName}` }, injectTo: "head" })),
+            ...[...styles].map((name) => tag("stylesheet", name)),
+            ...[...names].filter((name) => !early.has(name)).map((name) => tag("modulepreload", name)),
+          ];
+        },
+      },
+    },
+  ];
+}
+
+/** Few files rather than many small ones: each costs the browser a trip, cached or not. */
+const GROUPS = [
+  { name: "ask", priority: 3, test: /src\/(api\/(client|table-wish|team)|lib\/(address|view)|pages\/runs\/first)\.ts$/ },
+  { name: "react", priority: 2, test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack\/(react-router|router-core|history|react-query|query-core|react-store|store))\// },
+  { name: "table", priority: 1, test: /node_modules\/@tanstack\/(react-table|table-core|react-virtual|virtual-core)\/|src\/(features\/(table|filter|actions|teach)\/[^c]|features\/chart\/(lit|export)|lib\/(yard-line|csv|grouping|colour)|ui\/use-narrow)/ },
+];
 
 export default defineConfig({
   // Relative, so that a proxy may mount the pages under a path; the server fills in the root.
   base: "./",
-  plugins: [react()],
+  plugins: [react(), ...twoScripts()],
   build: {
     target: "es2022",
     outDir: "dist",
@@ -15,6 +63,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
+    rolldownOptions: { input: [here("./index.html"), here("./src/main.tsx")], output: { codeSplitting: { groups: GROUPS } } },
   },
   server: {
     host: "127.0.0.1",

@@ -5,6 +5,7 @@ import { useEffect, type ReactElement } from "react";
 
 import { Fault } from "./api/client";
 import { follow } from "./api/live";
+import { sessionQuery } from "./features/shell/shell";
 import { router } from "./router";
 import { Toasts } from "./ui/toast";
 
@@ -18,6 +19,14 @@ const client = new QueryClient({
     },
   },
 });
+
+/** Have the session and the page's code at hand, so that the first drawing is the page itself. */
+export async function prepare(): Promise<void> {
+  const isSignIn = window.location.pathname.endsWith("/signin");
+  // One try: where there is no session, or no server, the frame says so and tries again.
+  const session = isSignIn ? Promise.resolve() : client.prefetchQuery({ ...sessionQuery, retry: false });
+  await Promise.all([session, router.load()].map((one) => one.catch(() => undefined)));
+}
 
 export function App(): ReactElement {
   useEffect(() => follow(client), []);

@@ -7,7 +7,7 @@ import "./ui/tokens.css";
 import "./ui/base.css";
 import "./ui/overlays.css";
 import "./ui/layout.css";
-import { App } from "./app";
+import { App, prepare } from "./app";
 import { startTheme } from "./ui/theme";
 
 startTheme();
@@ -16,8 +16,10 @@ const root = document.getElementById("root");
 if (root === null) {
   throw new Error("index.html has no element with id root");
 }
-createRoot(root).render(
-  <StrictMode>
-    <App />
-  </StrictMode>,
+void prepare().then(() =>
+  createRoot(root).render(
+    <StrictMode>
+      <App />
+    </StrictMode>,
+  ),
 );

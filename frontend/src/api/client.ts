@@ -47,6 +47,38 @@ export function onSignedOut(handler: () => void): void {
   signedOut = handler;
 }
 
+/** Answers that were asked for ahead, by address; nothing where the server refused. */
+const asked = new Map<string, Promise<string | null>>();
+/** Milliseconds after which an answer that nobody took is out of date. */
+const KEPT = 10_000;
+
+/** Ask before the page that needs it is here: its first call for the same address takes this answer. */
+export function ask(path: string, query?: Call["query"]): Promise<string | null> {
+  const key = address(path, query);
+  const answer = send(path, { query }).then(
+    (response) => (response.ok ? response.text() : null),
+    () => null,
+  );
+  asked.set(key, answer);
+  setTimeout(() => asked.delete(key), KEPT);
+  return answer;
+}
+
+/** Forget what was asked for ahead: it was asked for another team. */
+export function dropAsked(): void {
+  asked.clear();
+}
+
+async function askedFor(path: string, call: Call): Promise<string | null> {
+  if (asked.size === 0 || call.body !== undefined || (call.method ?? "GET") !== "GET") {
+    return null;
+  }
+  const key = address(path, call.query);
+  const answer = asked.get(key);
+  asked.delete(key);
+  return (await answer) ?? null;
+}
+
 export interface Call {
   method?: string;
   query?: Record<string, string | number | boolean | readonly string[] | undefined> | undefined;
@@ -125,8 +157,7 @@ async function checked(path: string, call: Call): Promise<Response> {
 
 /** Call the server and read its JSON. */
 export async function json<T>(path: string, call: Call = {}): Promise<T> {
-  const response = await checked(path, call);
-  const text = await response.text();
+  const text = (await askedFor(path, call)) ?? (await (await checked(path, call)).text());
   return (text === "" ? {} : JSON.parse(text)) as T;
 }
 

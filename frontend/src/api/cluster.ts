@@ -9,7 +9,7 @@ export type Cluster = Schemas["Cluster"];
 export type Node = Schemas["NodeView"];
 export type Gpu = Schemas["GpuView"];
 export type Holder = Schemas["Holder"];
-export type Demand = Schemas["Demand"];
+export type Demand = Cluster["demand"][number];
 
 /** The cluster as it is now. */
 export const clusterQuery = () =>

@@ -2,9 +2,11 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { currentTeam, json, mlflow } from "./client";
+import { EXPERIMENTS, NAMES, TABLE, type Cells, type TableWish } from "./table-wish";
 import type { components } from "./types.gen";
 import type { Experiment, Run } from "./wire";
 
+export { TAGS, type Cells, type TableWish } from "./table-wish";
 export type RunsTable = components["schemas"]["RunsTable"];
 export type MetricColumn = components["schemas"]["MetricColumn"];
 export type KeyNames = components["schemas"]["KeyNames"];
@@ -16,23 +18,6 @@ export interface RunMetric {
   max: number | null;
   step: number;
   time_ms: number;
-}
-
-export interface TableWish {
-  experiment_ids: readonly string[];
-  filter: string;
-  order_by: readonly string[];
-  view: "ACTIVE_ONLY" | "DELETED_ONLY";
-  limit: number;
-  metrics: readonly string[];
-  params: readonly string[];
-  tags: readonly string[];
-}
-
-export interface Cells {
-  metrics: readonly string[];
-  params: readonly string[];
-  tags: readonly string[];
 }
 
 export interface WholeRun {
@@ -55,7 +40,7 @@ export const experimentsQuery = () =>
   queryOptions({
     queryKey: keys.experiments(),
     queryFn: async ({ signal }) =>
-      (await json<components["schemas"]["ExperimentList"]>("/api/v1/experiments", { signal })).experiments,
+      (await json<components["schemas"]["ExperimentList"]>(EXPERIMENTS, { signal })).experiments,
   });
 
 /** One experiment with its tags. */
@@ -70,7 +55,7 @@ export const experimentQuery = (id: string) =>
 export const namesQuery = (ids: readonly string[]) =>
   queryOptions({
     queryKey: keys.names(ids),
-    queryFn: ({ signal }) => json<KeyNames>("/api/v1/runs/names", { query: { experiment_id: ids }, signal }),
+    queryFn: ({ signal }) => json<KeyNames>(NAMES, { query: { experiment_id: ids }, signal }),
     enabled: ids.length > 0,
     staleTime: 5000,
   });
@@ -79,7 +64,7 @@ export const namesQuery = (ids: readonly string[]) =>
 export const tableQuery = (wish: TableWish) =>
   queryOptions({
     queryKey: keys.table(wish),
-    queryFn: ({ signal }) => json<RunsTable>("/api/v1/runs/table", { method: "POST", body: wish, signal }),
+    queryFn: ({ signal }) => json<RunsTable>(TABLE, { method: "POST", body: wish, signal }),
     enabled: wish.experiment_ids.length > 0,
   });
 
@@ -125,6 +110,3 @@ export async function forEachRun(runs: readonly string[], act: (run: string) => 
   await Promise.all(Array.from({ length: 4 }, worker));
   return done;
 }
-
-/** Tags that have a meaning of their own. */
-export const TAGS = { star: "yard.star", note: "mlflow.note.content", colour: "mlflow.runColor" } as const;

@@ -1,18 +1,10 @@
 /** Who is signed in, and for which team. Owns the session's state in this tab. */
-import { holdSession, json } from "./client";
+import { dropAsked, holdSession, json } from "./client";
+import { SESSION } from "./table-wish";
+import { forgetTeam, rememberedTeam, rememberTeam } from "./team";
 import type { components } from "./types.gen";
 
 export type Session = components["schemas"]["SessionInfo"];
-
-const TEAM_KEY = "yard.team";
-
-function remembered(): string | null {
-  try {
-    return localStorage.getItem(TEAM_KEY);
-  } catch {
-    return null;
-  }
-}
 
 function hold(session: Session): Session {
   holdSession({ csrf: session.csrf, team: session.team });
@@ -21,17 +13,18 @@ function hold(session: Session): Session {
 
 /** The session of this browser; a fault with status 401 when there is none. */
 export async function loadSession(): Promise<Session> {
-  holdSession({ csrf: null, team: remembered() });
+  holdSession({ csrf: null, team: rememberedTeam() });
   try {
-    return hold(await json<Session>("/api/v1/session"));
+    return hold(await json<Session>(SESSION));
   } catch (cause) {
-    if (remembered() === null) {
+    if (rememberedTeam() === null) {
       throw cause;
     }
     // The team kept here may be gone, or not this user's: start from the user's own.
-    localStorage.removeItem(TEAM_KEY);
+    forgetTeam();
+    dropAsked();
     holdSession({ csrf: null, team: null });
-    return hold(await json<Session>("/api/v1/session"));
+    return hold(await json<Session>(SESSION));
   }
 }
 
@@ -49,5 +42,5 @@ export async function signOut(): Promise<void> {
 
 /** Look at another team from now on; the page starts afresh. */
 export function switchTeam(team: string): void {
-  localStorage.setItem(TEAM_KEY, team);
+  rememberTeam(team);
 }

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { RunsTable } from "./runs";
 import { cuts, SeriesStore, type Series, type Want } from "./series";
 import { TableStore } from "./table-store";
+import { FIRST_ROWS } from "./table-wish";
 import { spaced, staleBy } from "./live";
 
 beforeEach(() => {
@@ -129,16 +130,33 @@ describe("the runs table", () => {
 
   test("the first rows of a large table come before the rest; a small one is read once", async () => {
     const sizes: number[] = [];
-    const read = vi.fn(async ({ limit }: { limit: number }) => ({ ...table(limit === 200 ? ["a"] : ["a", "b"]), next_page_token: limit === 200 ? "more" : null }));
+    const read = vi.fn(async ({ limit }: { limit: number }) => ({ ...table(limit === FIRST_ROWS ? ["a"] : ["a", "b"]), next_page_token: limit === FIRST_ROWS ? "more" : null }));
     const store = new TableStore({ table: read, columns: answer });
     store.subscribe(() => sizes.push(store.get().table?.run_id.length ?? 0));
     await store.load({ ...wish, limit: 20_000 });
-    expect(read.mock.calls.map(([{ limit }]) => limit)).toEqual([200, 20_000]);
+    expect(read.mock.calls.map(([{ limit }]) => limit)).toEqual([FIRST_ROWS, 20_000]);
     expect(sizes).toContain(1);
     expect(store.get()).toMatchObject({ loading: false, table: { run_id: ["a", "b"] } });
     const once = vi.fn(async () => table(["a"]));
     await new TableStore({ table: once, columns: answer }).load({ ...wish, limit: 20_000 });
     expect(once).toHaveBeenCalledTimes(1);
+  });
+
+  test("the first rows come with their cells, which are not read again when the rest is here", async () => {
+    const read = vi.fn(async ({ limit, params }: { limit: number; params: readonly string[] }) => {
+      const ids = limit === FIRST_ROWS ? ["a", "b"] : ["new", "a", "b", "c"];
+      const found = { ...table(ids), next_page_token: limit === FIRST_ROWS ? "more" : null };
+      return { ...found, params: Object.fromEntries(params.map((key) => [key, ids.map((id) => `${key} of ${id}`)])) };
+    });
+    const columns = vi.fn(answer);
+    const painted = vi.fn(async () => undefined);
+    const store = new TableStore({ table: read, columns, painted });
+    store.want({ cells: { ...NONE, params: ["lr"] }, rows: [0, 1, 2, 3], full: NONE });
+    await store.load({ ...wish, limit: 20_000 });
+    expect(painted).toHaveBeenCalledTimes(1);
+    expect(store.get().table?.params.lr?.slice(1, 3)).toEqual(["lr of a", "lr of b"]);
+    await vi.advanceTimersByTimeAsync(50);
+    expect(columns.mock.calls.map(([ids]) => ids)).toEqual([["new", "c"]]);
   });
 
   test("a run that changed is patched in place", async () => {

@@ -1,6 +1,7 @@
 /** The rows of the runs table: columns come as they are shown, and only what changed is read again. Knows no page. */
 import { json } from "./client";
-import { loadColumns, type Cells, type RunsTable, type TableWish } from "./runs";
+import { loadColumns, type RunsTable } from "./runs";
+import { bothCells, FIRST_ROWS, TABLE, tableQueryOf, type Cells, type TableWish } from "./table-wish";
 
 export interface TableState {
   table: RunsTable | null;
@@ -27,20 +28,28 @@ export interface Wanted {
 export interface Calls {
   table: (wish: TableWish, signal: AbortSignal) => Promise<RunsTable>;
   columns: (runs: readonly string[], cells: Cells) => Promise<RunsTable>;
+  /** comes back when what is known so far is on screen */
+  painted?: () => Promise<void>;
 }
 
 const CALLS: Calls = {
-  table: (wish, signal) => json("/api/v1/runs/table", { method: "POST", body: wish, signal }),
+  table: (wish, signal) =>
+    wish.limit <= FIRST_ROWS ? json(TABLE, { query: tableQueryOf(wish), signal }) : json(TABLE, { method: "POST", body: wish, signal }),
   columns: loadColumns,
+  painted: () =>
+    new Promise((resolve) => {
+      requestAnimationFrame(() => setTimeout(resolve));
+      // A tab in the background draws no frames.
+      setTimeout(resolve, HIDDEN);
+    }),
 };
 
 const NONE: Cells = { metrics: [], params: [], tags: [] };
 /** Milliseconds over which wishes for columns, and for fresh cells, are gathered. */
 const GATHER = 16;
 const FRESHEN = 700;
-/** Rows that are read before all others. */
-const FIRST = 200;
 const RELOAD = 1500;
+const HIDDEN = 300;
 
 export class TableStore {
   private state: TableState = { table: null, index: new Map(), loading: true, fault: null, version: 0 };
@@ -79,10 +88,9 @@ export class TableStore {
     const isNew = JSON.stringify(wish) !== this.shown;
     this.become({ loading: true });
     try {
-      // The first rows are on screen before the rest of a large table has left the server.
-      const first = isNew && wish.limit > FIRST ? await this.read({ ...wish, limit: FIRST }, abort.signal) : null;
-      if (first === null || (first.next_page_token ?? null) !== null) {
-        await this.read(wish, abort.signal);
+      const inParts = isNew && wish.limit > FIRST_ROWS;
+      if (!inParts || (await this.readFirst(wish, abort.signal))) {
+        await this.read(wish, abort.signal, inParts);
       }
       this.shown = JSON.stringify(wish);
       this.become({ loading: false });
@@ -93,17 +101,54 @@ export class TableStore {
     }
   }
 
-  private async read(wish: Wish, signal: AbortSignal): Promise<RunsTable> {
+  /** Read the first rows with their cells, so that they are on screen before the rest has left the server; says whether there is more. */
+  private async readFirst(wish: Wish, signal: AbortSignal): Promise<boolean> {
+    const cells = bothCells(this.wanted.cells, this.wanted.full);
+    const table = await this.calls.table({ ...wish, ...cells, limit: FIRST_ROWS }, signal);
+    signal.throwIfAborted();
+    this.marks.clear();
+    this.markAll(table);
+    this.become({ table, index: indexOf(table), fault: null });
+    if ((table.next_page_token ?? null) === null) {
+      this.askMissing();
+      return false;
+    }
+    await this.calls.painted?.();
+    signal.throwIfAborted();
+    return true;
+  }
+
+  /** Read all rows; `goesOn` says that the cells already here are as fresh as the rows. */
+  private async read(wish: Wish, signal: AbortSignal, goesOn: boolean): Promise<void> {
     const table = await this.calls.table({ ...wish, ...NONE }, signal);
     signal.throwIfAborted();
-    // Cells of the old table serve until the new ones are here, so that nothing flickers.
+    const index = indexOf(table);
+    const old = this.state.table;
+    const marks = new Map(this.marks);
     this.marks.clear();
-    if (this.state.table !== null) {
-      carry(this.state.table, this.state.index, table);
+    if (old !== null) {
+      // Cells of the old table serve until the new ones are here, so that nothing flickers.
+      carry(old, table, index);
+      if (goesOn) {
+        this.carryMarks(old, marks, table, index);
+      }
     }
-    this.become({ table, index: indexOf(table), fault: null });
+    this.become({ table, index, fault: null });
     this.askMissing();
-    return table;
+  }
+
+  private carryMarks(old: RunsTable, marks: ReadonlyMap<string, Uint8Array>, table: RunsTable, index: ReadonlyMap<string, number>): void {
+    const to = old.run_id.map((id) => index.get(id) ?? -1);
+    for (const [name, before] of marks) {
+      const after = new Uint8Array(table.run_id.length);
+      to.forEach((at, from) => at >= 0 && (after[at] = before[from] ?? 0));
+      this.marks.set(name, after);
+    }
+  }
+
+  /** Every cell of a table that came with its cells was asked for. */
+  private markAll(table: RunsTable): void {
+    KINDS.forEach((kind) => Object.keys(table[kind]).forEach((key) => this.asked(table, kind, key).fill(1)));
   }
 
   /** Read the same runs again, soon: there are new ones, or some went. */
@@ -286,9 +331,18 @@ function blank(table: RunsTable, cells: Cells, rows: readonly number[]): void {
 }
 
 /** Take over the cells of an older table for the runs that both hold. */
-export function carry(old: RunsTable, index: ReadonlyMap<string, number>, table: RunsTable): void {
-  const from = table.run_id.map((id) => index.get(id) ?? -1);
-  const moved = <T>(cells: readonly T[]): T[] => from.map((at) => cells[at] as T);
+export function carry(old: RunsTable, table: RunsTable, index: ReadonlyMap<string, number>): void {
+  const size = table.run_id.length;
+  const to = old.run_id.map((id) => index.get(id) ?? -1);
+  const moved = <T>(cells: readonly T[]): T[] => {
+    const after = holes<T>(size);
+    to.forEach((at, from) => {
+      if (at >= 0 && cells[from] !== undefined) {
+        after[at] = cells[from];
+      }
+    });
+    return after;
+  };
   for (const [key, column] of Object.entries(old.metrics)) {
     table.metrics[key] = { last: moved(column.last), min: moved(column.min), max: moved(column.max), step: moved(column.step) };
   }

@@ -363,6 +363,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/demand": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/demand: ask for workers and wait; repeat it until it is granted. */
+        post: operations["post_demand"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/demand/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/demand/release: give back what was asked for under a key. */
+        post: operations["post_demand_release"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -404,7 +438,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** GET /api/v1/jobs: newest first. */
+        /** GET /api/v1/jobs: newest first, or the line in order of start. */
         get: operations["get_jobs"];
         put?: never;
         /** POST /api/v1/jobs: submit a job, or ask with dry_run what would become of it. */
@@ -552,6 +586,228 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/leases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/leases: those that are not over, by start. */
+        get: operations["get_leases"];
+        put?: never;
+        /** POST /api/v1/leases: promise nodes, or with dry_run say what would become of it. */
+        post: operations["post_leases"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/free": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/leases/free: the next free slots of a shape. */
+        get: operations["get_leases_free"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/rules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/leases/rules: what is allowed, and what the team has used. */
+        get: operations["get_leases_rules"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/calendar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/leases/calendar: nodes as rows, with leases, jobs and outages. */
+        get: operations["get_leases_calendar"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/feed.ics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/leases/feed.ics: the team's leases for calendar programs. */
+        get: operations["get_leases_feed_ics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/feed": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/leases/feed: a token that opens the feed and nothing else. */
+        post: operations["post_leases_feed"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/{lease}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/leases/{lease}: by id, or by name within the team. */
+        get: operations["get_leases_lease_"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/{lease}/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/leases/{lease}/extend: a later end. */
+        post: operations["post_leases_lease_extend"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/{lease}/shrink": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/leases/{lease}/shrink: an earlier end, a later start, fewer nodes. */
+        post: operations["post_leases_lease_shrink"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/{lease}/move": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/leases/{lease}/move: another time, other nodes, another name. */
+        post: operations["post_leases_lease_move"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/{lease}/transfer": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/leases/{lease}/transfer: another holder. */
+        post: operations["post_leases_lease_transfer"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/{lease}/release": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/leases/{lease}/release: give it back. */
+        post: operations["post_leases_lease_release"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/leases/{lease}/recall": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/leases/{lease}/recall: call lent nodes back. */
+        post: operations["post_leases_lease_recall"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes": {
         parameters: {
             query?: never;
@@ -614,6 +870,57 @@ export interface paths {
         put?: never;
         /** POST /api/v1/nodes/{node}/undrain: it takes work again. */
         post: operations["post_nodes_node_undrain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node}/quarantine": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/nodes/{node}/quarantine: out of service until someone gives it back. */
+        post: operations["post_nodes_node_quarantine"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node}/labels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** PUT /api/v1/nodes/{node}/labels: set and remove labels; they outlive restarts. */
+        put: operations["put_nodes_node_labels"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/nodes/{node}/verdicts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/nodes/{node}/verdicts: what health checks found, newest first. */
+        get: operations["get_nodes_node_verdicts"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -713,7 +1020,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** GET /api/v1/runs/table: the same by query string, which a page can ask for at once. */
+        get: operations["get_runs_table"];
         put?: never;
         /** POST /api/v1/runs/table. */
         post: operations["post_runs_table"];
@@ -980,6 +1288,10 @@ export interface components {
             checkpoint: components["schemas"]["Saved"] | null;
             /** @default [] */
             notes: string[];
+            /** @default 0 */
+            time_ms: number;
+            /** @default [] */
+            health: Record<string, never>[];
         };
         /**
          * Progress
@@ -1085,6 +1397,71 @@ export interface components {
             sha256: string;
         };
         /**
+         * Demand
+         * @description What an attempt asks for: so many workers, each alike, all or nothing.
+         */
+        "trackyard.jobs.demand.Demand": {
+            key: string;
+            workers: number;
+            /** @default {} */
+            resources: {
+                [key: string]: number;
+            };
+            /** @default 0 */
+            generation: number;
+            /** @default 0 */
+            least: number;
+            /** @default PACK */
+            strategy: string;
+            /** @default {} */
+            labels: {
+                [key: string]: string;
+            };
+            /** @default false */
+            probe: boolean;
+            /** @default 0 */
+            wait_seconds: number;
+        };
+        /**
+         * DemandReply
+         * @description How a demand stands.
+         */
+        DemandReply: {
+            state: string;
+            workers: number;
+            nodes: components["schemas"]["GrantedNode"][];
+            claim: string;
+            sentence: string;
+            /** @default null */
+            position: number | null;
+            /** @default  */
+            reason: string;
+        };
+        /**
+         * GrantedNode
+         * @description A node that was given, and how much of it.
+         */
+        GrantedNode: {
+            node: string;
+            engine_id: string;
+            gpus: number;
+            cpus: number;
+        };
+        /**
+         * Release
+         * @description What is given back.
+         */
+        "trackyard.server.routes.v1_demand.Release": {
+            key: string;
+        };
+        /**
+         * ReleaseReply
+         * @description Whether there was anything to give back.
+         */
+        ReleaseReply: {
+            released: boolean;
+        };
+        /**
          * EventPage
          * @description Events and the cursor to ask on from.
          */
@@ -1158,6 +1535,8 @@ export interface components {
             hold: boolean;
             /** @default  */
             lease: string;
+            /** @default  */
+            gang: string;
             /** @default {} */
             env: {
                 [key: string]: string;
@@ -1224,7 +1603,7 @@ export interface components {
             job_ids: string[];
             array_id: string;
             jobs: components["schemas"]["JobView"][];
-            answer: components["schemas"]["Answer"];
+            answer: components["schemas"]["trackyard.jobs.admission.answer.Answer"];
             dry_run: boolean;
             repeated: boolean;
         };
@@ -1267,6 +1646,10 @@ export interface components {
             position: number | null;
             /** @default null */
             reason: components["schemas"]["ReasonView"] | null;
+            /** @default null */
+            eta: components["schemas"]["EtaView"] | null;
+            /** @default  */
+            parent: string;
         };
         /**
          * ReasonView
@@ -1293,10 +1676,24 @@ export interface components {
             ahead: number;
         };
         /**
+         * EtaView
+         * @description When a waiting job is foreseen to start.
+         */
+        EtaView: {
+            /** @default null */
+            start_ms: number | null;
+            /** @default null */
+            earliest_ms: number | null;
+            /** @default null */
+            latest_ms: number | null;
+            /** @default 0 */
+            confidence: number;
+        };
+        /**
          * Answer
          * @description What would become of a job if it were submitted now.
          */
-        Answer: {
+        "trackyard.jobs.admission.answer.Answer": {
             feasible: boolean;
             sentence: string;
             /** @default false */
@@ -1311,20 +1708,6 @@ export interface components {
             reasons: components["schemas"]["ReasonView"][];
             /** @default [] */
             smaller: components["schemas"]["Smaller"][];
-        };
-        /**
-         * EtaView
-         * @description When a waiting job is foreseen to start.
-         */
-        EtaView: {
-            /** @default null */
-            start_ms: number | null;
-            /** @default null */
-            earliest_ms: number | null;
-            /** @default null */
-            latest_ms: number | null;
-            /** @default 0 */
-            confidence: number;
         };
         /**
          * Smaller
@@ -1367,6 +1750,10 @@ export interface components {
             gpu_seconds: number;
             waits_for: string[];
             version: number;
+            /** @default [] */
+            smaller: components["schemas"]["Smaller"][];
+            /** @default [] */
+            claims: components["schemas"]["ClaimView"][];
         };
         /**
          * AttemptView
@@ -1423,6 +1810,23 @@ export interface components {
             created_ms: number;
         };
         /**
+         * ClaimView
+         * @description Nodes that a running job asked for after it had started.
+         */
+        ClaimView: {
+            job_id: string;
+            attempt: number;
+            state: string;
+            source: string;
+            demand: string;
+            nodes: string[];
+            gpus: number;
+            asked_ms: number;
+            granted_ms: number | null;
+            released_ms: number | null;
+            gpu_seconds: number;
+        };
+        /**
          * Why
          * @description Why a job is where it is, in one sentence and with the facts behind it.
          */
@@ -1436,6 +1840,7 @@ export interface components {
             waiting: number;
             eta: components["schemas"]["EtaView"] | null;
             unblock: string[];
+            smaller: components["schemas"]["Smaller"][];
         };
         /**
          * LogPage
@@ -1493,6 +1898,382 @@ export interface components {
             created: boolean;
         };
         /**
+         * LeaseList
+         * @description Leases by start.
+         */
+        LeaseList: {
+            now_ms: number;
+            leases: components["schemas"]["LeaseView"][];
+        };
+        /**
+         * LeaseView
+         * @description A lease.
+         */
+        LeaseView: {
+            lease_id: string;
+            name: string;
+            team: string;
+            user: string;
+            mine: boolean;
+            editable: boolean;
+            state: string;
+            over: boolean;
+            kind: string;
+            personal: boolean;
+            starts_ms: number;
+            ends_ms: number;
+            usable_until_ms: number;
+            started_ms: number | null;
+            ended_ms: number | null;
+            created_ms: number;
+            changed_ms: number;
+            nodes: components["schemas"]["LeaseNode"][];
+            asked: components["schemas"]["Asked"];
+            min_nodes: number;
+            max_nodes: number;
+            gpus: number;
+            before_end: string;
+            purpose: string;
+            provider: string;
+            provider_ref: string;
+            parent: string;
+            parent_name: string;
+            degraded: boolean;
+            idle_since_ms: number | null;
+            nudged_ms: number | null;
+            lent_ms: number | null;
+            used_ms: number | null;
+            follows: string;
+            followed_by: string;
+            units: number;
+            sentence: string;
+            /** @default [] */
+            jobs: string[];
+        };
+        /**
+         * LeaseNode
+         * @description A node of a lease and what it has.
+         */
+        LeaseNode: {
+            node_id: string;
+            state: string;
+            lost: boolean;
+            class: string;
+            gpus: number;
+            gpu_type: string;
+            gpu_memory_bytes: number;
+        };
+        /**
+         * Asked
+         * @description What was asked for, as it was written.
+         */
+        Asked: {
+            /** @default [] */
+            nodes: string[];
+            /** @default  */
+            type: string;
+            /** @default  */
+            where: string;
+            /** @default 1 */
+            count: number;
+        };
+        /**
+         * NewLease
+         * @description A lease to be made.
+         */
+        NewLease: {
+            /** @default [] */
+            nodes: string[];
+            /** @default  */
+            type: string;
+            /** @default  */
+            where: string;
+            /** @default null */
+            count: number | null;
+            name: string;
+            /** @default null */
+            min: number | null;
+            /** @default null */
+            max: number | null;
+            /** @default null */
+            starts_ms: number | null;
+            /** @default null */
+            ends_ms: number | null;
+            /** @default null */
+            minutes: number | null;
+            /** @default  */
+            team: string;
+            /** @default  */
+            user: string;
+            /** @default  */
+            purpose: string;
+            /** @default drain */
+            before_end: string;
+            /** @default false */
+            personal: boolean;
+            /** @default false */
+            pool: boolean;
+            /** @default  */
+            parent: string;
+            /** @default  */
+            provider: string;
+            /** @default false */
+            dry_run: boolean;
+            /** @default  */
+            zone: string;
+        };
+        /**
+         * Answer
+         * @description What became, or would become, of a request.
+         */
+        "trackyard.leases.views.Answer": {
+            lease: components["schemas"]["LeaseView"];
+            dry_run: boolean;
+            sentence: string;
+            /** @default [] */
+            effects: components["schemas"]["JobEffect"][];
+            /** @default [] */
+            warnings: string[];
+        };
+        /**
+         * JobEffect
+         * @description What a lease does to a job; of another team's job only that there is one.
+         */
+        JobEffect: {
+            job_id: string;
+            name: string;
+            user: string;
+            team: string;
+            node_ids: string[];
+            effect: string;
+            at_ms: number | null;
+            sentence: string;
+        };
+        /**
+         * SlotList
+         * @description The next free slots.
+         */
+        SlotList: {
+            slots: components["schemas"]["SlotView"][];
+            sentence: string;
+        };
+        /**
+         * SlotView
+         * @description A span in which enough nodes are free.
+         */
+        SlotView: {
+            starts_ms: number;
+            ends_ms: number;
+            nodes: string[];
+            free_until_ms: number | null;
+            sentence: string;
+        };
+        /**
+         * RulesView
+         * @description The rules in force and what the caller's team has used.
+         */
+        RulesView: {
+            max_hours: number;
+            ahead_days: number;
+            extend_window_hours: number;
+            quota_units: number | null;
+            used_units: number;
+            quota_days: number;
+            hoard_share: number;
+            stacking_share: number;
+            gap_minutes: number;
+            warn_minutes: number;
+            idle_minutes: number;
+            lend_minutes: number | null;
+            release_idle_minutes: number;
+            classes: {
+                [key: string]: components["schemas"]["ClassView"];
+            };
+        };
+        /**
+         * ClassView
+         * @description What holds for a class of nodes.
+         */
+        ClassView: {
+            gap_minutes: number;
+            units: number;
+            nodes: number;
+        };
+        /**
+         * Calendar
+         * @description Nodes as rows, time as columns.
+         */
+        Calendar: {
+            from_ms: number;
+            to_ms: number;
+            now_ms: number;
+            types: string[];
+            rows: components["schemas"]["CalendarRow"][];
+        };
+        /**
+         * CalendarRow
+         * @description A node and what is on it.
+         */
+        CalendarRow: {
+            node_id: string;
+            state: string;
+            note: string;
+            class: string;
+            gpu_type: string;
+            vendor: string;
+            gpus: number;
+            gpu_memory_bytes: number;
+            cpus: number;
+            memory_bytes: number;
+            labels: {
+                [key: string]: string;
+            };
+            leases: components["schemas"]["CalendarLease"][];
+            jobs: components["schemas"]["CalendarJob"][];
+            outages: components["schemas"]["Outage"][];
+        };
+        /**
+         * CalendarLease
+         * @description A lease on a row.
+         */
+        CalendarLease: {
+            lease_id: string;
+            name: string;
+            team: string;
+            user: string;
+            mine: boolean;
+            editable: boolean;
+            state: string;
+            kind: string;
+            parent: string;
+            degraded: boolean;
+            lent: boolean;
+            starts_ms: number;
+            ends_ms: number;
+            usable_until_ms: number;
+        };
+        /**
+         * CalendarJob
+         * @description A job on a row; of another team's only that there is one.
+         */
+        CalendarJob: {
+            job_id: string;
+            name: string;
+            user: string;
+            team: string;
+            phase: string;
+            starts_ms: number;
+            ends_ms: number;
+            ends_known: boolean;
+            gpus: number;
+            preemptible: boolean;
+            lease: string;
+        };
+        /**
+         * Outage
+         * @description A time in which a node takes no work.
+         */
+        Outage: {
+            state: string;
+            note: string;
+            from_ms: number;
+            to_ms: number | null;
+        };
+        /**
+         * FeedWish
+         * @description A feed to be opened.
+         */
+        FeedWish: {
+            /** @default calendar feed */
+            label: string;
+        };
+        /**
+         * Feed
+         * @description A token that opens the feed alone, shown once.
+         */
+        Feed: {
+            id: string;
+            token: string;
+            path: string;
+            user: string;
+            sentence: string;
+        };
+        /**
+         * Extension
+         * @description A later end.
+         */
+        Extension: {
+            /** @default null */
+            ends_ms: number | null;
+            /** @default null */
+            minutes: number | null;
+            /** @default false */
+            dry_run: boolean;
+            /** @default  */
+            zone: string;
+        };
+        /**
+         * Shrinking
+         * @description An earlier end, a later start, or fewer nodes.
+         */
+        Shrinking: {
+            /** @default null */
+            starts_ms: number | null;
+            /** @default null */
+            ends_ms: number | null;
+            /** @default null */
+            minutes: number | null;
+            /** @default [] */
+            nodes: string[];
+            /** @default false */
+            dry_run: boolean;
+            /** @default  */
+            zone: string;
+        };
+        /**
+         * Moving
+         * @description Another time, other nodes, another name.
+         */
+        Moving: {
+            /** @default null */
+            starts_ms: number | null;
+            /** @default null */
+            ends_ms: number | null;
+            /** @default null */
+            nodes: string[] | null;
+            /** @default null */
+            name: string | null;
+            /** @default null */
+            purpose: string | null;
+            /** @default null */
+            before_end: string | null;
+            /** @default false */
+            dry_run: boolean;
+            /** @default  */
+            zone: string;
+        };
+        /**
+         * Transfer
+         * @description Another holder.
+         */
+        Transfer: {
+            user: string;
+            /** @default  */
+            team: string;
+            /** @default  */
+            zone: string;
+        };
+        /**
+         * Release
+         * @description An early end.
+         */
+        "trackyard.leases.wishes.Release": {
+            /** @default  */
+            note: string;
+            /** @default  */
+            zone: string;
+        };
+        /**
          * NodeList
          * @description Every node.
          */
@@ -1522,6 +2303,16 @@ export interface components {
             job_count: number;
             joined_ms: number;
             changed_ms: number;
+            health: string;
+            checks: components["schemas"]["CheckView"][];
+            properties: components["schemas"]["NodeProperties"];
+            own_labels: {
+                [key: string]: string;
+            };
+            until_ms: number | null;
+            state_by: string;
+            state_ms: number;
+            expected_gpus: number;
         };
         /**
          * GpuView
@@ -1547,6 +2338,40 @@ export interface components {
             share: number;
         };
         /**
+         * CheckView
+         * @description How one health check of a node stands.
+         */
+        CheckView: {
+            name: string;
+            verdict: string;
+            sentence: string;
+            number: number | null;
+            unit: string;
+            source: string;
+            at_ms: number;
+            since_ms: number;
+            failed: number;
+            passed: number;
+        };
+        /**
+         * NodeProperties
+         * @description What a node is made of, for choosing among nodes.
+         */
+        NodeProperties: {
+            node_class: string;
+            gpu_vendor: string;
+            gpu_model: string;
+            gpu_count: number;
+            gpu_memory_bytes: number;
+            driver: string;
+            cuda: string;
+            rocm: string;
+            cpus: number;
+            memory_bytes: number;
+            os: string;
+            arch: string;
+        };
+        /**
          * DrainWish
          * @description Why a node is drained.
          */
@@ -1555,6 +2380,49 @@ export interface components {
             note: string;
             /** @default drained */
             state: string;
+            /** @default null */
+            until_ms: number | null;
+        };
+        /**
+         * QuarantineWish
+         * @description Why a node is taken out of service.
+         */
+        QuarantineWish: {
+            why: string;
+        };
+        /**
+         * LabelWish
+         * @description Labels to set and to remove.
+         */
+        LabelWish: {
+            /** @default {} */
+            set: {
+                [key: string]: string;
+            };
+            /** @default [] */
+            remove: string[];
+        };
+        /**
+         * VerdictList
+         * @description A node's verdicts, newest first.
+         */
+        VerdictList: {
+            verdicts: components["schemas"]["VerdictView"][];
+        };
+        /**
+         * VerdictView
+         * @description One line of a node's log of verdicts.
+         */
+        VerdictView: {
+            id: number;
+            name: string;
+            verdict: string;
+            sentence: string;
+            number: number | null;
+            unit: string;
+            source: string;
+            attempt_id: string;
+            at_ms: number;
         };
         /**
          * Cluster
@@ -1567,7 +2435,7 @@ export interface components {
             pass_seconds: number;
             totals: components["schemas"]["Totals"];
             nodes: components["schemas"]["NodeView"][];
-            demand: components["schemas"]["Demand"][];
+            demand: components["schemas"]["trackyard.server.routes.v1_nodes.Demand"][];
         };
         /**
          * Totals
@@ -1588,7 +2456,7 @@ export interface components {
          * Demand
          * @description Waiting jobs of one kind that the hardware cannot meet now, and why.
          */
-        Demand: {
+        "trackyard.server.routes.v1_nodes.Demand": {
             gpus: number;
             nodes: number;
             gpu_types: string[];
@@ -1639,6 +2507,8 @@ export interface components {
             max_gpus_per_user: number | null;
             /** @default null */
             max_running_per_user: number | null;
+            /** @default  */
+            gang: string;
         };
         /**
          * ShareList
@@ -2438,6 +3308,54 @@ export interface operations {
             };
         };
     };
+    post_demand: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["trackyard.jobs.demand.Demand"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DemandReply"];
+                };
+            };
+        };
+    };
+    post_demand_release: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["trackyard.server.routes.v1_demand.Release"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReleaseReply"];
+                };
+            };
+        };
+    };
     get_events: {
         parameters: {
             query?: {
@@ -2517,6 +3435,12 @@ export interface operations {
                 limit?: string;
                 /** @description 1 for the jobs of all teams, for admins */
                 all?: string;
+                /** @description newest, or position: waiting jobs in order of start */
+                order?: string;
+                /** @description with order=position: 1 for those that start only when someone acts, 0 for the rest */
+                stuck?: string;
+                /** @description 1 to have the foreseen start of those at the head of the line, where it is known */
+                eta?: string;
             };
             header?: never;
             path?: never;
@@ -2561,7 +3485,10 @@ export interface operations {
     };
     get_jobs_job_: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description 1 to be told which lesser requests would start now */
+                smaller?: string;
+            };
             header?: never;
             path: {
                 job: string;
@@ -2781,6 +3708,378 @@ export interface operations {
             };
         };
     };
+    get_leases: {
+        parameters: {
+            query?: {
+                /** @description 1: the caller's own */
+                mine?: string;
+                /** @description of this team */
+                for_team?: string;
+                /** @description on this node */
+                node?: string;
+                /** @description in these states, repeatable */
+                state?: string;
+                /** @description overlapping the span from here */
+                from_ms?: string;
+                /** @description to here */
+                to_ms?: string;
+                /** @description 1: also those that are over */
+                all?: string;
+                /** @description zone in which sentences name times, such as Europe/Berlin */
+                zone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeaseList"];
+                };
+            };
+        };
+    };
+    post_leases: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewLease"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                };
+            };
+        };
+    };
+    get_leases_free: {
+        parameters: {
+            query?: {
+                /** @description kind of node */
+                type?: string;
+                /** @description expression */
+                where?: string;
+                /** @description node ids, repeatable */
+                node?: string;
+                /** @description nodes */
+                count?: string;
+                /** @description length */
+                minutes?: string;
+                /** @description not before */
+                from_ms?: string;
+                /** @description how far to look */
+                within_days?: string;
+                /** @description zone in which sentences name times, such as Europe/Berlin */
+                zone?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SlotList"];
+                };
+            };
+        };
+    };
+    get_leases_rules: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RulesView"];
+                };
+            };
+        };
+    };
+    get_leases_calendar: {
+        parameters: {
+            query?: {
+                /** @description kind of node */
+                type?: string;
+                /** @description expression */
+                where?: string;
+                /** @description node ids, repeatable */
+                node?: string;
+                /** @description first moment */
+                from_ms?: string;
+                /** @description first moment after */
+                to_ms?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calendar"];
+                };
+            };
+        };
+    };
+    get_leases_feed_ics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    post_leases_feed: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FeedWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Feed"];
+                };
+            };
+        };
+    };
+    get_leases_lease_: {
+        parameters: {
+            query?: {
+                /** @description zone in which sentences name times, such as Europe/Berlin */
+                zone?: string;
+            };
+            header?: never;
+            path: {
+                lease: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LeaseView"];
+                };
+            };
+        };
+    };
+    post_leases_lease_extend: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lease: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Extension"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                };
+            };
+        };
+    };
+    post_leases_lease_shrink: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lease: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Shrinking"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                };
+            };
+        };
+    };
+    post_leases_lease_move: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lease: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Moving"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                };
+            };
+        };
+    };
+    post_leases_lease_transfer: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lease: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Transfer"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                };
+            };
+        };
+    };
+    post_leases_lease_release: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lease: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["trackyard.leases.wishes.Release"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                };
+            };
+        };
+    };
+    post_leases_lease_recall: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                lease: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["trackyard.leases.wishes.Release"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                };
+            };
+        };
+    };
     get_nodes: {
         parameters: {
             query?: never;
@@ -2867,6 +4166,85 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["NodeView"];
+                };
+            };
+        };
+    };
+    post_nodes_node_quarantine: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["QuarantineWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeView"];
+                };
+            };
+        };
+    };
+    put_nodes_node_labels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabelWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeView"];
+                };
+            };
+        };
+    };
+    get_nodes_node_verdicts: {
+        parameters: {
+            query?: {
+                /** @description how many, at most 1000 */
+                limit?: string;
+                /** @description of one check alone */
+                check?: string;
+            };
+            header?: never;
+            path: {
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VerdictList"];
                 };
             };
         };
@@ -2999,6 +4377,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TeamShare"];
+                };
+            };
+        };
+    };
+    get_runs_table: {
+        parameters: {
+            query?: {
+                /** @description experiment whose runs are wanted; may be repeated */
+                experiment_id?: string;
+                /** @description a filter in MLflow's search language */
+                filter?: string;
+                /** @description an order, such as `metrics.loss ASC`; may be repeated */
+                order_by?: string;
+                /** @description ACTIVE_ONLY (default), DELETED_ONLY or ALL */
+                view?: string;
+                /** @description rows at most, 1000 unless told, 20000 at most */
+                limit?: string;
+                /** @description where the page before ended */
+                page_token?: string;
+                /** @description metric to read; may be repeated */
+                metric?: string;
+                /** @description parameter to read; may be repeated */
+                param?: string;
+                /** @description tag to read; may be repeated */
+                tag?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunsTable"];
                 };
             };
         };

@@ -26,8 +26,9 @@ export function leafOf(name: string): string {
 
 /** Sort names as people count: gpu_2 before gpu_10. */
 export function inOrder(names: readonly string[]): string[] {
-  const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
-  return [...names].sort(collator.compare);
+  // Numbers are padded to one width; the browser's own collator is slow to set up on the first page.
+  const keyed = names.map((name) => ({ name, key: name.toLowerCase().replace(/\d+/g, (digits) => digits.padStart(15, "0")) }));
+  return keyed.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0)).map(({ name }) => name);
 }
 
 /** Put metrics into folders by the part before the last slash; plain names come first. */

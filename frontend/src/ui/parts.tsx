@@ -1,5 +1,5 @@
 /** The small parts every page is put together from: states, chips, copies, errors, skeletons. */
-import { useEffect, useState, type ReactElement, type ReactNode } from "react";
+import { useEffect, useState, useSyncExternalStore, type ReactElement, type ReactNode } from "react";
 
 import { ago, duration, exact } from "../lib/format";
 import { isLive, stateOf } from "../lib/states";
@@ -100,12 +100,52 @@ export function Skeleton({ rows = 6, height = 20 }: { rows?: number; height?: nu
 
 /** The time now, told again every so often. */
 export function useNow(every = 1000): number {
-  const [now, setNow] = useState(Date.now);
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), every);
-    return () => clearInterval(timer);
-  }, [every]);
-  return now;
+  const clock = clockOf(every);
+  return useSyncExternalStore(clock.subscribe, clock.now);
+}
+
+interface Clock {
+  subscribe: (listener: () => void) => () => void;
+  now: () => number;
+}
+
+const clocks = new Map<number, Clock>();
+
+/** One timer for all who want the time as often: a table shows hundreds of times. */
+function clockOf(every: number): Clock {
+  const known = clocks.get(every);
+  if (known !== undefined) {
+    return known;
+  }
+  const listeners = new Set<() => void>();
+  let time = Date.now();
+  let timer: ReturnType<typeof setInterval> | undefined;
+  const tick = (): void => {
+    time = Date.now();
+    listeners.forEach((listener) => listener());
+  };
+  const clock: Clock = {
+    now: () => {
+      // Nobody kept it going: it has stood still meanwhile.
+      if (timer === undefined && Date.now() - time > every) {
+        time = Date.now();
+      }
+      return time;
+    },
+    subscribe: (listener) => {
+      listeners.add(listener);
+      timer ??= setInterval(tick, every);
+      return () => {
+        listeners.delete(listener);
+        if (listeners.size === 0) {
+          clearInterval(timer);
+          timer = undefined;
+        }
+      };
+    },
+  };
+  clocks.set(every, clock);
+  return clock;
 }
 
 /** How long ago, with the exact time on hover. */

@@ -45,6 +45,29 @@ async def test_too_many_cells_are_refused_with_the_limit(platform: Platform) -> 
     assert (answer.status, "300" in answer.json()["message"]) == (400, True)
 
 
+async def test_the_table_by_address_is_the_table_by_body(platform: Platform) -> None:
+    """What a page can ask for at once is what it would have asked for with a body."""
+    for name in ("one", "two", "three"):
+        await _run(platform, name, lr=name)
+    body = {
+        "experiment_ids": ["0"],
+        "filter": "params.lr LIKE 't%'",
+        "order_by": ["metrics.loss DESC"],
+        "limit": 1,
+        "metrics": ["loss"],
+        "params": ["lr"],
+    }
+    address = (
+        "/api/v1/runs/table?experiment_id=0&filter=params.lr%20LIKE%20%27t%25%27"
+        "&order_by=metrics.loss%20DESC&view=ACTIVE_ONLY&limit=1&metric=loss&param=lr"
+    )
+    by_body = (await platform.admin("POST", "/api/v1/runs/table", body)).json()
+    by_address = (await platform.admin("GET", address)).json()
+    assert by_address == by_body
+    assert (by_address["name"], by_address["params"]["lr"]) == (["three"], ["three"])
+    assert by_address["next_page_token"] is not None
+
+
 async def test_names_include_those_with_long_values_alone(platform: Platform) -> None:
     """A parameter that only ever held long text is offered like any other."""
     await _run(platform, "one", short="1", config="x" * 1000)

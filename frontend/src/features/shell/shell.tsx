@@ -26,7 +26,8 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/log", word: "Log", icon: "log", key: "l" },
 ];
 
-const sessionQuery = {
+/** Who is signed in. */
+export const sessionQuery = {
   queryKey: ["session"],
   queryFn: loadSession,
   staleTime: 60_000,

@@ -1,5 +1,6 @@
 /** What stands in a cell of the runs table: by column and row, from columns as they came. Pure. */
 import type { RunsTable } from "../../api/runs";
+import { TAGS, type Cells } from "../../api/table-wish";
 import { ATTRIBUTE_TAGS, parseColumn, type Column } from "../../lib/columns";
 import { isLive } from "../../lib/states";
 
@@ -26,6 +27,12 @@ export function needs(columns: readonly string[]): { metrics: string[]; params: 
     }
   }
   return { metrics: [...metrics], params: [...params], tags: [...tags] };
+}
+
+/** What the server is asked for to show some columns: theirs, and the star in every row. */
+export function cellsOf(columns: readonly string[]): Cells {
+  const wanted = needs(columns);
+  return { ...wanted, tags: [...new Set([TAGS.star, ...wanted.tags])] };
 }
 
 /** How long a run took; up to now while it goes on. */

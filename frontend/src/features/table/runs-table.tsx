@@ -1,6 +1,6 @@
 /** The runs table: rows and columns are drawn only where one looks. */
 import { getCoreRowModel, useReactTable, type ColumnDef } from "@tanstack/react-table";
-import { useVirtualizer } from "@tanstack/react-virtual";
+import { useVirtualizer, type Rect, type Virtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from "react";
 
 import type { RunsTable as Table } from "../../api/runs";
@@ -17,11 +17,15 @@ export const FIXED = 214;
 const BLOCK = 64;
 
 const NOTHING = new Set<string>();
+/** Taken for the size of the table until it is measured, so that the first drawing has rows. */
+const SCREEN = { width: window.innerWidth - 200, height: window.innerHeight - 120 };
 
 interface Props {
   table: Table;
   version: number;
   lines: readonly Line[];
+  /** whether these are all the rows there are */
+  isWhole: boolean;
   columns: readonly string[];
   widths: Readonly<Record<string, number>>;
   sort: string;
@@ -38,6 +42,26 @@ interface Props {
   /** told which columns and rows are on screen, so that only those are read */
   onSeen: (columns: string[], rows: number[]) => void;
   onTickAll: () => void;
+}
+
+/** Tell the table's size, the first time once it is on screen: to measure it before would lay it out twice. */
+function observeSize(instance: Virtualizer<HTMLDivElement, Element>, tell: (rect: Rect) => void): () => void {
+  const element = instance.scrollElement;
+  if (element === null) {
+    return () => undefined;
+  }
+  let isFirst = true;
+  const observer = new ResizeObserver(() => {
+    const now = (): void => tell({ width: element.clientWidth, height: element.clientHeight });
+    if (isFirst) {
+      isFirst = false;
+      setTimeout(now);
+    } else {
+      now();
+    }
+  });
+  observer.observe(element);
+  return () => observer.disconnect();
 }
 
 export function RunsTable(props: Props): ReactElement {
@@ -67,11 +91,15 @@ export function RunsTable(props: Props): ReactElement {
     },
   });
   const leaves = grid.getVisibleLeafColumns();
+  // Rows and columns beyond the edges are drawn once those within are on screen.
+  const isSettled = props.isWhole;
   const rows = useVirtualizer({
     count: props.lines.length,
     getScrollElement: () => box.current,
     estimateSize: () => ROW,
-    overscan: 8,
+    overscan: isSettled ? 8 : 0,
+    initialRect: SCREEN,
+    observeElementRect: observeSize,
     scrollPaddingStart: HEAD,
   });
   const across = useVirtualizer({
@@ -79,7 +107,9 @@ export function RunsTable(props: Props): ReactElement {
     count: leaves.length,
     getScrollElement: () => box.current,
     estimateSize: (at) => leaves[at]?.getSize() ?? 100,
-    overscan: 3,
+    overscan: isSettled ? 3 : 0,
+    initialRect: SCREEN,
+    observeElementRect: observeSize,
     scrollPaddingStart: FIXED,
   });
   const sizes = leaves.map((leaf) => leaf.getSize()).join();
@@ -115,7 +145,8 @@ export function RunsTable(props: Props): ReactElement {
       className="grid"
       role="grid"
       aria-label="Runs"
-      aria-rowcount={props.lines.length + 1}
+      // -1 stands for a number that is not known yet.
+      aria-rowcount={props.isWhole ? props.lines.length + 1 : -1}
       aria-colcount={leaves.length + 1}
       // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a grid takes the focus, to be scrolled with keys
       tabIndex={0}

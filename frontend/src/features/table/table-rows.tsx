@@ -1,9 +1,10 @@
 /** Rows of the runs table: a run, or a group of runs. */
 import type { Column as Leaf } from "@tanstack/react-table";
 import type { VirtualItem } from "@tanstack/react-virtual";
-import { Link } from "@tanstack/react-router";
-import { memo, type ReactElement, type ReactNode } from "react";
+import { Link, useRouter } from "@tanstack/react-router";
+import { memo, type MouseEvent, type ReactElement, type ReactNode } from "react";
 
+import { address } from "../../api/client";
 import { TAGS, type RunsTable } from "../../api/runs";
 import { colourOf } from "../../lib/colour";
 import { parseColumn, type Column } from "../../lib/columns";
@@ -88,9 +89,7 @@ function RunRowPlain(props: RunRowProps): ReactElement {
             <span className="dot" style={props.isCharted ? { background: colour } : { border: `2px solid ${colour}` }} />
           )}
         </button>
-        <Link to="/app/runs/$runId" params={{ runId: id }} search={{}} className="run-name clip" title={name}>
-          {name}
-        </Link>
+        <RunLink id={id} name={name} />
         <button
           type="button"
           className={`cell-button star${starred ? " on" : ""}`}
@@ -99,15 +98,30 @@ function RunRowPlain(props: RunRowProps): ReactElement {
           aria-pressed={starred}
           onClick={() => actions.star(id, !starred)}
         >
-          <Icon name="star" filled={starred} />
+          {starred ? "★" : "☆"}
         </button>
       </div>
       {props.seen.map((item) => {
         const leaf = props.leaves[item.index];
         const column = leaf === undefined ? null : parseColumn(leaf.id);
-        return column === null ? null : (
-          <div key={leaf?.id} role="gridcell" aria-colindex={item.index + 2} className={`grid-td${isNumber(column) ? " num" : ""}`} style={{ left: item.start, width: item.size }}>
-            <RunCell table={table} column={column} row={row} id={id} colour={colour} width={item.size} experiments={props.experiments} />
+        if (column === null) {
+          return null;
+        }
+        const plain = plainCell(table, column, row);
+        return (
+          <div
+            key={leaf?.id}
+            role="gridcell"
+            aria-colindex={item.index + 2}
+            className={`grid-td${isNumber(column) ? " num" : ""}${plain === null ? "" : " plain"}`}
+            style={{ left: item.start, width: item.size }}
+            title={plain?.full}
+          >
+            {plain === null ? (
+              <RunCell table={table} column={column} row={row} id={id} colour={colour} width={item.size} experiments={props.experiments} />
+            ) : (
+              plain.text
+            )}
           </div>
         );
       })}
@@ -118,8 +132,36 @@ function RunRowPlain(props: RunRowProps): ReactElement {
 /** One run. Drawn again only when something of its own changed. */
 export const RunRow = memo(RunRowPlain);
 
+/** A link to a run. The router's own takes a millisecond to draw, which hundreds of rows feel. */
+function RunLink({ id, name }: { id: string; name: string }): ReactElement {
+  const router = useRouter();
+  const open = (event: MouseEvent): void => {
+    if (event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey) {
+      event.preventDefault();
+      void router.navigate({ to: "/app/runs/$runId", params: { runId: id }, search: {} });
+    }
+  };
+  return (
+    <a href={address(`/app/runs/${id}`)} className="run-name clip" title={name} onClick={open}>
+      {name}
+    </a>
+  );
+}
+
 function isNumber(column: Column): boolean {
   return column.kind === "metric" || (column.kind === "attribute" && column.key === "duration");
+}
+
+/** A cell that is a text and nothing else, as most are; null for others. */
+function plainCell(table: RunsTable, column: Column, row: number): { text: string; full: string } | null {
+  if (column.kind === "spark" || column.kind === "attribute") {
+    return null;
+  }
+  const value = cellAt(table, column, row, 0);
+  if (value === undefined || value === null) {
+    return null;
+  }
+  return { text: column.kind === "metric" ? short(value) : String(value), full: full(value) };
 }
 
 interface CellProps {
@@ -143,14 +185,7 @@ function RunCell({ table, column, row, id, colour, width, experiments }: CellPro
   if (column.kind === "attribute") {
     return <AttributeCell table={table} name={column.key} row={row} value={value} experiments={experiments} />;
   }
-  if (value === null) {
-    return <span className="faint">—</span>;
-  }
-  return (
-    <span className="clip" title={full(value)}>
-      {column.kind === "metric" ? short(value) : String(value)}
-    </span>
-  );
+  return <span className="faint">—</span>;
 }
 
 function AttributeCell(props: {

@@ -1,10 +1,10 @@
 /** Rows for a page: asks for what is shown, follows the stream. */
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 
-import { TAGS, type Cells, type TableWish } from "../../api/runs";
+import type { Cells, TableWish } from "../../api/table-wish";
 import { isPoints, stream } from "../../api/stream";
 import { TableStore, type TableState } from "../../api/table-store";
-import { needs } from "./cells";
+import { cellsOf, needs } from "./cells";
 
 const GONE = new Set(["run.created", "run.deleted", "run.restored"]);
 
@@ -23,9 +23,7 @@ export function useRuns(
   const columnsKey = columns.join("\n");
   const wholeKey = whole.join("\n");
   useEffect(() => {
-    const wanted = needs(columnsKey.split("\n"));
-    const cells = { ...wanted, tags: [...new Set([TAGS.star, ...wanted.tags])] };
-    store.want({ cells, rows, full: needs(wholeKey.split("\n")) });
+    store.want({ cells: cellsOf(columnsKey.split("\n")), rows, full: needs(wholeKey.split("\n")) });
   }, [store, columnsKey, wholeKey, rows]);
   const wishKey = JSON.stringify(wish);
   useEffect(() => {

@@ -1,8 +1,7 @@
 /** Runs: the table, the charts, and the filter over both. */
 import { useQuery } from "@tanstack/react-query";
-import { useCallback, useMemo, useState, type ReactElement } from "react";
+import { lazy, Suspense, useCallback, useEffect, useMemo, useState, type ReactElement } from "react";
 
-import "../../features/chart/chart.css";
 import "../../features/table/table.css";
 import { experimentsQuery, namesQuery, type KeyNames } from "../../api/runs";
 import { Fault } from "../../api/client";
@@ -10,20 +9,20 @@ import { FilterBox } from "../../features/filter/filter-box";
 import { ColumnPicker } from "../../features/table/column-picker";
 import { useRuns } from "../../features/table/use-runs";
 import { GroupMenu, SavedMenu } from "../../features/table/view-menus";
-import { defaultColumns } from "../../lib/columns";
 import { inOrder } from "../../lib/metric-names";
 import type { Pane } from "../../lib/view";
 import { Splitter } from "../../ui/splitter";
 import { ErrorCard, Segments, Skeleton } from "../../ui/parts";
 import { ExperimentMenu } from "./experiment-menu";
 import { NoRuns } from "../../features/teach/no-runs";
-import { ChartsPane } from "./charts-pane";
+import { columnsOf, firstColumns, wholeColumns } from "./first";
 import { TablePane } from "./table-pane";
 import { useNarrow } from "../../ui/use-narrow";
 import { useRows } from "./use-rows";
 import { useView } from "./use-view";
 import { wishOf } from "./wish";
 
+const ChartsPane = lazy(() => import("./charts-pane").then((found) => ({ default: found.ChartsPane })));
 const NO_NAMES: KeyNames = { metrics: [], params: [], tags: [] };
 /** What the table has on screen; until it says so, the first rows. */
 interface Seen {
@@ -31,6 +30,8 @@ interface Seen {
   rows: readonly number[];
 }
 const NOTHING_SEEN: Seen = { columns: [], rows: Array.from({ length: 100 }, (_, at) => at) };
+/** Milliseconds for which rows wait for the names of the columns, so as to come with their cells. */
+const PATIENCE = 400;
 const PANES: readonly (readonly [Pane, string])[] = [
   ["table", "Table"],
   ["both", "Both"],
@@ -48,14 +49,15 @@ export function RunsPage(): ReactElement {
   );
   const namesFound = useQuery(namesQuery(ids));
   const names = namesFound.data ?? NO_NAMES;
-  const columns = useColumns(view.columns, names, ids.length > 1);
+  const columns = useMemo(() => columnsOf(view.columns, names, ids.length > 1), [view.columns, names, ids.length]);
+  const isKnown = useWaited(view.columns !== null || !namesFound.isPending);
   const [seen, setSeen] = useState<Seen>(NOTHING_SEEN);
   const needed = useMemo(
-    () => (seen.columns.length > 0 ? seen.columns : columns.slice(0, 16)),
+    () => (seen.columns.length > 0 ? seen.columns : firstColumns(columns)),
     [seen, columns],
   );
-  const whole = useMemo(() => [...view.group, ...(view.plot === "lines" ? [] : view.axes)], [view.group, view.axes, view.plot]);
-  const { state, store } = useRuns(useMemo(() => wishOf(view, ids), [view, ids]), needed, seen.rows, whole);
+  const whole = useMemo(() => wholeColumns(view), [view]);
+  const { state, store } = useRuns(useMemo(() => wishOf(view, isKnown ? ids : []), [view, ids, isKnown]), needed, seen.rows, whole);
   const rows = useRows(view, state);
   const filterFault = state.fault instanceof Fault && state.fault.status === 400 ? state.fault.message : null;
   const known = useMemo(() => {
@@ -80,7 +82,11 @@ export function RunsPage(): ReactElement {
   const table = (
     <TablePane view={view} change={change} state={state} store={store} rows={rows} columns={columns} experiments={nameOf} onSeen={see} narrow={narrow} fault={filterFault === null ? state.fault : null} />
   );
-  const charts = <ChartsPane view={view} change={change} table={state.table} version={state.version} names={names} charted={rows.charted} shown={rows.shown} columns={columns} store={store} />;
+  const charts = (
+    <Suspense fallback={<Skeleton />}>
+      <ChartsPane view={view} change={change} table={state.table} version={state.version} names={names} charted={rows.charted} shown={rows.shown} columns={columns} store={store} />
+    </Suspense>
+  );
   return (
     <>
       <div className="runs-bar">
@@ -98,15 +104,14 @@ export function RunsPage(): ReactElement {
   );
 }
 
-/** The columns of the address, or those a page starts with. */
-function useColumns(chosen: readonly string[] | null, names: KeyNames, several: boolean): readonly string[] {
-  return useMemo(() => {
-    if (chosen !== null) {
-      return chosen;
-    }
-    const found = defaultColumns(inOrder(names.metrics), inOrder(names.params));
-    return several ? ["attribute:experiment", ...found] : found;
-  }, [chosen, names, several]);
+/** Whether something is known, or has been waited for long enough. */
+function useWaited(isKnown: boolean): boolean {
+  const [isOver, setOver] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setOver(true), PATIENCE);
+    return () => clearTimeout(timer);
+  }, []);
+  return isKnown || isOver;
 }
 
 interface BodyProps {

@@ -140,6 +140,7 @@ export function TablePane(props: Props): ReactElement {
           table={table}
           version={state.version}
           lines={rows.lines}
+          isWhole={!state.loading}
           columns={columns}
           widths={widths}
           sort={view.sort}

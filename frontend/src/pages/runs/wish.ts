@@ -1,5 +1,5 @@
 /** What a view asks of the server. */
-import type { Cells, TableWish } from "../../api/runs";
+import type { Cells, TableWish } from "../../api/table-wish";
 import { orderBy, parseColumn } from "../../lib/columns";
 import type { View } from "../../lib/view";
 

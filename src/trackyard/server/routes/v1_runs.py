@@ -105,7 +105,25 @@ class RunRoutes:
 
     async def table(self, request: Request) -> Response:
         """POST /api/v1/runs/table."""
-        query = await decode(request, TableQuery)
+        return await self._table(request, await decode(request, TableQuery))
+
+    async def table_by_address(self, request: Request) -> Response:
+        """GET /api/v1/runs/table: the same by query string, which a page can ask for at once."""
+        given = request.query
+        query = TableQuery(
+            experiment_ids=given.get("experiment_id", []),
+            filter=request.arg("filter", "") or "",
+            order_by=given.get("order_by", []),
+            view=request.arg("view", "ACTIVE_ONLY") or "ACTIVE_ONLY",
+            limit=request.number("limit", 1000),
+            page_token=request.arg("page_token"),
+            metrics=given.get("metric", []),
+            params=given.get("param", []),
+            tags=given.get("tag", []),
+        )
+        return await self._table(request, query)
+
+    async def _table(self, request: Request, query: TableQuery) -> Response:
         principal = request.principal
         if not 1 <= query.limit <= MAX_ROWS:
             raise InvalidInput(f"limit must be between 1 and {MAX_ROWS}")
@@ -266,6 +284,24 @@ def routes(services: Services) -> list[Route]:
             permission=read,
             takes=TableQuery,
             gives=RunsTable,
+        ),
+        Route(
+            method="GET",
+            path="/api/v1/runs/table",
+            handler=do.table_by_address,
+            permission=read,
+            gives=RunsTable,
+            query={
+                "experiment_id": "experiment whose runs are wanted; may be repeated",
+                "filter": "a filter in MLflow's search language",
+                "order_by": "an order, such as `metrics.loss ASC`; may be repeated",
+                "view": "ACTIVE_ONLY (default), DELETED_ONLY or ALL",
+                "limit": f"rows at most, 1000 unless told, {MAX_ROWS} at most",
+                "page_token": "where the page before ended",
+                "metric": "metric to read; may be repeated",
+                "param": "parameter to read; may be repeated",
+                "tag": "tag to read; may be repeated",
+            },
         ),
         Route(
             method="GET",

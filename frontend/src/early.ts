@@ -1,0 +1,37 @@
+/**
+ * The first script of every page: asks the server for what the page will show, while the page's own code is
+ * still on its way. Small on purpose; knows nothing of how things look.
+ */
+import { ask, holdSession } from "./api/client";
+import { EXPERIMENTS, NAMES, SESSION, TABLE, tableQueryOf } from "./api/table-wish";
+import { rememberedTeam } from "./api/team";
+import { parseQuery } from "./lib/address";
+import { readView } from "./lib/view";
+import { firstWish } from "./pages/runs/first";
+
+/** Ask for the first rows of the runs page. */
+async function askRuns(): Promise<void> {
+  const view = readView(parseQuery(window.location.search));
+  const experiments = ask(EXPERIMENTS);
+  let ids = view.experiments;
+  if (ids.length === 0) {
+    const found = JSON.parse((await experiments) ?? "{}") as { experiments?: { experiment_id: string }[] };
+    ids = (found.experiments ?? []).map((one) => one.experiment_id).toSorted();
+  }
+  if (ids.length === 0) {
+    return;
+  }
+  const asked = ask(NAMES, { experiment_id: ids });
+  const none = { metrics: [], params: [] };
+  const names = view.columns !== null ? none : (JSON.parse((await asked) ?? "null") as typeof none | null);
+  void ask(TABLE, tableQueryOf(firstWish(view, ids, names ?? none)));
+}
+
+const { pathname } = window.location;
+if (!pathname.endsWith("/signin")) {
+  holdSession({ csrf: null, team: rememberedTeam() });
+  void ask(SESSION);
+}
+if (/\/app\/runs\/?$/.test(pathname)) {
+  void askRuns();
+}
