@@ -82,10 +82,17 @@ class Lease:
     user: str = ""
     #: lies idle and is lent to preemptible jobs of anyone until its holder asks
     lent: bool = False
+    #: from then on nothing new of its own starts: its nodes are made ready; None: to its end
+    closes_at: float | None = None
     #: what people call it
     name: str = ""
     #: the lease of which this is a part, where a pool has been handed out in pieces
     part_of: str = ""
+
+    @property
+    def last_start(self) -> float:
+        """The moment from which nothing new of its own starts."""
+        return self.ends_at if self.closes_at is None else self.closes_at
 
     @property
     def label(self) -> str:

@@ -5,13 +5,14 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.lease import Lease
-from trackyard.leases.plan.calendar import Ask, Occupant
+from trackyard.leases.plan.calendar import Ask, Calendar, Occupant
 from trackyard.leases.plan.fairness import used_units
 from trackyard.leases.plan.machines import load_machines
-from trackyard.leases.plan.world import World
+from trackyard.leases.plan.world import World, closing_ms
 from trackyard.leases.records import (
     find_lease,
     load_leases,
@@ -75,8 +76,25 @@ class Looking:
         )
 
     def for_scheduler(self, reader: Reader) -> list[Lease]:
-        """Return the leases that are not over in the scheduler's words."""
-        return scheduler_leases(load_open(reader))
+        """Return the leases in the scheduler's words: those that are not over, and of those that
+        are the recent ones, so that a job that names one is told so.
+        """
+        records = load_open(reader)
+        over = [
+            replace(lease, nodes=(), ends_at=(record.row.ended_ms or record.row.ends_ms) / 1000)
+            for record in load_leases(
+                reader, "l.state IN ('terminated', 'deleted') ORDER BY l.id DESC LIMIT 200"
+            )
+            for lease in scheduler_leases([record])[:1]
+        ]
+        if not records:
+            return over
+        calendar = Calendar(load_machines(reader), [record.promise for record in records])
+        closes = {
+            record.row.lease_id: closing_ms(record.promise, calendar, self.rules)
+            for record in records
+        }
+        return [*over, *scheduler_leases(records, closes)]
 
     async def find(self, who: Who, name: str, zone: str = "") -> LeaseView:
         """Show one lease."""

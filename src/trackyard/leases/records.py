@@ -6,8 +6,8 @@ the calendar. Changes nothing; `life` does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -192,14 +192,21 @@ def find_lease(reader: Reader | Tx, name: str, team_id: int | None) -> Record:
     raise NotFound(f"no lease {name[:80]!r}; `yard lease ls` lists the leases")
 
 
-def scheduler_leases(records: Iterable[Record]) -> list[Lease]:
-    """Return the leases in the scheduler's own words; what a pool handed out is cut from it."""
+def scheduler_leases(
+    records: Iterable[Record], closes: Mapping[str, int] | None = None
+) -> list[Lease]:
+    """Return the leases in the scheduler's own words; what a pool handed out is cut from it.
+
+    `closes` says from when on nothing new of a lease's own starts, in milliseconds.
+    """
     records = list(records)
     found: list[Lease] = []
     for record in records:
         parts = [one for one in records if record.is_pool and one.parent_id == record.row.lease_id]
         if not parts:
-            found.append(_lease(record, record.nodes, record.row.starts_ms, record.row.ends_ms))
+            lease = _lease(record, record.nodes, record.row.starts_ms, record.row.ends_ms)
+            closing = (closes or {}).get(record.row.lease_id)
+            found.append(lease if closing is None else replace(lease, closes_at=closing / 1000))
             continue
         found += _rest(record, parts)
     return found

@@ -6,7 +6,7 @@ of simultaneous requests for one slot exactly one wins. What jobs do is told to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -134,7 +134,7 @@ class Leases(Looking):
             if (value := getattr(wish, key)) is not None
         }
         way = _Way(changing.move, "lease.changed", "is")
-        return await self._change(who, name, wish, way, **more)
+        return await self._change(who, name, wish, way, more)
 
     async def _change(
         self,
@@ -142,7 +142,7 @@ class Leases(Looking):
         name: str,
         wish: Any,
         way: _Way,
-        **columns: Any,
+        columns: Mapping[str, Any] = {},
     ) -> Answer:
         occupants = await self.occupants()
 

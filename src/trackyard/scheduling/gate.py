@@ -153,7 +153,7 @@ def _lease_fault(job: Job, windows: Windows, now: float) -> Reason | None:
     lease = windows.leases.get(job.lease)
     if lease is None or lease.team != job.team or (lease.user and lease.user != job.user):
         return Reason(code=Code.UNKNOWN_LEASE, what=job.lease, facts=(("team", job.team),))
-    if lease.ends_at <= now:
+    if lease.last_start <= now:
         return Reason(code=Code.LEASE_OVER, what=lease.label, until=lease.ends_at)
     return None
 

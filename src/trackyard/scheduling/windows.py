@@ -80,7 +80,10 @@ class Windows:
         """Return the first moment from `at` when a span of that length meets no foreign lease."""
         if job.preemptible:
             seconds = min(seconds, WORTH_STARTING_SECONDS)
+        own = self.leases.get(job.lease)
         for lease in self._by_row.get(row, ()):
+            if own is not None and lease.starts_at >= own.ends_at:
+                break
             mine = _admits(lease, job)
             if not mine and lease.overlaps(start=at, end=at + seconds):
                 at = max(at, lease.ends_at)
@@ -98,7 +101,7 @@ class Windows:
         moments = [
             moment
             for lease in self.leases.values()
-            for moment in (lease.starts_at, lease.ends_at)
+            for moment in (lease.starts_at, lease.last_start, lease.ends_at)
             if moment > now
         ]
         return min(moments, default=inf)
@@ -109,10 +112,14 @@ class Windows:
         if wanted in self.leases:
             lease = self.leases[wanted]
             for node in lease.nodes:
-                if node in self._table.row and lease.starts_at <= now < lease.ends_at:
+                if node in self._table.row and lease.starts_at <= now < lease.last_start:
                     rows[self._table.row[node]] = inf
+        # A job of a lease is drained at its end: what comes after is no concern of its.
+        last = self.leases[wanted].ends_at if wanted in self.leases else inf
         for row, leases in self._by_row.items():
             for lease in leases:
+                if lease.starts_at >= last:
+                    break
                 if lease.ends_at <= now or lease.admits(
                     team=team, user=user, lease=wanted, preemptible=preemptible
                 ):

@@ -372,6 +372,12 @@ class TestLeases:
         assert admitted(snapshot) == ["mine"]
         assert code(snapshot, "other") is Code.LEASED_TO_OTHERS
 
+    def test_a_job_of_a_lease_does_not_mind_the_lease_after(self):
+        own = replace(self.LEASE, id="own", team="t", starts_at=NOW - 1, ends_at=NOW + 600)
+        line = (waiting("named", lease="own", preemptible=False),)
+        snapshot = yard(*line, nodes=(node("n0"),), leases=(own, self.LEASE))
+        assert admitted(snapshot) == ["named"]
+
     def test_a_job_of_a_lease_waits_for_it(self):
         snapshot = yard(waiting("w", team="u", lease="l"), leases=(self.LEASE,))
         assert code(snapshot, "w") is Code.LEASE_NOT_STARTED

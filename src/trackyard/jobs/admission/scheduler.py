@@ -265,7 +265,7 @@ class Scheduler:
         return any(seen.now < one.job.not_before <= now for one in seen.waiting) or any(
             seen.now < edge <= now
             for lease in seen.leases
-            for edge in (lease.starts_at, lease.ends_at)
+            for edge in (lease.starts_at, lease.last_start, lease.ends_at)
         )
 
     async def _others_wrote(self) -> bool:

@@ -91,6 +91,13 @@ def usable_until(promise: Promise, calendar: Calendar, rules: LeaseRules) -> tup
     return until, follower
 
 
+def closing_ms(promise: Promise, calendar: Calendar, rules: LeaseRules) -> int:
+    """Return from when on no job of a lease is started, because it would be stopped at once."""
+    until, _ = usable_until(promise, calendar, rules)
+    last = min(2 * MINUTE_MS, (promise.ends_ms - promise.starts_ms) // 10)
+    return min(until, promise.ends_ms - last)
+
+
 def warnings(world: World, promise: Promise, zone: tzinfo) -> tuple[str, ...]:
     """Say what the holder should know although nothing is in the way."""
     others = [one for one in world.promises if one.lease_id != promise.lease_id]
