@@ -54,7 +54,7 @@ def story(job: dict[str, Any]) -> str:
         return f"{reason['tier']}: {reason['sentence']}" if reason else "evaluating"
     if job["state"] in FINAL:
         return "" if job["state"] == "succeeded" else str(job.get("sentence") or "")
-    words = []
+    words = [f"held for {job['parent']}"] if job.get("parent") else []
     if job.get("stalled"):
         words.append("no sign of progress")
     if job.get("step") is not None:
@@ -174,6 +174,12 @@ def draw_job(page: dict[str, Any]) -> None:
             ["attempt", "state", "where", "started", "took", "from", "step", "end"],
             [_attempt(one, now) for one in page["attempts"]],
         )
+    if page.get("claims"):
+        print()
+        table(
+            ["asked later", "job", "state", "where", "gpu-hours", "how"],
+            [_claim(one) for one in page["claims"]],
+        )
     if page["checkpoints"]:
         print()
         table(
@@ -206,6 +212,7 @@ def _facts(page: dict[str, Any], job: dict[str, Any], now: int) -> list[tuple[st
         ("limit", duration(limit) if limit else None),
         ("team", f"{job['team']}, user {job['user']}"),
         ("queue", f"{job['queue']}, priority {job['priority']}"),
+        ("part of", job.get("parent")),
         ("after", ", ".join(page.get("waits_for") or [])),
         ("submitted", f"{duration((now - job['submitted_ms']) / 1000)} ago"),
         ("wait", duration(page["waited_ms"] / 1000)),
@@ -234,6 +241,18 @@ def _commit(source: dict[str, Any]) -> str | None:
         return None
     branch = f" on {source['branch']}" if source.get("branch") else ""
     return f"{source['commit'][:12]}{branch}{' with changes' if source.get('dirty') else ''}"
+
+
+def _claim(claim: dict[str, Any]) -> list[Any]:
+    how = "taken without asking" if claim["source"] == "watch" else "asked"
+    return [
+        claim["demand"],
+        claim["job_id"],
+        claim["state"],
+        ", ".join(claim["nodes"]) or "-",
+        f"{claim['gpu_seconds'] / 3600:.3f}",
+        f"{how} by attempt {claim['attempt']}",
+    ]
 
 
 def _attempt(attempt: dict[str, Any], now: int) -> list[Any]:

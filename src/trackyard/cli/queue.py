@@ -35,6 +35,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     change.add_argument("--teams", metavar="A,B", help="teams that may use it; `all` for every")
     change.add_argument("--rank", type=int, help="lower goes first among jobs of one class")
     change.add_argument("--order", choices=ORDERS, help="who goes first in it")
+    change.add_argument(
+        "--gang",
+        metavar="GANG",
+        help="gang of jobs that ask for nothing themselves, as in 2x1gpu,8cpu, or none",
+    )
     change.add_argument("--max-time", metavar="T", help="longest time limit of a job, or none")
     for flag, (_, words) in LIMITS.items():
         change.add_argument(f"--{flag.replace('_', '-')}", metavar="N", help=f"{words}, or none")
@@ -70,6 +75,8 @@ def changes(args: argparse.Namespace) -> dict[str, Any]:
         changed["rank"] = args.rank
     if args.order is not None:
         changed["order"] = args.order
+    if args.gang is not None:
+        changed["gang"] = "" if args.gang == "none" else args.gang
     if args.max_time is not None:
         changed["max_wall_seconds"] = (
             None if args.max_time == "none" else amounts.seconds(args.max_time, what="--max-time")

@@ -65,4 +65,6 @@ def rules(settings: dict[str, Any]) -> str:
     words = [text.format(settings[key]) for key, text in _WORDS if settings.get(key) is not None]
     if settings.get("max_wall_seconds") is not None:
         words.append(f"{duration(settings['max_wall_seconds'])} a job")
+    if settings.get("gang"):
+        words.append(f"gang {settings['gang']}")
     return ", ".join(words)

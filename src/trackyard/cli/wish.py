@@ -143,6 +143,10 @@ FLAGS: tuple[Flag, ...] = (
     Flag("experiment", "experiment", _text, "experiment of its run", "NAME"),
     Flag("lease", "lease", _text, "run on this lease alone", "LEASE"),
     Flag(
+        "gang", "gang", _text, "workers its command starts by Ray: 2x1gpu,8cpu, all or none",
+        "GANG",
+    ),
+    Flag(
         "label", "labels", _pairs("--label"), "node label it needs", "NAME=VALUE", repeats=True,
         merges=True,
     ),

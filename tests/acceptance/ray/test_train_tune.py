@@ -62,7 +62,7 @@ def test_a_tune_job_stays_within_its_teams_limit(front: Front) -> None:
     assert "trials 5 best 5" in log
     spans = [
         (float(began), float(ended))
-        for _, began, ended, _ in lines(log, r"trial (\d) ([\d.]+) ([\d.]+) on (\w+)")
+        for began, ended in lines(log, r"epoch of \d from ([\d.]+) to ([\d.]+)")
     ]
     assert len(spans) >= 8
     assert max(sum(b <= at < e for b, e in spans) for at, _ in spans) <= 2

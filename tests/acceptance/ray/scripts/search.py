@@ -3,7 +3,6 @@
 import tempfile
 import time
 
-import ray
 from ray import tune
 from ray.tune.schedulers import ASHAScheduler
 
@@ -12,9 +11,8 @@ def trial(config):
     for epoch in range(4):
         began = time.time()
         time.sleep(0.5)
-        node = ray.get_runtime_context().get_node_id()
-        print(f"trial {config['rate']} {began:.2f} {time.time():.2f} on {node}", flush=True)
-        tune.report({"accuracy": config["rate"] * (epoch + 1)})
+        accuracy = config["rate"] * (epoch + 1)
+        tune.report({"accuracy": accuracy, "began": began, "ended": time.time()})
 
 
 tuner = tune.Tuner(
@@ -28,4 +26,7 @@ tuner = tune.Tuner(
     run_config=tune.RunConfig(storage_path=tempfile.mkdtemp(), verbose=0),
 )
 results = tuner.fit()
+for result in results:
+    for row in result.metrics_dataframe.itertuples():
+        print(f"epoch of {result.config['rate']} from {row.began:.2f} to {row.ended:.2f}")
 print("trials", len(results), "best", results.get_best_result().config["rate"], flush=True)
