@@ -13,12 +13,24 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser = subparsers.add_parser(
         "gc",
         help="clean up the store",
-        description="Settle metric points into blocks, remove abandoned files and, with"
-        " --purge-days, runs deleted long ago.",
+        description="Settle metric points into blocks, remove abandoned files, logs and keys that"
+        " were kept long enough and, with --purge-days, runs deleted long ago.",
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would go, remove nothing")
     parser.add_argument(
         "--purge-days", type=int, metavar="N", help="remove runs deleted N days ago or earlier"
+    )
+    parser.add_argument(
+        "--log-days",
+        type=int,
+        metavar="N",
+        help="remove logs of jobs that ended N days ago (default: the setting log_days)",
+    )
+    parser.add_argument(
+        "--key-days",
+        type=int,
+        metavar="N",
+        help="forget keys of submissions made N days ago (default: the setting key_days)",
     )
     parser.add_argument("--scrub", action="store_true", help="read every file and check its sum")
     add_json(parser)
@@ -27,7 +39,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Clean up and report."""
-    wish = {"dry_run": args.dry_run, "purge_days": args.purge_days, "scrub": args.scrub}
+    wish = {
+        "dry_run": args.dry_run,
+        "purge_days": args.purge_days,
+        "log_days": args.log_days,
+        "key_days": args.key_days,
+        "scrub": args.scrub,
+    }
     api = Api.from_environment(timeout=None)
     done = api.post("/api/v1/admin/gc", wish)
     if args.json:
@@ -38,6 +56,10 @@ def run(args: argparse.Namespace) -> int:
     print(
         f"{verb} {done['purged_runs']} deleted runs, {done['blobs']} orphaned files"
         f" ({done['blob_bytes']:,} bytes), {done['uploads']} abandoned uploads"
+    )
+    print(
+        f"{verb} {done['logs']} logs of ended jobs ({done['log_bytes']:,} bytes),"
+        f" {done['keys']} keys of submissions"
     )
     for path in done["damaged"]:
         say(f"damaged: {path} (restore it from a backup or upload it again)")

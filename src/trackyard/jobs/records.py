@@ -115,6 +115,7 @@ class AttemptRow(NamedTuple):
     stalled: int
     nan_seen: int
     settled: int
+    log_pruned_ms: int | None
 
     @property
     def is_over(self) -> bool:

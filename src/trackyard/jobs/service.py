@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -338,6 +339,12 @@ class Jobs:
             found = load_attempts(reader, "job = ? AND number = ?", (job.id, number))
             if attempt is not None and not found:
                 raise NotFound(f"job {job.job_id} has no attempt {attempt}")
+            if found and found[0].log_pruned_ms is not None:
+                day = time.strftime("%Y-%m-%d", time.gmtime(found[0].log_pruned_ms / 1000))
+                raise NotFound(
+                    f"the log of attempt {number} of job {job.job_id} was removed on {day}:"
+                    " the setting log_days tells how long logs are kept"
+                )
             return job, found[0] if found else None
 
         return await self._db.peek(load)

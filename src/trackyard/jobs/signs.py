@@ -21,6 +21,7 @@ from trackyard.core.ports import ExitRecord
 from trackyard.core.reasons import duration_words
 from trackyard.fleet.service import Fleet
 from trackyard.jobs.life import change_attempt, job_event, note_running
+from trackyard.jobs.load import note_samples
 from trackyard.jobs.progress import last_step
 from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, job_by_inner
 from trackyard.store.database import Reader, Tx
@@ -314,6 +315,10 @@ def take_samples(
     for key, found in columns.items():
         check_name(key, "samples.values")
         series[key] = found
+    shares = attempt.where.shares
+    if batch.member < len(shares):
+        node = shares[batch.member].node
+        note_samples(tx, node, ((one.time_ms, one.values) for one in fresh))
     machine = replace(principal, scope=replace(principal.scope, attempt=MACHINE_ATTEMPT))
     write_batch(tx, names, machine, principal.scope.run_id, series=series)
     tx.run(

@@ -94,6 +94,8 @@ class AttemptView(msgspec.Struct):
     gpu_seconds: float
     log_bytes: list[int]
     log_lost_bytes: int
+    #: when its log was removed by age
+    log_removed_ms: int | None
     environment: dict[str, Any]
     notes: list[str]
 
@@ -442,6 +444,7 @@ def _attempt_view(row: AttemptRow, ends: list[tuple[int, int]], now_ms: int) -> 
         gpu_seconds=round(placement.gpu_milli_total / WHOLE * max(0, held_ms) / 1000, 3),
         log_bytes=[end for end, _ in ends],
         log_lost_bytes=sum(lost for _, lost in ends),
+        log_removed_ms=row.log_pruned_ms,
         environment=msgspec.json.decode(row.environment),
         notes=msgspec.json.decode(row.notes),
     )

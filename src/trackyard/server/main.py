@@ -32,6 +32,7 @@ from trackyard.jobs.admission.scheduler import Scheduler
 from trackyard.jobs.demand_watch import Rule
 from trackyard.jobs.packages import Packages
 from trackyard.jobs.queues import apply_config, read_config
+from trackyard.jobs.retention import Retention
 from trackyard.jobs.service import Jobs
 from trackyard.leases.rules import read_rules
 from trackyard.leases.service import Leases
@@ -153,6 +154,9 @@ def build(settings: Settings) -> Services:
         fleet=Fleet(read_policy(settings.health)),
     )
     scheduler.on_fence = gate.forget
+    scheduler.retention = Retention(
+        log_days=settings.log_days or None, key_days=settings.key_days or None
+    )
     Edges(database, leases, scheduler)
     leases.foresee = Foresight(scheduler)
     return Services(

@@ -64,6 +64,10 @@ class Settings:
     their team, or also `stop` them after undeclared_grace."""
     undeclared_grace: int = 60
     """Seconds that such a job has to give them back before it is stopped."""
+    log_days: int = 0
+    """Days that logs of ended jobs are kept; 0 keeps them for ever."""
+    key_days: int = 30
+    """Days in which repeating a submission under its key submits nothing twice; 0: for ever."""
     job_url: str = ""
     """Address under which jobs reach this server, where it is not the one it listens on."""
     queues: dict[str, Any] = field(default_factory=dict)

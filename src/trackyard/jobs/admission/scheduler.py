@@ -32,7 +32,9 @@ from trackyard.jobs.life import (
     grant,
     job_event,
 )
+from trackyard.jobs.load import roll_up
 from trackyard.jobs.records import AttemptRow, job_by_inner, load_attempts, load_spec
+from trackyard.jobs.retention import Retention, clean
 from trackyard.scheduling import Admission, Decisions, Policy, Stop, decide
 from trackyard.store.database import Database, Reader, Tx
 
@@ -133,6 +135,8 @@ class Scheduler:
         self.keep_watch: Callable[[], Awaitable[None]] = _no_watch
         #: called when an earlier attempt's credential ended, so that caches forget it
         self.on_fence: Callable[[], None] = lambda: None
+        #: how long logs and keys are kept
+        self.retention = Retention()
         #: grave reasons that were told already, by job
         self._told: dict[str, str] = {}
 
@@ -231,11 +235,16 @@ class Scheduler:
             self._spawn(self.keep_watch())
         if self._is_due("clean", CLEAN_SECONDS):
             await self._db.write(drop_old_tokens)
+            await self._db.write(roll_up)
+            self._spawn(self._clean())
         woken |= await self.keep_leases()
         woken |= self._is_time() or await self._others_wrote()
         if woken or self._is_due("pass", PASS_SECONDS):
             self._due["pass"] = self._clock.monotonic() + PASS_SECONDS
             await self.run_pass()
+
+    async def _clean(self) -> None:
+        await clean(self._db, self.retention)
 
     def _notice_a_freeze(self) -> None:
         """After a stretch in which this process did not run, everyone gets the whole lease anew.

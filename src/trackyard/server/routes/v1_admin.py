@@ -14,6 +14,7 @@ import msgspec
 import trackyard
 from trackyard.artifacts.service import forget_owner
 from trackyard.artifacts.upkeep import collect_garbage, scrub
+from trackyard.jobs.retention import Retention, clean
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
@@ -31,6 +32,10 @@ class CleanUp(msgspec.Struct):
     dry_run: bool = False
     #: runs deleted at least so many days ago are removed for good; None keeps them
     purge_days: int | None = None
+    #: logs of jobs that ended at least so many days ago are removed; None: as the settings say
+    log_days: int | None = None
+    #: the same for keys of submissions
+    key_days: int | None = None
     scrub: bool = False
 
 
@@ -44,6 +49,9 @@ class CleanedUp(msgspec.Struct):
     blobs: int
     blob_bytes: int
     partials: int
+    logs: int
+    log_bytes: int
+    keys: int
     damaged: list[str]
 
 
@@ -82,6 +90,16 @@ class AdminRoutes:
         settled = 0 if wish.dry_run else await self._services.tracking.settle_all()
         purged = await self._purge(wish, request.principal.name)
         found = await collect_garbage(self._db, self._services.artifacts, dry_run=wish.dry_run)
+        kept = self._services.jobs.scheduler.retention
+        removed = await clean(
+            self._db,
+            Retention(
+                log_days=kept.log_days if wish.log_days is None else wish.log_days,
+                key_days=kept.key_days if wish.key_days is None else wish.key_days,
+            ),
+            dry_run=wish.dry_run,
+            actor=request.principal.name,
+        )
         damaged = []
         if wish.scrub:
             checked = await scrub(self._db, self._services.artifacts)
@@ -95,6 +113,9 @@ class AdminRoutes:
                 blobs=found.blobs,
                 blob_bytes=found.blob_bytes,
                 partials=found.partials,
+                logs=removed.logs,
+                log_bytes=removed.log_bytes,
+                keys=removed.keys,
                 damaged=damaged,
             )
         )
