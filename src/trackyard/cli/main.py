@@ -28,6 +28,7 @@ VERBS = (
     "hold",
     "release",
     "top",
+    "lease",
     "nodes",
     "drain",
     "undrain",

@@ -62,7 +62,7 @@ class LeaseRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     heal_minutes: int = 60
     #: idle minutes until the holder is nudged, and from then until idle nodes are lent
     idle_minutes: int = 30
-    #: null: never lent
+    #: null, or -1 in a config file: never lent
     lend_minutes: int | None = 30
     #: idle minutes after which a lease that was never used is released; 0: never
     release_idle_minutes: int = 0
@@ -118,5 +118,7 @@ def read_rules(values: Mapping[str, Any]) -> LeaseRules:
     except msgspec.ValidationError as fault:
         names = ", ".join(LeaseRules.__struct_fields__)
         raise SetupError(f"[leases] in the config file: {fault}", hint=f"keys: {names}") from fault
+    if rules.lend_minutes == -1:
+        rules = msgspec.structs.replace(rules, lend_minutes=None)
     rules.check()
     return rules
