@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,12 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVS = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")
 ENVIRONMENT = "ray3"
 WORKERS = ("worker-1", "worker-2")
+#: a frozen node is given up after a quarter of a minute instead of a whole one
+QUICKER = {
+    "RAY_health_check_period_ms": "1000",
+    "RAY_health_check_timeout_ms": "4000",
+    "RAY_health_check_failure_threshold": "3",
+}
 
 
 class RayCluster:
@@ -31,8 +38,10 @@ class RayCluster:
     def __init__(self, environment: str = ENVIRONMENT) -> None:
         self.bin = ENVS / environment / "bin"
         assert (self.bin / "ray").exists(), f"run tools/client_envs.py {environment}"
+        #: a home folder, as `yard cluster --home` takes it
         self.folder = Path(tempfile.mkdtemp(prefix="yard-cluster-"))
-        self.local = LocalCluster(self.folder, ray=str(self.bin / "ray"))
+        ray = str(self.bin / "ray")
+        self.local = LocalCluster(self.folder / "cluster", ray=ray, settings=QUICKER)
 
     @property
     def address(self) -> str:
@@ -49,6 +58,7 @@ class RayCluster:
 
     def stop(self) -> None:
         self.local.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def node(self, name: str) -> NodeProcess:
         return next(node for node in self.local.nodes if node.name == name)
@@ -85,9 +95,23 @@ class RayCluster:
 
     def kill_head(self) -> None:
         """Kill the head and all its processes at once."""
-        os.killpg(self.node("head").pid, signal.SIGKILL)
+        head = psutil.Process(self.node("head").pid)
+        for process in [*head.children(recursive=True), head]:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.node("head").pid, 0)
+            os.waitpid(head.pid, 0)
+
+    def restart_head(self) -> None:
+        """Kill the head, start another at the same address, and have the workers join that."""
+        port = int(self.local.gcs.rpartition(":")[2])
+        dashboard = int(self.address.rpartition(":")[2])
+        self.kill_head()
+        for name in WORKERS:
+            end(self.node(name))
+        self.local.start_head(port=port, dashboard=dashboard)
+        for name in WORKERS:
+            self.add_node(name)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,12 @@ def find_ray() -> str:
 class LocalCluster:
     """The cluster whose facts lie in `folder`."""
 
-    def __init__(self, folder: Path, *, ray: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, ray: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = folder
+        #: variables of Ray's own for every node
+        self._settings = dict(settings or {})
         self._file = folder / "cluster.json"
         self._ray = ray
         self._facts: dict[str, Any] = _read(self._file)
@@ -172,7 +176,7 @@ class LocalCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=node_environment(ray),
+                env={**node_environment(ray), **self._settings},
                 start_new_session=True,
             )
         return NodeProcess(

@@ -74,6 +74,7 @@ class RayEngine:
         self._phases: dict[str, AttemptPhase] = {}
         self._alive: dict[str, bool] = {}
         self._listeners: list[Listener] = []
+        self._trouble = ""
         self._closing = threading.Event()
         self._work = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="ray-engine", daemon=True)
@@ -218,8 +219,9 @@ class RayEngine:
             busy = False
             try:
                 busy = self._look()
+                self._note_answer("")
             except EngineError as fault:
-                log.warning("the Ray cluster could not be looked at: %s", fault)
+                self._note_answer(str(fault))
             except Exception:
                 log.exception("the Ray engine could not look at its attempts; it goes on")
             self._work.wait(timeout=POLL_SECONDS if busy else IDLE_SECONDS)
@@ -227,6 +229,14 @@ class RayEngine:
             if busy:
                 # Several launches at once wake it once.
                 self._closing.wait(0.1)
+
+    def _note_answer(self, trouble: str) -> None:
+        """Say once that the cluster does not answer, and once that it does again."""
+        if trouble and not self._trouble:
+            log.warning("%s; jobs that run go on, and new ones wait", trouble)
+        elif self._trouble and not trouble:
+            log.warning("the Ray cluster answers again")
+        self._trouble = trouble
 
     def _look(self) -> bool:
         self._compare_nodes()

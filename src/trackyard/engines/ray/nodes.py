@@ -117,8 +117,9 @@ def describe(
         for gpu in share.gpus:
             used[gpu.index] = used.get(gpu.index, 0.0) + gpu.fraction
     others = [use for name, one in foreign.items() for use in _uses(name, one, used, len(gpus))]
-    free_cpus = cpus - sum(one.cpus for one in (*held, *others))
-    free_memory = memory - sum(one.memory_bytes for one in (*held, *others))
+    taken: list[NodeShare | ForeignUse] = [*held, *others]
+    free_cpus = cpus - sum(one.cpus for one in taken)
+    free_memory = memory - sum(one.memory_bytes for one in taken)
     notes = [
         f"The Ray job {name}{f' ({one.line[:80]})' if one.line else ''} runs here past the queue."
         for name, one in foreign.items()

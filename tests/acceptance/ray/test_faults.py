@@ -1,0 +1,193 @@
+"""Faults of a real cluster and of the server in front of it: each ends in the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.acceptance.jobs.yard import JobServer, eventually
+from tests.acceptance.ray.relay import Relay
+from tests.raycluster import RayCluster
+
+PYTHON = sys.executable
+#: counts in its checkpoint folder until it is let go, and leaves a child in its own session
+COUNTING = """
+import os, subprocess, sys, time
+from pathlib import Path
+subprocess.Popen(["setsid", "sleep", sys.argv[1]])
+place = Path(os.environ["YARD_CHECKPOINT_DIR"]) / "count"
+count = int(place.read_text()) if place.exists() else 0
+print("starts at", count, flush=True)
+while not place.with_name("go").exists():
+    count += 1
+    place.write_text(str(count))
+    time.sleep(0.1)
+"""
+
+
+@pytest.fixture(scope="module")
+def relay(ray_cluster: RayCluster) -> Iterator[Relay]:
+    relay = Relay(ray_cluster.address)
+    yield relay
+    relay.close()
+
+
+@pytest.fixture(scope="module")
+def yard(
+    ray_cluster: RayCluster, relay: Relay, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JobServer]:
+    """A server whose engine is the cluster, seen through the relay."""
+    folder = tmp_path_factory.mktemp("faults")
+    options = ("--engine", f"ray={relay.address}", "--ray-folder", str(folder / "nodes"))
+    server = JobServer(folder / "home", options=options)
+    server.start()
+    wait_for_nodes(server, 2)
+    yield server
+    server.stop()
+
+
+def wait_for_nodes(server: JobServer, count: int) -> None:
+    def ready() -> bool:
+        nodes = server.get("/api/v1/nodes")["nodes"]
+        return sum(node["state"] == "ready" for node in nodes) >= count
+
+    eventually(ready, patience=60)
+
+
+def start_counting(server: JobServer, word: str) -> tuple[str, set[int]]:
+    """Start a job that counts; return it and its processes."""
+    job = server.submit(PYTHON, "-c", COUNTING, word, gpus=1)
+    server.wait(job, "running", patience=60)
+    eventually(lambda: len(carriers(word)) >= 2 and "starts at 0" in server.logs(job))
+    return job, set(carriers(word))
+
+
+def let_go(server: JobServer, job: str) -> list[int]:
+    """Let a counting job end; return where each of its attempts had started to count."""
+    (server.home.parent / "nodes" / "checkpoints" / job / "go").touch()
+    server.wait(job, "succeeded", patience=120)
+    return [int(line.split()[-1]) for line in server.logs(job).splitlines() if "starts at" in line]
+
+
+def carriers(word: str) -> list[int]:
+    """Processes whose command line ends in this word."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if (process.info["cmdline"] or [""])[-1] == word:
+            with contextlib.suppress(psutil.Error):
+                if process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process.pid)
+    return found
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_server_killed_around_the_submission_starts_the_job_once(
+    yard: JobServer, relay: Relay, when: str
+) -> None:
+    """Whether Ray got the job or not, the restarted server ends with one attempt that ran once."""
+    relay.swallowed.clear()
+    relay.swallow = when
+    job = yard.submit(PYTHON, "-c", "print('ran once')", gpus=1)
+    assert relay.swallowed.wait(30)
+    yard.kill()
+    yard.start()
+    detail = yard.wait(job, "succeeded", patience=90)
+    assert [one["number"] for one in detail["attempts"]] == [1]
+    assert yard.logs(job).count("ran once") == 1
+
+
+def test_a_killed_raylet_costs_no_step_and_leaves_no_process(
+    yard: JobServer, ray_cluster: RayCluster
+) -> None:
+    word = f"600.{os.getpid()}1"
+    job, first = start_counting(yard, word)
+    node = yard.detail(job)["attempts"][0]["nodes"][0]
+    ray_cluster.kill_node(node)
+    eventually(lambda: yard.detail(job)["job"]["attempt"] == 2, patience=40)
+    assert not first & set(carriers(word))
+    yard.wait(job, "running", patience=60)
+    starts = let_go(yard, job)
+    lost, done = yard.detail(job)["attempts"]
+    assert (lost["cause"], lost["nodes"], lost["state"]) == ("node_lost", [node], "lost")
+    assert done["nodes"] != [node]
+    assert starts[-1] > 0
+    ray_cluster.restore()
+    wait_for_nodes(yard, 2)
+
+
+def test_two_hundred_queued_jobs_cost_one_list_call_a_tick(yard: JobServer, relay: Relay) -> None:
+    holders = [yard.submit("sleep", "600", gpus=1) for _ in range(2)]
+    for job in holders:
+        yard.wait(job, "running", patience=60)
+    queued = yard.submit("true", gpus=1, array="0-199")
+    eventually(lambda: yard.get("/api/v1/jobs", limit=1)["counts"]["queued"] == 200)
+    before, began = relay.calls.copy(), time.monotonic()
+    time.sleep(6)
+    took = time.monotonic() - began
+    made = {key: count for key, count in (relay.calls - before).items() if "/api/jobs" in key}
+    assert list(made) == ["GET /api/jobs/"]
+    assert made["GET /api/jobs/"] <= 1.2 * took + 2
+    for job in [queued.rpartition("-")[0], *holders]:
+        yard.post(f"/api/v1/jobs/{job}/stop", grace_seconds=0)
+    for job in holders:
+        yard.wait(job, "stopped")
+
+
+def test_a_frozen_raylet_ends_what_it_hides_before_the_job_goes_on_elsewhere(
+    yard: JobServer, ray_cluster: RayCluster
+) -> None:
+    """Ray calls the node dead; the runner there lives, is told, and is gone before the next."""
+    word = f"600.{os.getpid()}2"
+    job, first = start_counting(yard, word)
+    node = yard.detail(job)["attempts"][0]["nodes"][0]
+    raylet = ray_cluster.raylet(node)
+    os.kill(raylet, signal.SIGSTOP)
+    try:
+        eventually(lambda: yard.detail(job)["job"]["attempt"] == 2, patience=90)
+        assert not first & set(carriers(word))
+        assert yard.detail(job)["attempts"][0]["cause"] == "node_lost"
+    finally:
+        os.kill(raylet, signal.SIGCONT)
+        ray_cluster.end_node(node)
+    yard.wait(job, "running", patience=60)
+    assert let_go(yard, job)[-1] > 0
+
+
+def test_everything_is_still_there_after_the_head_was_started_anew(
+    yard: JobServer, ray_cluster: RayCluster
+) -> None:
+    """The list is Trackyard's own: Ray's is empty, ours is not, and what ran runs again."""
+    done = yard.submit(PYTHON, "-c", "print('before'); raise SystemExit(3)", gpus=1)
+    yard.wait(done, "failed", patience=60)
+    word = f"600.{os.getpid()}3"
+    job, first = start_counting(yard, word)
+    ray_cluster.restart_head()
+    eventually(lambda: yard.detail(job)["job"]["attempt"] >= 2, patience=60)
+    assert not first & set(carriers(word))
+    yard.wait(job, "running", patience=90)
+    let_go(yard, job)
+    assert yard.detail(job)["attempts"][0]["cause"] == "node_lost"
+    kept = yard.detail(done)["attempts"][0]
+    assert (kept["exit_code"], kept["cause"]) == (3, "exit_code")
+    assert "before" in yard.logs(done)
+
+
+def test_nothing_of_these_tests_runs_on() -> None:
+    words = {f"600.{os.getpid()}{number}" for number in (1, 2, 3)}
+    eventually(lambda: not any(carriers(word) for word in words), patience=20)
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, words)]
+
+
+def _holds(path: Path, words: set[str]) -> bool:
+    with contextlib.suppress(OSError):
+        parts = path.read_bytes().decode(errors="replace").split("\0")
+        return bool(words & set(parts)) and "pytest" not in " ".join(parts)
+    return False

@@ -1,0 +1,58 @@
+"""`yard cluster` on a real cluster: what it shows, and joining it as a node."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tests.raycluster import RayCluster
+
+YARD = (sys.executable, "-m", "trackyard.cli.main", "cluster")
+
+
+def test_the_status_tells_of_every_node_and_how_to_use_the_cluster(
+    ray_cluster: RayCluster,
+) -> None:
+    done = subprocess.run(
+        [*YARD, "status", "--home", str(ray_cluster.folder), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    facts = json.loads(done.stdout)
+    assert facts["engine"] == f"ray={ray_cluster.address}"
+    assert [(node["name"], node["state"], node["gpus"]) for node in facts["nodes"]] == [
+        ("head", "ready", 0),
+        ("worker-1", "ready", 1),
+        ("worker-2", "ready", 1),
+    ]
+
+
+def test_a_machine_joins_under_its_name_and_leaves_on_ctrl_c(ray_cluster: RayCluster) -> None:
+    environment = {**os.environ, "PATH": f"{ray_cluster.bin}:{os.environ['PATH']}"}
+    words = [*YARD, "join", ray_cluster.local.gcs, "--name", "guest", "--gpus", "0", "--cpus", "1"]
+    with subprocess.Popen(
+        words,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as node:
+        try:
+            until = time.monotonic() + 90
+            while "guest" not in ray_cluster.local.joined():
+                assert node.poll() is None
+                assert time.monotonic() < until
+                time.sleep(0.3)
+        finally:
+            # As a terminal does it: to the whole foreground group.
+            os.killpg(node.pid, signal.SIGINT)
+        assert node.wait(timeout=30) == 0
+    until = time.monotonic() + 30
+    while "guest" in ray_cluster.local.joined():
+        assert time.monotonic() < until
+        time.sleep(0.3)
