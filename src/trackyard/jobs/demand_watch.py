@@ -22,10 +22,18 @@ from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.launching import environment_of
 from trackyard.jobs.demand import WATCH, Demand
 from trackyard.jobs.demand_shapes import Choice, ask_of
-from trackyard.jobs.life import admit, ask_stop, grant, job_event, release_claim
+from trackyard.jobs.life import (
+    admit,
+    ask_stop,
+    change_attempt,
+    grant,
+    job_event,
+    release_claim,
+)
 from trackyard.jobs.records import (
     AttemptRow,
     decode_placement,
+    encode_placement,
     job_by_inner,
     load_attempts,
     load_spec,
@@ -78,6 +86,8 @@ class Watch:
     rule: Rule = field(default_factory=Rule)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _is_looking: bool = False
+    #: whether an earlier look, perhaps another server's, left something charged
+    _has_charged: bool = True
 
     async def look(self) -> None:
         """Compare what the engine's jobs hold with what they were given."""
@@ -92,7 +102,7 @@ class Watch:
             return
         finally:
             self._is_looking = False
-        if usage or self._seen:
+        if usage or self._seen or self._has_charged:
             changed = await self.database.write(lambda tx: self._compare(tx, usage))
             if changed:
                 self.wake()
@@ -103,7 +113,16 @@ class Watch:
         live = {row.attempt_id: row for row in rows}
         for gone in [name for name in self._seen if name not in live]:
             del self._seen[gone]
-        concerned = [name for name in live if name in usage or name in self._seen]
+        charged = {
+            row[0]
+            for row in tx.all(
+                "SELECT a.attempt_id FROM claims c JOIN attempts a ON a.id = c.attempt"
+                " WHERE c.source = ? AND c.released_ms IS NULL",
+                (WATCH,),
+            )
+        }
+        self._has_charged = bool(charged)
+        concerned = [name for name in live if name in {*usage, *self._seen, *charged}]
         changed = [self._judge(tx, live[name], usage.get(name, {})) for name in concerned]
         return any(changed)
 
@@ -117,12 +136,17 @@ class Watch:
             return found is not None
         since = before.since_ms if before is not None else tx.now_ms
         seen = self._seen[attempt.attempt_id] = _Seen(extra, since)
-        if before is None or before.extra != extra:
-            # Once may be a moment between two of its own steps.
+        # Once may be a moment between two of its own steps: what was there both times counts.
+        lasting = {} if before is None else _both(before.extra, extra)
+        if before is None or not lasting:
             return False
+        if _move_gang(tx, attempt, used):
+            del self._seen[attempt.attempt_id]
+            return True
         seen.is_told = before.is_told
-        changed = self._charge(tx, attempt, extra, found)
-        self._rule_on(tx, attempt, seen)
+        self._has_charged = True
+        changed = self._charge(tx, attempt, lasting, found)
+        self._rule_on(tx, attempt, seen, lasting)
         return changed
 
     def _charge(
@@ -158,12 +182,12 @@ class Watch:
         grant(tx, admit(tx, made.job, placement, environment=environment, backfilled=False))
         return True
 
-    def _rule_on(self, tx: Tx, attempt: AttemptRow, seen: _Seen) -> None:
-        gpus = sum(one.get("GPU", 0.0) for one in seen.extra.values())
+    def _rule_on(self, tx: Tx, attempt: AttemptRow, seen: _Seen, lasting: Held) -> None:
+        gpus = sum(one.get("GPU", 0.0) for one in lasting.values())
         if gpus < _LITTLE:
             return
         job = job_by_inner(tx, attempt.job, lock=True)
-        where = ", ".join(sorted(seen.extra))
+        where = ", ".join(sorted(lasting))
         if not seen.is_told:
             seen.is_told = True
             ends = ""
@@ -176,7 +200,7 @@ class Watch:
                 job,
                 attempt=attempt.number,
                 gpus=gpus,
-                nodes=sorted(seen.extra),
+                nodes=sorted(lasting),
                 sentence=f"It holds {gpus:g} GPUs on {where} that it did not ask for; its team"
                 f" is charged.{ends}",
             )
@@ -195,10 +219,16 @@ class Watch:
 
 def given(tx: Tx, attempt: AttemptRow) -> Held:
     """Return what an attempt may hold beside its own command: its gang and its claims."""
-    found: Held = {}
+    found = claimed(tx, attempt)
     spec = load_spec(tx, job_by_inner(tx, attempt.job).spec_id)
     if spec.gang or attempt.members > 1:
         _sum(found, attempt.where)
+    return found
+
+
+def claimed(tx: Tx, attempt: AttemptRow) -> Held:
+    """Return what an attempt asked for later and was given."""
+    found: Held = {}
     for claim in claims.open_claims(tx, attempt):
         standing = claims.standing(tx, claim)
         if claim.source != WATCH and standing.placement is not None:
@@ -217,6 +247,50 @@ def beyond(used: Mapping[str, Mapping[str, float]], allowed: Held) -> Held:
     return found
 
 
+def _both(first: Held, second: Held) -> Held:
+    """Return what is in both of two looks."""
+    found: Held = {}
+    for node, amounts in first.items():
+        for name, value in amounts.items():
+            least = min(value, second.get(node, {}).get(name, 0.0))
+            if least > _LITTLE:
+                found.setdefault(node, {})[name] = least
+    return found
+
+
+def _move_gang(tx: Tx, attempt: AttemptRow, used: Mapping[str, Mapping[str, float]]) -> bool:
+    """Hold a declared gang where its workers really sit, if they are no more than declared.
+
+    Nothing pins what a script places by itself, so Ray may choose other nodes than the queue.
+    """
+    spec = load_spec(tx, job_by_inner(tx, attempt.job).spec_id)
+    own = {
+        node: amounts
+        for node, amounts in beyond(used, claimed(tx, attempt)).items()
+        if amounts.get("GPU", 0.0) > _LITTLE
+    }
+    gpus = sum(amounts["GPU"] for amounts in own.values())
+    left = attempt.where.gpu_milli_total / WHOLE - gpus
+    if not spec.gang or not own or left < -_LITTLE:
+        return False
+    taken = _taken(tx, attempt.job)
+    shares = [
+        _share(node, amounts, taken.get(node, {}), _devices(tx, node))
+        for node, amounts in sorted(own.items())
+    ]
+    if any(len(share.gpus) < math.ceil(own[share.node]["GPU"] - _LITTLE) for share in shares):
+        return False
+    for share in attempt.where.shares:
+        if share.node not in own and len(share.gpus) <= left + _LITTLE:
+            shares.append(share)
+            left -= len(share.gpus) * share.gpu_milli / WHOLE
+    placement = Placement(shares=tuple(shares))
+    if placement == attempt.where:
+        return False
+    change_attempt(tx, attempt, placement=encode_placement(placement))
+    return True
+
+
 def _sum(found: Held, placement: Placement) -> None:
     for share in placement.shares:
         held = found.setdefault(share.node, {"GPU": 0.0, "CPU": 0.0})
@@ -226,23 +300,29 @@ def _sum(found: Held, placement: Placement) -> None:
 
 def _place(tx: Tx, extra: Held, mine: int | None) -> Placement | None:
     """Put what was seen onto devices that nobody else holds; the rest is left out."""
-    taken: dict[str, dict[int, int]] = {}
-    rows = tx.all(
-        "SELECT placement FROM attempts WHERE state IN ('starting', 'running', 'stopping')"
-        " AND job != ?",
-        (-1 if mine is None else mine,),
-    )
-    for (text,) in rows:
-        for share in decode_placement(text).shares:
-            held = taken.setdefault(share.node, {})
-            for index in share.gpus:
-                held[index] = held.get(index, 0) + share.gpu_milli
+    taken = _taken(tx, -1 if mine is None else mine)
     shares = [
         _share(node, amounts, taken.get(node, {}), _devices(tx, node))
         for node, amounts in sorted(extra.items())
     ]
     kept = tuple(share for share in shares if share.gpus or share.cpu_milli)
     return Placement(shares=kept) if kept else None
+
+
+def _taken(tx: Tx, mine: int) -> dict[str, dict[int, int]]:
+    """Return what others than this job hold of each GPU."""
+    taken: dict[str, dict[int, int]] = {}
+    rows = tx.all(
+        "SELECT placement FROM attempts WHERE state IN ('starting', 'running', 'stopping')"
+        " AND job != ?",
+        (mine,),
+    )
+    for (text,) in rows:
+        for share in decode_placement(text).shares:
+            held = taken.setdefault(share.node, {})
+            for index in share.gpus:
+                held[index] = held.get(index, 0) + share.gpu_milli
+    return taken
 
 
 def _share(

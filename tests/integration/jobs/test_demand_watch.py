@@ -79,6 +79,37 @@ async def test_by_rule_a_job_that_keeps_what_it_did_not_ask_for_is_stopped(
     assert "yard submit --gang" in str(rows)
 
 
+async def test_a_declared_gang_is_held_where_its_workers_really_sit(two_nodes: Yard) -> None:
+    """Ray put the worker on the other node than the queue meant: the gang moves, nobody pays."""
+    yard = two_nodes
+    job = await yard.run_job(gang="1x1gpu,1cpu")
+    [meant] = (await yard.attempt(job)).where.nodes
+    other = "n2" if meant == "n1" else "n1"
+    uses(yard, job, **{other: {"GPU": 1.0, "CPU": 1.0}})
+    await looks(yard, times=3)
+    assert list((await yard.attempt(job)).where.nodes) == [other]
+    assert await claims(yard, job) == []
+    assert await yard.events("claim.seen") == []
+    beside = await yard.submit(gpus=1)
+    assert list((await yard.attempt(beside.job_id)).where.nodes) == [meant]
+
+
+async def test_what_comes_and_goes_is_charged_by_what_lasts_and_a_restart_forgets_nothing(
+    two_nodes: Yard,
+) -> None:
+    yard = two_nodes
+    job = await yard.run_job()
+    for amount in (2.0, 3.0, 2.0, 3.0):
+        uses(yard, job, n1={"CPU": amount})
+        await looks(yard, times=1)
+    assert await claims(yard, job) == [("watch", "granted", ["n1"], 0.0)]
+    uses(yard, job)
+    await yard.restart()
+    await yard.beat(job)
+    await looks(yard)
+    assert (await claims(yard, job))[0][1] == "released"
+
+
 async def test_more_cpus_alone_are_counted_but_end_no_job(two_nodes: Yard) -> None:
     yard = two_nodes
     yard.jobs.watch.rule = Rule(action=STOP, grace_seconds=0)
