@@ -159,13 +159,12 @@ def _check_quota(
     quota = world.rules.quota_of(holder.team)
     if quota is None:
         return
-    used = fairness.used_units(
-        promises,
-        holder.team,
-        until_ms=promise.ends_ms,
-        machines=world.machines,
-        rules=world.rules,
-    )
+    period = int(world.rules.quota_days * DAY_MS)
+    own = [one for one in promises if one.team == holder.team]
+    # The fullest period is one that ends with a lease: each that touches this one is looked at.
+    ends = {promise.ends_ms} | {
+        one.ends_ms for one in own if promise.starts_ms < one.ends_ms <= promise.ends_ms + period
+    }
     cost = fairness.units(
         promise.nodes,
         promise.starts_ms,
@@ -173,11 +172,19 @@ def _check_quota(
         machines=world.machines,
         rules=world.rules,
     )
-    if used + cost > quota + 1e-9:
-        raise refusal(
-            "over_quota",
-            f"It costs {cost:g} service units; team {holder.team} has {max(0.0, quota - used):g}"
-            f" of {quota:g} left for the {world.rules.quota_days:g} days up to"
-            f" {spoken(promise.ends_ms, holder.zone)}",
-            "Take it shorter or with fewer nodes, release another lease, or ask an admin",
+    for end in sorted(ends):
+        total = fairness.used_units(
+            [*own, promise],
+            holder.team,
+            until_ms=end,
+            machines=world.machines,
+            rules=world.rules,
         )
+        if total > quota + 1e-9:
+            left = max(0.0, quota - (total - cost))
+            raise refusal(
+                "over_quota",
+                f"It costs {cost:g} service units; team {holder.team} has {left:g} of {quota:g}"
+                f" left for the {world.rules.quota_days:g} days up to {spoken(end, holder.zone)}",
+                "Take it shorter or with fewer nodes, release another lease, or ask an admin",
+            )
