@@ -86,6 +86,28 @@ def test_a_server_without_the_package_fails_the_job_plainly(
     assert "404" in record["sentence"]
 
 
+def test_modules_are_imported_from_beside_the_folder(start: Start, tmp_path: Path) -> None:
+    """Each module archive is unpacked on its own and found by Python, the folder's files too."""
+    script = "import near, far\nprint(near.WORD, far.WORD)"
+    refs = {}
+    for name, files in {
+        "folder": {"near.py": "WORD = 'near'", "sub/main.py": script},
+        "module": {"far/__init__.py": "WORD = 'far'"},
+    }.items():
+        content = packed(files)
+        (tmp_path / name).write_bytes(content)
+        refs[name] = package(content, str(tmp_path / name))
+    runner = start(
+        argv=["python", "sub/main.py"],
+        package=refs["folder"],
+        modules=[refs["module"]],
+        ray_rules=True,
+    )
+    record = runner.wait()
+    assert record["cause"] == "succeeded", (record, runner.log)
+    assert runner.log == b"near far\n"
+
+
 def test_pip_requirements_are_installed_once_for_all(start: Start, tmp_path: Path) -> None:
     """A wheel made here is installed without an index, and the second job uses the cache."""
     wheel = make_wheel(tmp_path)

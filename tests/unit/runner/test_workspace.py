@@ -63,6 +63,19 @@ class TestVariables:
         assert variables(cpus=3.5)["OMP_NUM_THREADS"] == "3"
         assert variables(cpus=3.5, env={"OMP_NUM_THREADS": "8"})["OMP_NUM_THREADS"] == "8"
 
+    def test_modules_come_before_what_the_user_imports_from(self) -> None:
+        values = job_environment(
+            spec(env={"PYTHONPATH": "/own"}), venv=None, own={}, imports=[Path("/w"), Path("/m")]
+        )
+        assert values["PYTHONPATH"] == "/w:/m:/own"
+        assert "PYTHONPATH" not in variables()
+
+    def test_references_are_filled_in_by_rays_rules_alone(self) -> None:
+        env = {"PATH": "/mine:${PATH}", "B": "${NONE}-$PATH"}
+        assert variables(env=env)["PATH"] == "/mine:${PATH}"
+        values = variables(env=env, ray_rules=True)
+        assert (values["PATH"], values["B"]) == ("/mine:/usr/bin", "-$PATH")
+
 
 class TestEnvironmentKey:
     def test_the_order_of_requirements_does_not_matter(self) -> None:
