@@ -188,6 +188,7 @@ class Watch:
             return
         job = job_by_inner(tx, attempt.job, lock=True)
         where = ", ".join(sorted(lasting))
+        what = "1 GPU" if gpus == 1 else f"{gpus:g} GPUs"
         if not seen.is_told:
             seen.is_told = True
             ends = ""
@@ -201,7 +202,7 @@ class Watch:
                 attempt=attempt.number,
                 gpus=gpus,
                 nodes=sorted(lasting),
-                sentence=f"It holds {gpus:g} GPUs on {where} that it did not ask for; its team"
+                sentence=f"It holds {what} on {where} that it did not ask for; its team"
                 f" is charged.{ends}",
             )
         over = (tx.now_ms - seen.since_ms) / 1000 > self.rule.grace_seconds
@@ -212,7 +213,7 @@ class Watch:
                 reason=ExitCause.STOPPED,
                 grace_seconds=load_spec(tx, job.spec_id).grace_seconds,
                 actor="system",
-                sentence=f"It held {gpus:g} GPUs that it did not ask for. Declare them:"
+                sentence=f"It held {what} that it did not ask for. Declare them:"
                 " `yard submit --gang`, or metadata trackyard.gang.",
             )
 

@@ -73,17 +73,6 @@ def _json(values: dict[str, str]) -> str:
     return "{" + ", ".join(pairs) + "}"
 
 
-@pytest.fixture(scope="session")
-def ray_cluster() -> Iterator[RayCluster]:
-    """One cluster for all of these tests, with torch, Train and Tune on its nodes."""
-    cluster = RayCluster("raytrain")
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
-
-
 @pytest.fixture(scope="module")
 def front(ray_cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     """A server whose engine is that cluster."""
@@ -92,6 +81,7 @@ def front(ray_cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     server = JobServer(
         folder / "home",
         options=("--engine", f"ray={ray_cluster.address}", "--preempt-after", "0"),
+        config='undeclared = "stop"\nundeclared_grace = 5\n',
     )
     server.start()
     yield Front(server, ray_cluster, folder)

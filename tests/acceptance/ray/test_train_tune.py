@@ -72,6 +72,20 @@ def test_a_tune_job_stays_within_its_teams_limit(front: Front) -> None:
     assert max(sum(b <= at < e for b, e in held) for at, _ in held) <= 2
 
 
+def test_gpus_beyond_the_declared_gang_are_charged_and_by_rule_end_the_job(front: Front) -> None:
+    """It declares one GPU and takes two by its own groups: seen, charged, stopped."""
+    server = front.server
+    job = front.submit("python", "grab.py", "2", **{"trackyard.gang": "1x1gpu"})
+    eventually(lambda: server.detail(job)["claims"], patience=PATIENCE)
+    [claim] = server.detail(job)["claims"]
+    assert (claim["source"], claim["state"], claim["gpus"]) == ("watch", "granted", 1)
+    eventually(lambda: server.state(job) == "stopped", patience=PATIENCE)
+    events = server.get("/api/v1/events?limit=1000")["events"]
+    [seen] = [one for one in events if one["kind"] == "claim.seen"]
+    assert seen["subject_id"] == job
+    assert seen["data"]["sentence"].startswith("It holds 1 GPU on worker-")
+
+
 def test_a_script_for_an_older_ray_is_told_both_fixes(front: Front) -> None:
     server = front.server
     job = front.submit("python", "old.py")
