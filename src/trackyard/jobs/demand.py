@@ -173,6 +173,8 @@ def ask(
             )
             return standing(tx, known.claim._replace(generation=demand.generation))
         release_claim(tx, known.job, "A new demand took its place.")
+    if attempt.stop_reason is not None:
+        raise Conflict("this attempt is told to stop: it is given nothing more")
     if len(open_claims(tx, attempt)) >= MAX_CLAIMS:
         raise InvalidInput(f"this attempt has {MAX_CLAIMS} claims already: release some first")
     return _make(tx, attempt, demand, wants, chosen, source=source)

@@ -33,6 +33,10 @@ class Change(msgspec.Struct, forbid_unknown_fields=True):
 
 def requeue(tx: Tx, row: JobRow, wish: Change, *, actor: str) -> None:
     """Queue a job again, with what changes."""
+    if not row.run_uuid:
+        raise InvalidInput(
+            f"job {row.job_id} only holds nodes for another: requeue the job it is part of"
+        )
     columns = _changes(tx, row, wish)
     state = JobState(row.state)
     if state.is_final:

@@ -11,6 +11,7 @@ from trackyard.core.ports import ExitCause
 from trackyard.jobs.demand import Demand
 from trackyard.jobs.demand_desk import DemandReply
 from trackyard.jobs.queues import QueueSettings, TeamShare, set_queue, set_share
+from trackyard.jobs.requeue import Change
 
 
 async def give_back(yard: Yard, job: str, key: str = "train") -> bool:
@@ -123,6 +124,21 @@ async def test_stopping_a_claim_stops_the_job_it_is_for(two_nodes: Yard) -> None
     await yard.tick(1)
     await yard.tick(1)
     assert await yard.states(job, claim) == ["stopped", "succeeded"]
+
+
+async def test_a_claim_is_not_queued_again_by_itself_and_a_stopping_job_gets_nothing_more(
+    two_nodes: Yard,
+) -> None:
+    yard = two_nodes
+    job = await yard.run_job()
+    claim = (await ask(yard, job, 1)).claim
+    await give_back(yard, job)
+    with pytest.raises(InvalidInput, match="part of"):
+        await yard.jobs.requeue_jobs(yard.user, claim, Change())
+    runner, _, _ = await yard.runner(job)
+    await yard.jobs.stop_jobs(yard.user, job, 30)
+    with pytest.raises(Conflict, match="nothing more"):
+        await yard.jobs.demands.ask(runner, Demand(key="late", workers=1))
 
 
 async def test_asking_again_keeps_the_nodes_and_another_size_replaces_the_claim(
