@@ -38,4 +38,6 @@ export const jobLine = {
   nodes: (): string => line("nodes"),
   drain: (node: string, note: string): string => line("drain", node, ...given("--note", note)),
   undrain: (node: string): string => line("undrain", node),
+  quarantine: (node: string, why: string): string => line("quarantine", node, "--why", why),
+  doctor: (node: string): string => line("doctor", "--node", node),
 };

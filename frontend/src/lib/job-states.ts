@@ -58,6 +58,7 @@ const CAUSES: Record<string, string> = {
   signal: "killed by a signal",
   out_of_memory: "out of memory",
   node_lost: "node lost",
+  node_unfit: "node not fit",
   preempted: "preempted",
   time_limit: "time limit",
   stopped: "stopped",

@@ -10,13 +10,14 @@ import { GpuTiles, Meter, useLast } from "../../features/gpu-tiles/gpu-tiles";
 import { useAct } from "../../features/job/actions";
 import { Sentence, WordBadge } from "../../features/job/parts";
 import { useJobNames } from "../../features/job/use-job";
-import { bytes, count, short } from "../../lib/format";
+import { bytes, count, exact, short } from "../../lib/format";
 import { asks } from "../../lib/job-states";
 import { jobLine } from "../../lib/job-lines";
 import { tierOf } from "../../lib/reasons";
 import { Icon } from "../../ui/icon";
 import { Dialog, MenuButton, MenuItem } from "../../ui/menu";
 import { Ago, ErrorCard, PageHead, Skeleton, useNow, YardLine } from "../../ui/parts";
+import { NodeHealth, QuarantineDialog } from "./health";
 import { HeldOverTime } from "./held";
 import "./cluster.css";
 
@@ -95,6 +96,7 @@ function NoNodes({ engine }: { engine: string }): ReactElement {
 
 function NodeCard({ node, runOf, isAdmin }: { node: Node; runOf: (job: string) => string | undefined; isAdmin: boolean }): ReactElement {
   const [draining, setDraining] = useState(false);
+  const [quarantining, setQuarantining] = useState(false);
   const act = useAct();
   const labels = Object.entries(node.labels);
   const out = node.state === "drained" || node.state === "quarantined";
@@ -129,6 +131,17 @@ function NodeCard({ node, runOf, isAdmin }: { node: Node; runOf: (job: string) =
                     Drain…
                   </MenuItem>
                 )}
+                {node.state !== "quarantined" && (
+                  <MenuItem
+                    icon="warn"
+                    onClick={() => {
+                      close();
+                      setQuarantining(true);
+                    }}
+                  >
+                    Quarantine…
+                  </MenuItem>
+                )}
                 <hr />
                 <div className="menu-head">In a terminal</div>
                 <YardLine line={out ? jobLine.undrain(node.node_id) : jobLine.drain(node.node_id, "")} />
@@ -140,15 +153,18 @@ function NodeCard({ node, runOf, isAdmin }: { node: Node; runOf: (job: string) =
       {node.note !== "" && (
         <p className="node-note">
           <Icon name="edit" />
-          {node.note} {node.actor !== "" && <span className="faint">{node.actor}, <Ago ms={node.changed_ms} /></span>}
+          {node.note}
+          {node.until_ms !== null && ` (until ${exact(node.until_ms).slice(0, 16)})`} {node.actor !== "" && <span className="faint">{node.actor}, <Ago ms={node.changed_ms} /></span>}
         </p>
       )}
       <NodeMeters node={node} run={node.jobs.map(runOf).find((run) => run !== undefined)} />
       <GpuTiles node={node} runOf={runOf} />
+      <NodeHealth node={node} />
       <footer className="node-foot faint clip" title={labels.map(([name, value]) => `${name} ${value}`).join(" · ")}>
         {[...node.notes, ...labels.map(([name, value]) => `${name} ${value}`)].join(" · ")}
       </footer>
       {draining && <DrainDialog node={node.node_id} onClose={() => setDraining(false)} />}
+      {quarantining && <QuarantineDialog node={node.node_id} onClose={() => setQuarantining(false)} />}
     </section>
   );
 }
