@@ -1,13 +1,15 @@
 """Stock Ray clients of both generations against the door: SDK, command line, tokens, queue."""
 
+import json
 import os
 import re
 import subprocess
+import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.acceptance.jobs.yard import JobServer
@@ -32,16 +34,21 @@ def environment_of(door: Door, **more: str) -> dict[str, str]:
     }
 
 
-def token_lines(door: Door, generation: str) -> Mapping[str, str]:
-    """How each generation is given its token: the older one knows headers alone."""
-    if generation == "ray2":
-        return {"RAY_JOB_HEADERS": f'{{"Authorization": "Bearer {door.token}"}}'}
-    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": door.token}
+def exports(door: Door) -> dict[str, str]:
+    """What `yard env` tells a user to set for Ray, the same for both generations."""
+    done = subprocess.run(
+        [sys.executable, "-m", "trackyard.cli.main", "env", "--json"],
+        env={**os.environ, "YARD_URL": door.url, "YARD_TOKEN": door.token},
+        capture_output=True,
+        check=True,
+    )
+    lines = json.loads(done.stdout)
+    return {name: value for name, value in lines.items() if name.startswith("RAY_")}
 
 
 def ray(door: Door, generation: str, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run the command line of a generation to its end."""
-    environment = environment_of(door, RAY_ADDRESS=door.url, **token_lines(door, generation))
+    environment = environment_of(door, **exports(door))
     return subprocess.run(
         [python_of(generation).parent / "ray", *words],
         cwd=door.folder / "cli",
@@ -166,6 +173,16 @@ def test_a_deleted_job_is_out_of_rays_list_and_still_ours(
     assert name[1] in held
 
 
+def test_one_socket_spans_all_attempts(report: dict[str, Any]) -> None:
+    """A job that is tried again is one stream, with a line between its attempts."""
+    text, status = report["again"]
+    lines = text.splitlines()
+    assert (lines[0], lines[-1], status) == ("first", "second", "SUCCEEDED")
+    between = [line for line in lines[1:-1] if "Attempt 1 is over" in line]
+    assert len(between) == 1, text
+    assert "exit code 9" in between[0]
+
+
 def test_refusals_are_one_sentence_that_helps(report: dict[str, Any]) -> None:
     """Each refusal names what is wrong and what there is."""
     found = report["refused"]
@@ -232,6 +249,23 @@ def test_the_commands_list_and_follow(door: Door, generation: str) -> None:
     assert "SUCCEEDED" in jobs.stdout
 
 
+def test_a_large_package_is_taken_as_it_comes(door: Door, generation: str) -> None:
+    """120 MiB, more than Ray takes over HTTP, are stored without being held in memory."""
+    piece = os.urandom(1024 * 1024)
+    name = f"/api/packages/gcs/_ray_pkg_{generation}large.zip"
+    before = memory(door)
+    sent = door.server.ask("PUT", name, content=(piece for _ in range(120)))
+    assert sent.status_code == 200, sent.text
+    assert memory(door) - before < 60 * 1024 * 1024
+    assert door.server.ask("GET", name).status_code == 200
+
+
+def memory(door: Door) -> int:
+    """Bytes of memory that the server uses."""
+    assert door.server.process is not None
+    return int(psutil.Process(door.server.process.pid).memory_info().rss)
+
+
 def basic(door: Door) -> str:
     """The address with its token in it, for commands that send no headers."""
     return door.url.replace("://", f"://me:{door.token}@")
@@ -248,7 +282,7 @@ def test_a_following_client_is_told_of_a_restart(
     with log.open("w") as sink:
         client = subprocess.Popen(
             [python_of(generation).parent / "ray", "job", "submit", "--", "sleep", "60"],
-            env=environment_of(place, RAY_ADDRESS=place.url, **token_lines(place, generation)),
+            env=environment_of(place, **exports(place)),
             stdout=sink,
             stderr=sink,
         )

@@ -171,6 +171,13 @@ def failures(client):
     info = ended(client, job)
     report["failed"] = [info.status, info.driver_exit_code, info.message]
 
+    flaky = (
+        'cd "$YARD_CHECKPOINT_DIR"; test -e x && echo second && exit; echo > x; echo first; exit 9'
+    )
+    again = client.submit_job(entrypoint=flaky, metadata={"trackyard.retries": "1"})
+    pieces = asyncio.run(followed(client, again))
+    report["again"] = ["".join(piece for _, piece in pieces), ended(client, again).status]
+
     def refused(**body):
         return refusal(lambda: client.submit_job(entrypoint="true", **body))
 
