@@ -1,0 +1,199 @@
+"""Leases as people use them: by `yard`, with a clock that the test sets, and once in real time."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.acceptance.jobs_cli.yarding import Yard
+from tests.acceptance.leases.conftest import ClockServer
+from tests.acceptance.serving import ROOT
+
+WAITS = [sys.executable, "-c", "import time; time.sleep(600)"]
+ZONE = ("--zone", "Europe/Berlin")
+
+
+def member(admin: Yard, name: str, team: str) -> Yard:
+    """A user of a team, with a command line of their own."""
+    admin.ok("team", "add", team)
+    admin.ok("user", "add", name, "--team", team)
+    token = admin.read("token", "create", "--user", name, "--team", team)["token"]
+    return Yard(admin.server, admin.folder, token)
+
+
+def until(look: Callable[[], Any], wanted: Any, patience: float = 20) -> None:
+    """Look until something is so."""
+    ends = time.monotonic() + patience
+    while (found := look()) != wanted:
+        assert time.monotonic() < ends, f"{found!r}, not {wanted!r}"
+        time.sleep(0.2)
+
+
+def node_of(yard: Yard) -> str:
+    """The one node there is, once the server has seen it."""
+    ends = time.monotonic() + 20
+    while not (nodes := yard.read("nodes")):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+    rows = nodes["nodes"] if isinstance(nodes, dict) else nodes
+    return str(rows[0]["node_id"])
+
+
+def state(yard: Yard, lease: str) -> str:
+    return str(yard.read("lease", "show", lease)["state"])
+
+
+def test_an_afternoon_of_leases(yard_at: Callable[..., Yard]) -> None:
+    """Ada leases, Bob is refused, his job makes room in time, hers starts and saves at the end."""
+    admin = yard_at("2026-03-01T12:30:00+00:00")
+    server = admin.server
+    assert isinstance(server, ClockServer)
+    node = node_of(admin)
+    ada, bob = member(admin, "ada", "nlp"), member(admin, "bob", "vision")
+    spare = bob.submit("--gpus", "2", "--preemptible", "--grace", "5s", "--", *WAITS)
+    bob.until_state(spare, "running")
+
+    # A dry run names the job that would be drained; the lease is bound at once.
+    add = ("lease", "add", "mltrain_ada", "--node", node, "--start", "2026-03-01 14:00")
+    tried = admin.run(*add, "--for", "3h", *ZONE, "--dry-run")
+    assert "is asked to save in time for the start" in tried.err
+    assert ada.read("lease", "ls") == []
+    said = ada.run(*add, "--for", "3h", *ZONE)
+    assert said.code == 0, said.err
+    assert "14:00 to 17:00 +01:00" in said.err
+    lease = ada.read("lease", "show", "mltrain_ada")
+    assert (lease["state"], lease["nodes"][0]["node_id"]) == ("pending", node)
+
+    # Bob wants the same hour: one sentence, whose it is, and slots that fit.
+    clash = bob.run(
+        "lease", "add", "thesis", "--type", "declared", "--start", "2026-03-01 16:00",
+        "--for", "2h", *ZONE,
+    )  # fmt: skip
+    assert clash.code == 1
+    assert "promised to lease mltrain_ada of ada (team nlp)" in clash.err
+    assert "free: 2026-03-01 17:00 +01:00 to 2026-03-01 19:00 +01:00" in clash.err
+    bob.ok(
+        "lease",
+        "add",
+        "thesis",
+        "--node",
+        node,
+        "--start",
+        "2026-03-01 17:00",
+        "--for",
+        "2h",
+        *ZONE,
+    )
+    followed = ada.run("lease", "extend", "mltrain_ada", "--for", "1h", *ZONE)
+    assert followed.code == 1
+    assert "lease thesis of bob" in followed.err
+    drawn = ada.ok("lease", "calendar", "--start", "2026-03-01 12:00", "--days", "1", *ZONE)
+    assert "A mltrain_ada of ada" in drawn
+    assert "b thesis of bob" in drawn
+
+    # Before the start Bob's job is asked to save; at the start the nodes are Ada's.
+    train = ada.submit("--gpus", "2", "--lease", "mltrain_ada", "--grace", "5s", "--", *WAITS)
+    server.set_clock("2026-03-01T12:59:56+00:00")
+    bob.until(spare, lambda page: page["attempts"][0]["cause"] == "preempted")
+    until(lambda: state(ada, "mltrain_ada"), "active")
+    ada.until_state(train, "running")
+    assert bob.page(spare)["job"]["state"] == "queued"
+
+    # Towards the end her job saves, and his lease begins on time.
+    server.set_clock("2026-03-01T15:55:30+00:00")
+    ada.until(train, lambda page: page["attempts"][0]["cause"] == "preempted")
+    server.set_clock("2026-03-01T15:59:58+00:00")
+    until(lambda: state(bob, "thesis"), "active")
+    assert state(ada, "mltrain_ada") == "terminated"
+    bob.until_state(spare, "running")
+    kinds = [event["kind"] for event in ada.read("events", "--kind", "lease.", "-n", "50")]
+    for kind in ("lease.created", "lease.started", "lease.changed", "lease.ending", "lease.ended"):
+        assert kind in kinds
+    bob.ok("lease", "release", "thesis")
+    bob.ok("stop", spare, "--now", "--wait")
+
+
+def test_times_and_refusals_by_command_line(yard_at: Callable[..., Yard]) -> None:
+    """Each refusal is one sentence and a remedy; clocks that change are no trap."""
+    yard = yard_at("2026-03-28T12:00:00+00:00")
+    node = node_of(yard)
+
+    def refused(*words: str) -> str:
+        said = yard.run("lease", "add", "x", *words, *ZONE)
+        assert said.code in (1, 2), said.out
+        assert said.err.startswith("error: ")
+        assert "\nhint: " in said.err
+        return said.err
+
+    here = ("--node", node)
+    assert "does not exist" in refused(*here, "--start", "2026-03-29 02:30", "--for", "1h")
+    assert "is past" in refused(*here, "--start", "2026-03-28 09:00", "--for", "1h")
+    later = "2026-03-29 10:00"
+    assert "not after its start" in refused(*here, "--start", later, "--end", later)
+    assert "There is no node" in refused("--node", "nowhere", "--for", "1h")
+    assert "no nodes of type h100" in refused("--type", "h100", "--for", "1h")
+    assert "there is no property 'gpu.cuont'" in refused("--where", "gpu.cuont = 1", "--for", "1h")
+    # A night of 23 hours: from midnight for six hours it is seven o'clock.
+    night = yard.read(
+        "lease", "add", "night", *here, "--start", "2026-03-29 00:00", "--for", "6h", *ZONE
+    )
+    assert night["lease"]["ends_ms"] - night["lease"]["starts_ms"] == 6 * 3_600_000
+    assert "2026-03-29 07:00 +02:00" in yard.ok("lease", "show", "night", *ZONE)
+    free = yard.read(
+        "lease", "free", "--node", node, "--for", "2h", "--start", "2026-03-29 01:00", *ZONE
+    )
+    assert free["slots"][0]["starts_ms"] == night["lease"]["ends_ms"]
+    moved = yard.read("lease", "move", "night", "--start", "2026-03-29 12:00", *ZONE)
+    assert "12:00 to 18:00 +02:00" in moved["sentence"]
+    shorter = yard.read("lease", "shrink", "night", "--for", "1h", *ZONE)
+    assert "12:00 to 17:00 +02:00" in shorter["sentence"]
+    gone = yard.read("lease", "release", "night")
+    assert gone["lease"]["state"] == "deleted"
+    # The feed: a password of its own that opens nothing else.
+    feed = yard.read("lease", "feed")
+    answer = httpx.get(feed["url"], auth=("feed", feed["token"]))
+    assert answer.text.startswith("BEGIN:VCALENDAR\r\n")
+    other = httpx.get(f"{yard.server.url}/api/v1/leases", auth=("feed", feed["token"]))
+    assert other.status_code == 403
+    yard.ok("token", "revoke", feed["id"])
+    time.sleep(1.1)
+    assert httpx.get(feed["url"], auth=("feed", feed["token"])).status_code == 401
+
+
+def test_a_lease_in_real_time(yard_with: Callable[..., Yard]) -> None:
+    """From now to the end of the minute: it starts at once, its job saves, it is over on time."""
+    yard = yard_with()
+    node = node_of(yard)
+    now = datetime.now(UTC).timestamp()
+    end = (int(now) // 60 + 1 + (now % 60 > 50)) * 60
+    text = datetime.fromtimestamp(end, UTC).strftime("%Y-%m-%d %H:%MZ")
+    yard.ok("lease", "add", "short", "--node", node, "--start", "now", "--end", text)
+    job = yard.submit("--gpus", "1", "--lease", "short", "--grace", "1s", "--", *WAITS)
+    until(lambda: state(yard, "short"), "active", 5)
+    yard.until_state(job, "running", patience=8)
+    time.sleep(max(0.0, end - datetime.now(UTC).timestamp() - 0.5))
+    until(lambda: state(yard, "short"), "terminated", 6)
+    late = datetime.now(UTC).timestamp() - end
+    assert late < 6, "it is over when it said"
+    page = yard.page(job)
+    assert page["attempts"][0]["cause"] == "preempted"
+    assert page["job"]["state"] == "queued"
+
+
+def test_a_clock_is_set_on_throw_away_servers_only(tmp_path: Path) -> None:
+    """Who sets the clock of a server with data is told how not to."""
+    done = subprocess.run(
+        [sys.executable, "-m", "trackyard.cli.main", "up", "--home", str(tmp_path / "home")],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT / "src"), "YARD_CLOCK": "x"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "YARD_CLOCK sets the clock of a throw-away server only" in done.stderr
