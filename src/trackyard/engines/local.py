@@ -40,6 +40,7 @@ from trackyard.core.ports import (
     Unsubscribe,
 )
 from trackyard.engines import machine, wrapper
+from trackyard.engines.holds import Holds
 from trackyard.engines.nursery import UNKNOWN, Nursery, Runner
 from trackyard.engines.statefolder import AttemptFolder, Launched, MemberFolder, write_json
 
@@ -51,6 +52,9 @@ OVERDUE_SECONDS = 10.0
 SWEEP_SECONDS = 30
 #: in the engine's folder: GPUs whose driver is not known here, written by whoever knows them
 GPU_FILE = "gpus.json"
+
+#: in the engine's folder: the leases of this machine, for other programs on it
+LEASE_FILE = "leases.json"
 
 
 class LocalEngine:
@@ -70,6 +74,7 @@ class LocalEngine:
         self._home = home
         self._attempts = home / "attempts"
         self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._holds = Holds(home / LEASE_FILE)
         self._clock = clock
         self._declared = declared
         self._looking = looking
@@ -209,10 +214,12 @@ class LocalEngine:
         return unsubscribe
 
     def hold_lease(self, hold: LeaseHold) -> None:
-        """Do nothing: only the queue starts work on this machine."""
+        """Write down for whom the machine is held; only the queue starts work here."""
+        self._holds.keep(hold)
 
     def drop_lease(self, lease_id: str) -> None:
-        """Do nothing."""
+        """Strike the hold out."""
+        self._holds.drop(lease_id)
 
     def close(self) -> None:
         """End the watching thread; attempts run on."""
