@@ -22,7 +22,8 @@ from trackyard.cli.cluster_local import LocalCluster, NodeProcess, end, lives
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVS = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")
-ENVIRONMENT = "ray3"
+#: has Ray Train and Tune on its nodes as well, so that one cluster serves every suite
+ENVIRONMENT = "raytrain"
 WORKERS = ("worker-1", "worker-2")
 #: a frozen node is given up after a quarter of a minute instead of a whole one
 QUICKER = {

@@ -142,15 +142,18 @@ def join(args: argparse.Namespace) -> int:
 
 def _in_foreground(line: list[str], environment: dict[str, str]) -> int:
     process = subprocess.Popen(line, env=environment)
+    asked: list[int] = []
 
-    def pass_on(number: int, _frame: Any) -> None:
-        process.send_signal(number)
+    def leave(number: int, _frame: Any) -> None:
+        asked.append(number)
+        # A Ctrl-C reaches both; only Ray knows how to leave.
+        if number != signal.SIGINT:
+            process.send_signal(number)
 
-    # A Ctrl-C reaches both; only Ray knows how to leave.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGINT, leave)
+    signal.signal(signal.SIGTERM, leave)
     code = process.wait()
-    return 0 if code in (0, 130, -signal.SIGINT, -signal.SIGTERM, 143) else 1
+    return 0 if asked or code == 0 else 1
 
 
 def _devices() -> dict[str, Any]:

@@ -255,9 +255,20 @@ class TestJudging:
             ({"driver_exit_code": 139}, AttemptPhase.EXITED, ExitCause.SIGNAL, None, 11),
             ({"driver_exit_code": -9}, AttemptPhase.EXITED, ExitCause.SIGNAL, None, 9),
             (
-                {"error_type": "RUNTIME_ENV_SETUP_FAILURE", "message": "no such package"},
+                {
+                    "error_type": "RUNTIME_ENV_SETUP_FAILURE",
+                    "message": "no such package",
+                    "runtime_env": {"pip": ["nonsense"]},
+                },
                 AttemptPhase.EXITED,
                 ExitCause.SETUP,
+                None,
+                None,
+            ),
+            (
+                {"error_type": "RUNTIME_ENV_SETUP_FAILURE", "message": "a package is gone"},
+                AttemptPhase.EXITED,
+                ExitCause.ENGINE,
                 None,
                 None,
             ),

@@ -86,8 +86,11 @@ def _phase(
         return AttemptPhase.EXITED, (_made(job, cause, None, "The job was stopped in Ray."),), ""
     code, kind = job.get("driver_exit_code"), str(job.get("error_type") or "")
     if code is None and "RUNTIME_ENV" in kind:
+        # What is ours alone in an environment cannot be the user's fault.
+        own = set(job.get("runtime_env") or ()) <= {"env_vars", "py_modules"}
+        cause = ExitCause.ENGINE if own else ExitCause.SETUP
         sentence = f"Ray could not make the job's environment: {gist(message)}"
-        return AttemptPhase.EXITED, (_made(job, ExitCause.SETUP, None, sentence),), ""
+        return AttemptPhase.EXITED, (_made(job, cause, None, sentence),), ""
     if code is None and any(word in kind for word in _NEVER_STARTED):
         sentence = f"Ray did not start it: {gist(message)}"
         return AttemptPhase.EXITED, (_made(job, ExitCause.ENGINE, None, sentence),), ""
