@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from trackyard.cli.nodes import check_lines, mark
 from trackyard.cli.output import ago, emit_json
 from trackyard.client.api import Api, home
 from trackyard.runner.machine.gpus import drivers
@@ -70,18 +71,3 @@ def _draw(found: dict[str, Any]) -> None:
         for one in found["verdicts"]:
             print(f"  {ago(one['at_ms']):<12} {mark(one['verdict'])} {one['name']:<12}"
                   f" {one['sentence']}")  # fmt: skip
-
-
-def check_lines(checks: list[dict[str, Any]]) -> list[str]:
-    """Say each check in a line: verdict, name, sentence, and how often in a row it failed."""
-    lines = []
-    for check in checks:
-        failed = check.get("failed", 0)
-        row = f" ({failed} looks in a row)" if failed > 1 else ""
-        lines.append(f"{mark(check['verdict'])} {check['name']:<12} {check['sentence']}{row}")
-    return lines
-
-
-def mark(verdict: str) -> str:
-    """Write a verdict in four columns."""
-    return {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}.get(verdict, verdict)

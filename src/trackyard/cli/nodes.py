@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import quote
 
 from trackyard.cli.amounts import pair, size_words
-from trackyard.cli.doctor_node import check_lines
 from trackyard.cli.drain import moment_words
 from trackyard.cli.output import emit_json, say, table
 from trackyard.cli.watching import add_watch, present
@@ -169,3 +168,18 @@ def _gpus(row: dict[str, Any]) -> str:
     for gpu in row["gpus"]:
         kinds[gpu["type"]] = kinds.get(gpu["type"], 0) + 1
     return ", ".join(f"{count}x{kind}" for kind, count in kinds.items()) or "-"
+
+
+def check_lines(checks: list[dict[str, Any]]) -> list[str]:
+    """Say each check in a line: verdict, name, sentence, and how often in a row it failed."""
+    lines = []
+    for check in checks:
+        failed = check.get("failed", 0)
+        row = f" ({failed} looks in a row)" if failed > 1 else ""
+        lines.append(f"{mark(check['verdict'])} {check['name']:<12} {check['sentence']}{row}")
+    return lines
+
+
+def mark(verdict: str) -> str:
+    """Write a verdict in four columns."""
+    return {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}.get(verdict, verdict)

@@ -75,13 +75,13 @@ class Fleet:
 
     def is_news(self, attempt_id: str, member: int, checks: Sequence[CheckReport]) -> bool:
         """Tell whether a runner's look was not taken yet; it sends the same one many times."""
-        newest = max((check.at_ms for check in checks), default=0)
-        if newest <= self._taken.get((attempt_id, member), 0):
-            return False
-        self._taken[attempt_id, member] = newest
+        return _newest(checks) > self._taken.get((attempt_id, member), 0)
+
+    def note_taken(self, attempt_id: str, member: int, checks: Sequence[CheckReport]) -> None:
+        """Remember a runner's look that was written down."""
+        self._taken[attempt_id, member] = _newest(checks)
         while len(self._taken) > MAX_REMEMBERED:
             self._taken.popitem(last=False)
-        return True
 
     def set_state(
         self,
@@ -114,7 +114,14 @@ class Fleet:
                 *self._jobs(tx, row, failed.get(row.id, 0), CheckName.JOBS in has),
             ]
             if checks or has:
-                changed |= self.take(tx, row.id, checks, source="server")
+                changed |= verdicts.take(
+                    tx,
+                    self.policy,
+                    row.id,
+                    checks,
+                    source="server",
+                    before=known.get(row.id, []),
+                )
         if tx.now_ms - self._pruned_ms > PRUNE_MS:
             self._pruned_ms = tx.now_ms
             verdicts.prune(tx, self.policy)
@@ -186,3 +193,7 @@ class Fleet:
                 at_ms=tx.now_ms,
             )
         ]
+
+
+def _newest(checks: Sequence[CheckReport]) -> int:
+    return max((check.at_ms for check in checks), default=0)

@@ -109,9 +109,15 @@ def take(
     *,
     source: str,
     attempt_id: str = "",
+    before: Sequence[CheckRow] | None = None,
 ) -> bool:
-    """Take a look at a node's health and do what follows; return whether its state changed."""
-    known = {row.name: row for row in load_checks(tx, node_id).get(node_id, [])}
+    """Take a look at a node's health and do what follows; return whether its state changed.
+
+    `before` is how its checks stood, where the caller has just read that.
+    """
+    if before is None:
+        before = load_checks(tx, node_id).get(node_id, [])
+    known = {row.name: row for row in before}
     for check in checks:
         row = known.get(check.name)
         if row is None or min(check.at_ms, tx.now_ms) > row.at_ms:

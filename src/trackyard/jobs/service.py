@@ -427,6 +427,7 @@ class Jobs:
             await self._db.write(
                 lambda tx: signs.take_health(tx, fleet, attempt.attempt_id, beat.member, checks)
             )
+            fleet.note_taken(attempt.attempt_id, beat.member, checks)
             self.scheduler.wake()
 
     async def take_log(

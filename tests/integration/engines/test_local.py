@@ -287,6 +287,23 @@ class TestLocalEngine(ProcessConformance):
         assert hot.sentence == "GPU 0 is at 99 °C; its limit is 95 °C."
         engine.close()
 
+    def test_after_a_failure_the_runner_tells_how_the_node_is(self, harness: LocalHarness) -> None:
+        """A job that ends well says nothing of its node."""
+        home = harness.folder / "worn"
+        home.mkdir()
+        (home / "gpus.json").write_text(json.dumps([{"index": 0, "ecc_uncorrected": 3}]))
+        engine = LocalEngine(home, looking=Looking(every_seconds=3600))
+        share = NodeShare(node_id=engine.nodes()[0].node_id, gpus=(GpuShare(index=0),))
+        found = {}
+        for behaviour, name in (("exit 7", "worn-1"), ("succeed", "worn-2")):
+            engine.launch(harness.spec(behaviour, attempt_id=name, placement=(share,)))
+            harness.wait_until(lambda name=name: _record(engine, name) is not None, "no record")
+            record = _record(engine, name)
+            assert record is not None
+            found[name] = {check.name: check.verdict for check in record.health}
+        assert found == {"worn-1": {"disk": "ok", "ecc": "fail"}, "worn-2": {}}
+        engine.close()
+
     def test_a_job_does_not_start_where_its_gpu_is_gone_or_the_disk_is_full(
         self, harness: LocalHarness
     ) -> None:

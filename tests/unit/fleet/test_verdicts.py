@@ -100,6 +100,7 @@ def test_the_same_look_is_taken_once() -> None:
         CheckReport(name=CheckName.DISK, verdict=Verdict.OK, sentence="Room.", number=1, at_ms=5)
     ]
     assert fleet.is_news("a1", 0, look)
+    fleet.note_taken("a1", 0, look)
     assert not fleet.is_news("a1", 0, look)
     assert fleet.is_news("a1", 1, look)
 

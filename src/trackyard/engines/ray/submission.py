@@ -213,6 +213,7 @@ def node_spec(
         base_env={},
         python="python3",
         echo=len(spec.placement) == 1,
+        health={},
     )
     data = wrapper.runner_spec(spec, place)
     data["ray"] = {
