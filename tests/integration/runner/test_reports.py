@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 
 import psutil
@@ -167,6 +168,29 @@ def test_a_lease_that_cannot_be_renewed_ends_the_command_where_asked(
     runner = start("import time; time.sleep(600)", report=report)
     wait_until(lambda: server.heartbeats, "no heartbeat came")
     server.stop()
+    assert runner.wait()["cause"] == "fenced"
+
+
+def test_a_node_that_is_not_cut_off_goes_on_without_the_server(
+    start: Start, server: AttemptServer
+) -> None:
+    """While the cluster's head answers, it is the server that is down; then both are gone."""
+    report = {
+        "url": server.url,
+        "token": server.token,
+        "heartbeat_seconds": 0.1,
+        "linger_seconds": 0.1,
+        "renew_within_seconds": 0.5,
+    }
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        witness = f"127.0.0.1:{head.getsockname()[1]}"
+        runner = start("import time; time.sleep(600)", report=report, witness=witness)
+        wait_until(lambda: server.heartbeats, "no heartbeat came")
+        server.stop()
+        head.settimeout(20)
+        head.accept()[0].close()
+        time.sleep(0.5)
+        assert runner.process.poll() is None
     assert runner.wait()["cause"] == "fenced"
 
 

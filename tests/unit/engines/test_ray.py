@@ -248,6 +248,29 @@ class TestJudging:
         assert found is not None
         assert (found.cause, found.saved) == (ExitCause.PREEMPTED, True)
 
+    def test_a_gang_that_lost_a_member_without_a_word_is_lost(self) -> None:
+        """The others ended because of it, which is no failure of the job's own."""
+        share = launch().placement[0]
+        words = submission.metadata(launch(placement=(share, share)), SITE)
+
+        def ended(cause: str) -> Any:
+            record = {
+                "attempt_id": "j1-a1",
+                "epoch": 3,
+                "member": 0,
+                "cause": cause,
+                "exit_code": 1,
+                "sentence": "It ended.",
+                "started_ms": 1,
+                "ended_ms": 2,
+                "duration_seconds": 0.001,
+            }
+            message = f"failed, last logs:\n[yard-exit] {json.dumps([record])}"
+            return job("FAILED", message=message, driver_exit_code=76, metadata=words)
+
+        assert judging.judge(ended("gang"), {ID}).phase is AttemptPhase.LOST
+        assert judging.judge(ended("exit_code"), {ID}).phase is AttemptPhase.EXITED
+
     @pytest.mark.parametrize(
         ("changes", "phase", "cause", "code", "signal"),
         [

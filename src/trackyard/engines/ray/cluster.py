@@ -65,10 +65,6 @@ class ClusterView:
         with self._lock:
             self._jobs_at = None
 
-    def is_listed(self) -> bool:
-        """Tell whether the jobs were listed at all."""
-        return bool(self._jobs) or self._jobs_at is not None
-
     def note_submitted(self, body: Mapping[str, Any]) -> None:
         """Remember what Ray has just taken, until a list holds it."""
         row = {

@@ -75,6 +75,7 @@ class RayEngine:
         self._alive: dict[str, bool] = {}
         self._listeners: list[Listener] = []
         self._trouble = ""
+        self._attached = False
         self._closing = threading.Event()
         self._work = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="ray-engine", daemon=True)
@@ -242,13 +243,14 @@ class RayEngine:
         self._compare_nodes()
         with self._lock:
             known = dict(self._phases)
-        if not known and not self._listeners:
-            return False
         open_before = {key for key, phase in known.items() if phase in _LIVE}
-        if not open_before and self._view.is_listed():
+        if not open_before and self._attached:
             return False
+        # The first look finds what ran before this process did.
         self._view.look_again()
         reports = {report.attempt_id: report for report in self.attempts()}
+        self._attached = True
+        self._tidy()
         for attempt_id, report in reports.items():
             self._compare(report, known.get(attempt_id))
         for attempt_id in open_before - reports.keys():
@@ -257,6 +259,15 @@ class RayEngine:
             self._tell(NoticeKind.ATTEMPT_ENDED, attempt_id)
         self._stops.press(reports)
         return any(report.phase in _LIVE for report in reports.values())
+
+    def _tidy(self) -> None:
+        """Drop from Ray what was forgotten here before it had ended there."""
+        jobs = self._view.jobs()
+        with self._lock:
+            self._forgotten &= jobs.keys()
+            kept = [name for name in self._forgotten if jobs[name]["status"] in judging.ENDED]
+        for name in kept:
+            self._api.delete(name)
 
     def _compare(self, report: AttemptReport, before: AttemptPhase | None) -> None:
         with self._lock:

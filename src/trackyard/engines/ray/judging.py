@@ -76,6 +76,8 @@ def _phase(
         return (AttemptPhase.RUNNING if running else AttemptPhase.STARTING), (), ""
     message = str(job.get("message") or "")
     exits = records_in(message)
+    if exits and _is_broken(exits, placement):
+        return AttemptPhase.LOST, exits, "a member of the gang ended without a record"
     if exits:
         return AttemptPhase.EXITED, exits, ""
     if status == "SUCCEEDED":
@@ -97,6 +99,12 @@ def _phase(
     if code is None:
         return AttemptPhase.LOST, (), gist(message)
     return AttemptPhase.EXITED, (_by_code(job, int(code), len(placement) > 1),), ""
+
+
+def _is_broken(exits: tuple[ExitRecord, ...], placement: tuple[NodeShare, ...]) -> bool:
+    """Tell whether a gang ended for want of a member that left no record."""
+    ended_for_another = all(one.succeeded or one.cause is ExitCause.GANG for one in exits)
+    return len(exits) < len(placement) and ended_for_another
 
 
 def records_in(text: str) -> tuple[ExitRecord, ...]:

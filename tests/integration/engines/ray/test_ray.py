@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.integration.engines.conformance import Harness, ProcessConformance
 from tests.integration.engines.ray.receiver import Receiver
-from tests.integration.engines.test_local import SCRIPTS
+from tests.integration.engines.test_local import SCRIPTS, processes_of
 from tests.raycluster import RayCluster
-from trackyard.core.ports import AttemptPhase, ExitCause, GpuShare, LaunchSpec
+from trackyard.core.ports import AttemptPhase, ExitCause, GpuShare, LaunchSpec, NodeReport
 from trackyard.engines.ray import RayEngine
 from trackyard.engines.ray.submission import Site
 
@@ -43,6 +45,12 @@ class RayHarness(Harness):
         changes.setdefault("report", self.receiver.report())
         return super().spec(behaviour, **changes)
 
+    def ask_ray(self, method: str, path: str, body: object = None) -> Any:
+        """Speak to the head past the engine."""
+        answer = httpx.request(method, f"{self.cluster.address}{path}", json=body, timeout=60)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
     def close(self) -> None:
         engine = self.opened[-1]
         for report in engine.attempts():
@@ -61,3 +69,48 @@ class TestRayEngine(ProcessConformance):
         harness = RayHarness(ray_cluster, tmp_path)
         yield harness
         harness.close()
+
+    def test_a_job_sent_to_ray_directly_is_shown_and_what_it_holds_is_not_free(
+        self, harness: RayHarness
+    ) -> None:
+        body = {"entrypoint": "sleep 600", "entrypoint_num_gpus": 1, "entrypoint_num_cpus": 2}
+        name = harness.ask_ray("POST", "/api/jobs/", body)["submission_id"]
+
+        def holder() -> NodeReport | None:
+            return next((node for node in harness.engine.nodes() if node.foreign), None)
+
+        harness.wait_until(lambda: holder() is not None, "nobody saw it")
+        node = holder()
+        assert node is not None
+        assert [use.name for use in node.foreign] == [name]
+        assert ([gpu.free for gpu in node.gpus], node.free_cpus) == ([0.0], node.cpus - 2)
+        assert any(name in note and "sleep 600" in note for note in node.notes)
+        assert name not in [report.attempt_id for report in harness.engine.attempts()]
+        harness.ask_ray("POST", f"/api/jobs/{name}/stop")
+        harness.wait_until(lambda: holder() is None, "it is still charged")
+
+    def test_what_ray_stops_by_itself_is_told_to_the_runner_and_ends_politely(
+        self, harness: RayHarness
+    ) -> None:
+        """`ray job stop` at the head: the command alone is signalled, saves, and says so."""
+        spec = harness.spec("save on stop")
+        harness.engine.launch(spec)
+        self.wait_for_output(harness, spec, b"ready")
+        harness.ask_ray("POST", f"/api/jobs/{spec.attempt_id}/stop")
+        report = harness.wait_for(spec.attempt_id, AttemptPhase.EXITED)
+        assert report.exit is not None
+        assert report.exit.cause is ExitCause.STOPPED
+        [record] = harness.receiver.records[spec.attempt_id]
+        assert (record["cause"], record["exit_code"], record["saved"]) == ("stopped", 85, True)
+
+    def test_a_refused_runner_ends_its_command_at_once(self, harness: RayHarness) -> None:
+        """As after a newer attempt took the job over: no process of the old one stays."""
+        spec = harness.spec("ignore stop")
+        harness.engine.launch(spec)
+        self.wait_for_output(harness, spec, b"ready")
+        assert processes_of(spec.attempt_id)
+        harness.receiver.refused_ids.add(spec.attempt_id)
+        report = harness.wait_for(spec.attempt_id, AttemptPhase.EXITED)
+        assert report.exit is not None
+        assert report.exit.cause is ExitCause.FENCED
+        assert processes_of(spec.attempt_id) == []
