@@ -28,10 +28,11 @@ export interface JobsWish {
   all?: boolean | undefined;
   since?: number | undefined;
   limit?: number;
+  /** waiting jobs in order of start, with the forecasts that are known */
+  inLine?: boolean;
+  /** of those in line, only the ones that start when someone acts, or only the others */
+  stuck?: boolean;
 }
-
-/** As many waiting jobs as one answer may hold: order is told by place in line, not by page. */
-export const MOST_WAITING = 20_000;
 
 const path = (job: string): string => `/api/v1/jobs/${encodeURIComponent(job)}`;
 
@@ -41,7 +42,7 @@ export const jobsQuery = (wish: JobsWish) =>
     queryKey: ["jobs", currentTeam(), wish] as const,
     queryFn: ({ signal }) =>
       json<JobList>("/api/v1/jobs", {
-        query: { state: wish.state ?? [], queue: wish.queue, mine: wish.mine === true ? 1 : undefined, all: wish.all === true ? 1 : undefined, since: wish.since, limit: wish.limit ?? 100 },
+        query: { state: wish.state ?? [], queue: wish.queue, mine: wish.mine === true ? 1 : undefined, all: wish.all === true ? 1 : undefined, since: wish.since, limit: wish.limit ?? 100, ...(wish.inLine === true ? { order: "position", eta: 1 } : {}), stuck: wish.stuck === undefined ? undefined : Number(wish.stuck) },
         signal,
       }),
   });
@@ -59,15 +60,6 @@ export const attemptsQuery = (job: Pick<Job, "job_id" | "attempt" | "state">) =>
     queryKey: ["attempts", currentTeam(), job.job_id, job.attempt, job.state] as const,
     queryFn: ({ signal }) => json<JobDetail>(path(job.job_id), { signal }),
     staleTime: Infinity,
-  });
-
-/** When a waiting job is foreseen to start: asked for again now and then, as the line moves without events. */
-export const forecastQuery = (id: string) =>
-  queryOptions({
-    queryKey: ["forecast", currentTeam(), id] as const,
-    queryFn: ({ signal }) => json<Schemas["Why"]>(`${path(id)}/why`, { signal }),
-    staleTime: 8000,
-    refetchInterval: 10_000,
   });
 
 /** The queues with their rules. */

@@ -808,6 +808,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/cluster/load": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/cluster/load: percent of CPU, memory and each GPU, by node. */
+        get: operations["get_cluster_load"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes": {
         parameters: {
             query?: never;
@@ -1225,6 +1242,10 @@ export interface components {
             dry_run: boolean;
             /** @default null */
             purge_days: number | null;
+            /** @default null */
+            log_days: number | null;
+            /** @default null */
+            key_days: number | null;
             /** @default false */
             scrub: boolean;
         };
@@ -1240,6 +1261,9 @@ export interface components {
             blobs: number;
             blob_bytes: number;
             partials: number;
+            logs: number;
+            log_bytes: number;
+            keys: number;
             damaged: string[];
         };
         /**
@@ -1784,6 +1808,7 @@ export interface components {
             gpu_seconds: number;
             log_bytes: number[];
             log_lost_bytes: number;
+            log_removed_ms: number | null;
             environment: Record<string, never>;
             notes: string[];
         };
@@ -2272,6 +2297,34 @@ export interface components {
             note: string;
             /** @default  */
             zone: string;
+        };
+        /**
+         * LoadHistory
+         * @description How busy nodes were, as far as jobs ran on them and were sampled.
+         */
+        LoadHistory: {
+            since_ms: number;
+            until_ms: number;
+            width_ms: number;
+            loads: components["schemas"]["NodeLoad"][];
+        };
+        /**
+         * NodeLoad
+         * @description How busy one part of a node was.
+         */
+        NodeLoad: {
+            node_id: string;
+            what: string;
+            points: components["schemas"]["LoadPoint"][];
+        };
+        /**
+         * LoadPoint
+         * @description One stretch of time on one node.
+         */
+        LoadPoint: {
+            at_ms: number;
+            mean: number;
+            most: number;
         };
         /**
          * NodeList
@@ -4076,6 +4129,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                };
+            };
+        };
+    };
+    get_cluster_load: {
+        parameters: {
+            query?: {
+                /** @description begin in ms, an hour ago unless given */
+                since?: string;
+                /** @description end in ms, now unless given */
+                until?: string;
+                /** @description stretches of time at most, up to 2000, default 90 */
+                points?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LoadHistory"];
                 };
             };
         };

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import { curveOf, lowerBound, nearest, placesOf, reachOf, readAt, spanOf, stepsIn, type Rolled } from "./curves";
+import { brokenAt, curveOf, lowerBound, nearest, placesOf, reachOf, readAt, spanOf, stepsIn, type Rolled } from "./curves";
 import { extent, niceStep, padded, steady, union } from "./range";
 import { smooth } from "./smoothing";
 
@@ -28,6 +28,17 @@ describe("curves", () => {
 
   test("a point that is no number is a gap", () => {
     expect([...curveOf(series(), look, "step", 0).y]).toEqual([3, Number.NaN, 1]);
+  });
+
+  test("a curve is interrupted between two attempts, and only where there are points on both sides", () => {
+    const curve = curveOf(series({ last: [3, 2, 1], width: 2, min: [3, 2, 1], max: [3, 2, 1] }), look, "time", 0);
+    const broken = brokenAt(curve, [0.5, 15, 40]);
+    expect([...broken.x]).toEqual([1, 11, 15, 21]);
+    expect([...broken.y]).toEqual([3, 2, Number.NaN, 1]);
+    expect([...(broken.low ?? [])]).toEqual([3, 2, Number.NaN, 1]);
+    expect(broken.step).toHaveLength(4);
+    expect(readAt([broken], 15, 1)).toEqual([]);
+    expect(brokenAt(curve, [])).toBe(curve);
   });
 
   test("a band is drawn only where buckets hold more than one point", () => {

@@ -69,6 +69,27 @@ export function curveOf(series: Rolled, look: Look, axis: XAxis, smoothing: numb
   };
 }
 
+/** Interrupt a curve at places, as between two attempts of a job: no line is drawn over them. */
+export function brokenAt(curve: Curve, places: readonly number[]): Curve {
+  const cuts = places.map((place) => ({ place, at: lowerBound(curve.x, place) })).filter(({ at }) => at > 0 && at < curve.x.length);
+  if (cuts.length === 0) {
+    return curve;
+  }
+  const widen = (values: Float64Array, filler: (place: number) => number): Float64Array => {
+    const found = Array.from(values);
+    for (let number = cuts.length - 1; number >= 0; number -= 1) {
+      const cut = cuts[number];
+      if (cut !== undefined) {
+        found.splice(cut.at, 0, filler(cut.place));
+      }
+    }
+    return Float64Array.from(found);
+  };
+  const gap = (values: Float64Array | null): Float64Array | null => (values === null ? null : widen(values, () => Number.NaN));
+  const step = Array.from(widen(Float64Array.from(curve.step), () => Number.NaN));
+  return { ...curve, x: widen(curve.x, (place) => place), y: widen(curve.y, () => Number.NaN), raw: gap(curve.raw), low: gap(curve.low), high: gap(curve.high), step };
+}
+
 /** The range of all curves along the axis. */
 export function spanOf(curves: readonly Curve[], log: boolean): Range | null {
   return curves.reduce<Range | null>((found, curve) => union(found, extent(curve.x, log)), null);

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
 
 import type { Series, Want } from "../../api/series";
 import { colourOf } from "../../lib/colour";
-import { curveOf, stepsIn, type Curve } from "../../lib/curves";
+import { brokenAt, curveOf, stepsIn, type Curve } from "../../lib/curves";
 import type { Range } from "../../lib/range";
 import type { XAxis } from "../../lib/view";
 import { fixedRange } from "../../lib/metric-names";
@@ -30,6 +30,8 @@ export interface ChartSettings {
   orphans: boolean;
   zoom: Range | null;
   onZoom: (zoom: Range | null) => void;
+  /** places where lines are interrupted */
+  breaks?: readonly number[];
 }
 
 interface Props {
@@ -55,7 +57,7 @@ function useCurves({ metric, runs, settings, large }: Props): { curves: Curve[];
   const base = useMemo<Want>(() => ({ runs: ids, key: metric, points, span: null, orphans: false }), [ids, metric, points]);
   const whole = useSeries(base);
   const starts = useMemo(() => new Map(runs.map((run) => [run.id, run.start])), [runs]);
-  const { zoom, axis } = settings;
+  const { zoom, axis, breaks } = settings;
   const span = useMemo(() => (zoom === null ? null : stepsIn(whole.series, axis, starts, zoom)), [zoom, whole.series, axis, starts]);
   const spanKey = span === null ? "" : span.join("~");
   const closer = useMemo<Want | null>(
@@ -68,11 +70,12 @@ function useCurves({ metric, runs, settings, large }: Props): { curves: Curve[];
   const curves = useMemo(() => {
     const looks = new Map(runs.map((run) => [run.id, { name: run.name, colour: colourOf(run.id), start: run.start }]));
     const none = { name: "", colour: "#888888", start: null };
-    return [
+    const found = [
       ...lost.series.map((one) => curveOf(one, { ...(looks.get(one.run_id) ?? none), dashed: true }, axis, 0)),
       ...series.map((one) => curveOf(one, looks.get(one.run_id) ?? none, axis, settings.smoothing)),
     ];
-  }, [runs, series, lost.series, axis, settings.smoothing]);
+    return breaks === undefined ? found : found.map((curve) => brokenAt(curve, breaks));
+  }, [runs, series, lost.series, axis, settings.smoothing, breaks]);
   return { curves, series, loading: whole.loading, fault: whole.fault ?? zoomed.fault };
 }
 

@@ -30,8 +30,11 @@ export function JobLanes({ detail, events, now, span, onSpan, metric }: Props): 
   // The axis of a curve that is not zoomed follows in steps, or it would be read anew every second.
   const step = Math.max(2000, Math.round((to - from) / 100));
   const edge = span === null ? Math.ceil(to / step) * step : to;
+  // Between two attempts nothing was learned: the curve has a gap there.
+  const starts = detail.attempts.slice(1).map((attempt) => attempt.admitted_ms / 1000).join();
   const settings = useMemo<ChartSettings>(
     () => ({
+      breaks: starts === "" ? [] : starts.split(",").map(Number),
       axis: "time",
       logX: false,
       logY: false,
@@ -42,7 +45,7 @@ export function JobLanes({ detail, events, now, span, onSpan, metric }: Props): 
       onZoom: (zoom) => onSpan(zoom === null ? null : [zoom[0] * 1000, zoom[1] * 1000]),
       lit: null,
     }),
-    [from, edge, onSpan],
+    [from, edge, onSpan, starts],
   );
   return (
     <div className="lanes">

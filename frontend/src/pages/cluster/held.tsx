@@ -7,6 +7,7 @@ import { colourOf } from "../../lib/colour";
 import { clock, exact, short } from "../../lib/format";
 import { heldOver, spansOf } from "../../lib/gpu-time";
 import { ErrorCard, Segments, Skeleton, useNow } from "../../ui/parts";
+import { Measured } from "./measured";
 
 const SPANS = [
   ["15m", "15 min"],
@@ -97,6 +98,7 @@ export function HeldOverTime({ gpus, span, all, onSpan }: { gpus: number; span: 
           </span>
         ))}
       </div>
+      <Measured since={since} until={Math.ceil(now / 60_000) * 60_000} />
     </section>
   );
 }

@@ -1,10 +1,10 @@
 /** The queue: what runs, what waits and why, in order of start, on one thin axis of time. */
-import { useQueries, useQuery } from "@tanstack/react-query";
+import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, type ReactElement } from "react";
 
 import { clusterQuery } from "../../api/cluster";
-import { forecastQuery, jobsQuery, MOST_WAITING, queuesQuery, type Eta, type Job } from "../../api/jobs";
+import { jobsQuery, queuesQuery, type JobList } from "../../api/jobs";
 import { usePlainKeys } from "../../features/shell/keys";
 import { count, short } from "../../lib/format";
 import { jobLine } from "../../lib/job-lines";
@@ -16,29 +16,31 @@ import { NoJobs } from "./no-jobs";
 import { QueueRows, type Section } from "./rows";
 import "./queue.css";
 
-/** Waiting jobs whose start is foreseen; the rest tell their reason alone. */
-const FORESEEN = 24;
+/** Waiting jobs that are read at first, and as many as one answer holds. */
+const LINE = 200;
+const MOST = 20_000;
 const ENDED = 6;
 
-function useJobs(queue: string | undefined, mine: boolean, ended: number) {
-  const live = useQuery({ ...jobsQuery({ state: ["queued", "starting", "running"], queue, mine, limit: MOST_WAITING }), refetchInterval: 10_000, placeholderData: (before) => before });
-  const over = useQuery({ ...jobsQuery({ state: ["succeeded", "failed", "stopped"], queue, mine, limit: ended }), placeholderData: (before) => before });
-  return { live, over };
-}
-
-function useForecasts(waiting: readonly Job[]): Map<string, Eta> {
-  return useQueries({
-    queries: waiting.slice(0, FORESEEN).map((job) => ({ ...forecastQuery(job.job_id), placeholderData: (before: unknown) => before as never })),
-    combine: (answers) => {
-      const found = new Map<string, Eta>();
-      for (const { data } of answers) {
-        if (data !== undefined && data.eta !== null) {
-          found.set(data.job_id, data.eta);
-        }
-      }
-      return found;
-    },
+function useJobs(queue: string | undefined, mine: boolean, whole: boolean, ended: number) {
+  const kept = { placeholderData: (before: JobList | undefined) => before };
+  const live = { ...kept, refetchInterval: 10_000 };
+  const going = useQuery({ ...jobsQuery({ state: ["starting", "running"], queue, mine, limit: 1000 }), ...live });
+  const line = useQuery({
+    ...jobsQuery({ inLine: true, stuck: false, queue, mine, limit: whole ? MOST : LINE }),
+    ...kept,
+    // Forecasts are made beside the list: those that were not ready come with the next answer.
+    refetchInterval: ({ state }) => (state.data?.jobs[0]?.eta === null ? 2000 : 10_000),
   });
+  const stuck = useQuery({ ...jobsQuery({ inLine: true, stuck: true, queue, mine, limit: LINE }), ...live });
+  const over = useQuery({ ...jobsQuery({ state: ["succeeded", "failed", "stopped"], queue, mine, limit: ended }), ...kept });
+  const jobs = useMemo(() => {
+    const lists = [going.data, line.data, stuck.data];
+    // A job that moves from one list to the next may be in both for a moment: the latest word counts.
+    return lists.some((list) => list === undefined) ? undefined : [...new Map(lists.flatMap((list) => list?.jobs ?? []).map((job) => [job.job_id, job])).values()];
+  }, [going.data, line.data, stuck.data]);
+  const error = going.error ?? line.error ?? stuck.error;
+  const retry = (): void => void [going, line, stuck].map((query) => query.refetch());
+  return { jobs, error, retry, over, queued: line.data?.counts.queued ?? 0, hasMore: line.data?.next !== null && line.data !== undefined };
 }
 
 export function QueuePage(): ReactElement {
@@ -47,19 +49,19 @@ export function QueuePage(): ReactElement {
   const now = useNow(1000);
   const mine = search.mine === "1";
   const ended = search.ended === "all" ? 200 : ENDED;
-  const { live, over } = useJobs(search.queue, mine, ended);
-  const sections = useMemo(() => sectionsOf(live.data?.jobs ?? []), [live.data]);
-  const forecasts = useForecasts(sections.waiting);
+  const { jobs, error, retry, over, queued, hasMore } = useJobs(search.queue, mine, search.line === "all", ended);
+  const sections = useMemo(() => sectionsOf(jobs ?? []), [jobs]);
+  const forecasts = useMemo(() => new Map(sections.waiting.flatMap((job) => (job.eta === null ? [] : [[job.job_id, job.eta] as const]))), [sections]);
   const names = useMemo(() => {
     const known = new Map<string, string>();
-    for (const job of [...(live.data?.jobs ?? []), ...(over.data?.jobs ?? [])]) {
+    for (const job of [...(jobs ?? []), ...(over.data?.jobs ?? [])]) {
       known.set(job.job_id, jobName(job));
       if (job.array_id !== "") {
         known.set(job.array_id, job.name);
       }
     }
     return (id: string): string => known.get(id) ?? id;
-  }, [live.data, over.data]);
+  }, [jobs, over.data]);
   const set = (change: Record<string, string | undefined>): void =>
     void navigate({ to: "/app/queue", search: Object.fromEntries(Object.entries({ ...search, ...change }).filter((entry): entry is [string, string] => entry[1] !== undefined)), replace: true, resetScroll: false });
   const axis = useMemo(
@@ -73,20 +75,21 @@ export function QueuePage(): ReactElement {
     { key: "ended", title: "Ended lately", jobs: over.data?.jobs ?? [] },
   ];
   useWalk(shown, search.job, (job) => set({ job }));
-  const none = live.data !== undefined && over.data !== undefined && shown.every((section) => section.jobs.length === 0);
+  const waiting = Math.max(queued, sections.waiting.length + sections.stuck.length);
+  const none = jobs !== undefined && over.data !== undefined && shown.every((section) => section.jobs.length === 0);
   const filtered = mine || search.queue !== undefined;
   return (
     <>
-      <Head search={search} set={set} running={sections.going.length} waiting={sections.waiting.length + sections.stuck.length} loaded={live.data !== undefined} />
-      {live.error !== null && (
+      <Head search={search} set={set} running={sections.going.length} waiting={waiting} loaded={jobs !== undefined} />
+      {error !== null && (
         <div className="page-body">
-          <ErrorCard title="The queue could not be read" error={live.error} retry={() => void live.refetch()} />
+          <ErrorCard title="The queue could not be read" error={error} retry={retry} />
         </div>
       )}
-      {live.data === undefined && live.error === null && <Skeleton rows={10} height={28} />}
+      {jobs === undefined && error === null && <Skeleton rows={10} height={28} />}
       {none && !filtered && <NoJobs />}
       {none && filtered && <p className="faint" style={{ padding: 16 }}>No job matches. {mine ? "None of them is yours." : ""}</p>}
-      {live.data !== undefined && !none && (
+      {jobs !== undefined && !none && (
         <>
           <QueueRows
             sections={shown}
@@ -95,7 +98,9 @@ export function QueuePage(): ReactElement {
             open={search.job}
             onOpen={(job) => set({ job })}
             nameOf={names}
-            waiting={sections.waiting.length + sections.stuck.length}
+            waiting={waiting}
+            moreWaiting={hasMore ? waiting - sections.waiting.length - sections.stuck.length : 0}
+            onMoreWaiting={() => set({ line: "all" })}
             moreEnded={over.data?.next !== null && search.ended !== "all"}
             onMoreEnded={() => set({ ended: "all" })}
           />

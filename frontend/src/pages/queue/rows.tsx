@@ -29,11 +29,14 @@ interface Props {
   onOpen: (job: string | undefined) => void;
   nameOf: (id: string) => string;
   waiting: number;
+  /** waiting jobs that were not read */
+  moreWaiting: number;
+  onMoreWaiting: () => void;
   moreEnded: boolean;
   onMoreEnded: () => void;
 }
 
-type Line = { kind: "head"; section: Section } | { kind: "job"; section: Section["key"]; job: Job } | { kind: "more" };
+type Line = { kind: "head"; section: Section } | { kind: "job"; section: Section["key"]; job: Job } | { kind: "more" | "more-waiting" };
 
 const ROW = 46;
 const NARROW_ROW = 92;
@@ -49,10 +52,13 @@ export function QueueRows(props: Props): ReactElement {
       if (section.jobs.length > 0) {
         found.push({ kind: "head", section });
         section.jobs.forEach((job) => found.push({ kind: "job", section: section.key, job }));
+        if (section.key === "waiting" && props.moreWaiting > 0) {
+          found.push({ kind: "more-waiting" });
+        }
       }
     }
     return props.moreEnded ? [...found, { kind: "more" } as Line] : found;
-  }, [sections, props.moreEnded]);
+  }, [sections, props.moreEnded, props.moreWaiting]);
   useEffect(() => setTop(box.current?.offsetTop ?? 0), []);
   const rows = useVirtualizer({
     count: lines.length,
@@ -60,7 +66,7 @@ export function QueueRows(props: Props): ReactElement {
     estimateSize: (at) => (lines[at]?.kind === "job" ? (narrow ? NARROW_ROW : ROW) : 34),
     getItemKey: (at) => {
       const line = lines[at];
-      return line === undefined ? at : line.kind === "job" ? line.job.job_id : line.kind === "head" ? line.section.key : "more";
+      return line === undefined ? at : line.kind === "job" ? line.job.job_id : line.kind === "head" ? line.section.key : line.kind;
     },
     scrollMargin: top,
     overscan: 12,
@@ -89,8 +95,13 @@ export function QueueRows(props: Props): ReactElement {
             <div key={item.key} ref={rows.measureElement} data-index={item.index} className="queue-item" style={{ transform: `translateY(${item.start - top}px)` }}>
               {line.kind === "head" && (
                 <h2 className="queue-head">
-                  {line.section.title} <span className="faint">{grouped(line.section.jobs.length)}</span>
+                  {line.section.title} <span className="faint">{grouped(line.section.jobs.length + (line.section.key === "waiting" ? props.moreWaiting : 0))}</span>
                 </h2>
+              )}
+              {line.kind === "more-waiting" && (
+                <button type="button" className="btn quiet small" style={{ margin: "4px 12px" }} onClick={props.onMoreWaiting}>
+                  Show {grouped(props.moreWaiting)} more that wait
+                </button>
               )}
               {line.kind === "more" && (
                 <button type="button" className="btn quiet small" style={{ margin: "4px 12px" }} onClick={props.onMoreEnded}>
