@@ -1,8 +1,8 @@
 """Jobs in figures: start-up latency, submissions a second, a long queue, short jobs back to back.
 
-    python -m bench.jobs                        # everything, about three minutes
+    python -m bench.jobs                        # everything, about four minutes
     python -m bench.jobs --only start,queue     # some of it
-    python -m bench.jobs --short-jobs 200 --slots 4
+    python -m bench.jobs --only short --short-jobs 200 --slots 4
 
 Starts a server of its own with declared GPUs in a throw-away folder; what it prints is one JSON
 object per measure, and a table at the end. Nothing here runs in the tests.
@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
+import pty
 import shutil
 import signal
 import statistics
@@ -154,7 +156,7 @@ def measure_queue(server: Server, count: int) -> dict[str, Any]:
         wish = {"array": f"0-{min(each, count - number) - 1}", "gpus": server.slots}
         server.submit(command=["sleep", "600"], name=f"many-{number}", **wish)
     time.sleep(1.5)
-    passes, lists, pages = [], [], []
+    passes, lists, pages, typed, drawn = [], [], [], [], []
     for _ in range(7):
         server.submit(command=["sleep", "600"], gpus=1)
         time.sleep(0.8)
@@ -165,6 +167,8 @@ def measure_queue(server: Server, count: int) -> dict[str, Any]:
         began = time.monotonic()
         whole = server.get("/api/v1/jobs", limit=20000)
         lists.append(time.monotonic() - began)
+        typed.append(_yard_ps(server, is_terminal=False))
+        drawn.append(_yard_ps(server, is_terminal=True))
         assert found["counts"]["queued"] >= count - server.slots
         assert len(whole["jobs"]) >= count
     return {
@@ -173,8 +177,37 @@ def measure_queue(server: Server, count: int) -> dict[str, Any]:
         "pass_worst_s": round(max(passes), 3),
         "first_page_median_s": round(statistics.median(pages), 3),
         "all_of_them_median_s": round(statistics.median(lists), 3),
-        "bar": "pass 0.1, list 0.3",
+        "yard_ps_median_s": round(statistics.median(typed), 3),
+        "yard_ps_worst_s": round(max(typed), 3),
+        "yard_ps_in_a_terminal_median_s": round(statistics.median(drawn), 3),
+        "bar": "pass 0.1, yard ps 0.3",
     }
+
+
+def _yard_ps(server: Server, *, is_terminal: bool) -> float:
+    """Seconds that `yard ps` takes as a user types it: a whole process."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm"}
+    environment["YARD_URL"] = str(server.client.base_url)
+    environment["YARD_TOKEN"] = (server.home / "token").read_text().strip()
+    ours, theirs = pty.openpty() if is_terminal else os.pipe()
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trackyard.cli.main", "ps"],
+        env=environment,
+        stdout=theirs,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(theirs)
+    printed = b""
+    # A terminal whose last writer has gone answers with an error instead of an end.
+    with contextlib.suppress(OSError):
+        while data := os.read(ours, 65536):
+            printed += data
+    assert process.wait() == 0
+    took = time.monotonic() - began
+    os.close(ours)
+    assert printed.count(b"\n") > 100
+    return took
 
 
 def measure_short(server: Server, count: int, seconds: float) -> dict[str, Any]:
@@ -200,7 +233,7 @@ def main() -> None:
     """Measure what is asked for, each on a server of its own."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(MEASURES))
-    parser.add_argument("--slots", type=int, default=4, help="declared GPUs for short jobs")
+    parser.add_argument("--slots", type=int, default=12, help="declared GPUs for short jobs")
     parser.add_argument("--short-jobs", type=int, default=1000)
     parser.add_argument("--queue", type=int, default=10_000)
     args = parser.parse_args()

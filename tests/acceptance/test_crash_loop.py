@@ -3,7 +3,6 @@
 import os
 import random
 import socket
-import statistics
 import subprocess
 import time
 import uuid
@@ -110,6 +109,7 @@ def _check(server: TrackingServer, folder: Path, experiment: str) -> int:
     return len(acked)
 
 
+@pytest.mark.alone
 def test_killed_again_and_again_loses_nothing(new_server: NewServer, tmp_path: Path) -> None:
     """Killed at random moments: all acknowledged is there once, ready again within seconds."""
     server = new_server()
@@ -125,7 +125,7 @@ def test_killed_again_and_again_loses_nothing(new_server: NewServer, tmp_path: P
         _wait_until(lambda: len(_lines(tmp_path, "ack")) > before + 20, 60)
     assert _check(server, tmp_path, experiment) > 20 * ROUNDS
     assert _lines(tmp_path, "gave-up") == []
-    assert statistics.median(until_ready) < MAX_READY_SECONDS
+    assert max(until_ready) < MAX_READY_SECONDS
 
 
 def test_told_to_end_under_load_loses_nothing(new_server: NewServer, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.acceptance.loading import load
 from tests.acceptance.serving import TrackingServer
 
 NewServer = Callable[..., TrackingServer]
-HEALED_SECONDS = 20.0
+HEALED_SECONDS = 10.0
 
 
 class Postgres:
@@ -89,6 +89,7 @@ def wait_until(holds: Callable[[], object], patience: float = 60.0) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.alone
 def test_the_database_may_go_away_under_load(on_postgres: NewServer, postgres: Postgres) -> None:
     """Cut off, killed and restarted: callers wait or are told 503, and nothing is lost."""
     server = on_postgres()

@@ -85,7 +85,11 @@ def open_engine(settings: Settings) -> Engine | None:
     from trackyard.engines.local import LocalEngine
     from trackyard.engines.machine import Declared, Looking
 
-    declared = Declared(gpus=None if settings.gpus < 0 else settings.gpus)
+    several = range(settings.declared_nodes) if settings.declared_nodes > 1 else ()
+    declared = Declared(
+        gpus=None if settings.gpus < 0 else settings.gpus,
+        node_ids=tuple(f"node-{number}" for number in several),
+    )
     health = read_policy(settings.health)
     looking = Looking(every_seconds=health.every_seconds, limits=health.limits)
     return LocalEngine(settings.home / "engine", declared=declared, looking=looking)

@@ -53,6 +53,8 @@ class Settings:
     lets a job go on elsewhere. Empty: below each node's temporary folder."""
     gpus: int = -1
     """GPUs this machine offers to jobs: -1 as detected, else so many, for trying out."""
+    declared_nodes: int = 1
+    """Nodes this machine looks like, each with those GPUs, for trying out jobs on several."""
     policy: str = "default"
     """How the queue is ordered and filled: a preset such as default, fifo, fair or easy."""
     preempt_after: int = 60

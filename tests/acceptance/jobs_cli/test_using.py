@@ -72,6 +72,28 @@ def test_logs_follow_a_job_over_its_attempts(shared: Yard) -> None:
     assert shared.run("logs", job, "--attempt", "9").code == 2
 
 
+def test_the_log_of_a_gang_is_told_by_rank(yard_with: Callable[..., Yard], tmp_path: Path) -> None:
+    """Two members on two nodes: all lines with their rank, or those of one rank alone."""
+    config = tmp_path / "two-nodes.toml"
+    config.write_text("declared_nodes = 2\n")
+    yard = yard_with("--config", str(config), gpus=1)
+    script = "echo rank $RANK of $WORLD_SIZE; sleep 0.3; echo end $RANK"
+    job = yard.submit("--nodes", "2", "--gpus", "1", NOTHING, "--", "sh", "-c", script)
+    page = yard.until_state(job, "succeeded", "failed")
+    assert page["job"]["state"] == "succeeded", page
+    (attempt,) = page["attempts"]
+    assert (attempt["ranks"], sorted(attempt["nodes"])) == (2, ["node-0", "node-1"])
+    for rank in ("0", "1"):
+        assert yard.logs(job, "--rank", rank) == f"rank {rank} of 2\nend {rank}\n"
+    both = yard.logs(job).splitlines()
+    assert both == ["[0] rank 0 of 2", "[0] end 0", "[1] rank 1 of 2", "[1] end 1"]
+    lines = [
+        json.loads(line) for line in yard.ok("logs", job, "--rank", "1", "--json").splitlines()
+    ]
+    assert {line["rank"] for line in lines} == {1}
+    assert yard.run("logs", job, "--rank", "2").code == 3
+
+
 def test_mlflow_calls_inside_a_job_land_in_its_run_unmodified(shared: Yard) -> None:
     job = shared.submit(
         "--experiment", "inside", "--working-dir", str(SCRIPTS), "--",
