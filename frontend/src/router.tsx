@@ -89,6 +89,12 @@ const nodes = createRoute({
   validateSearch: words,
   component: lazyRouteComponent(() => import("./pages/cluster/cluster"), "ClusterPage"),
 });
+const leases = createRoute({
+  getParentRoute: () => app,
+  path: "leases",
+  validateSearch: words,
+  component: lazyRouteComponent(() => import("./pages/leases/leases"), "LeasesPage"),
+});
 const events = createRoute({
   getParentRoute: () => app,
   path: "log",
@@ -100,7 +106,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     start,
-    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, events]),
+    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, leases, events]),
   ]),
   basepath: BASE === "" ? "/" : BASE,
   parseSearch: parseQuery,

@@ -13,12 +13,15 @@ function baseOf(address: string): string {
 export class Fault extends Error {
   readonly status: number;
   readonly code: string;
+  /** what the server adds for programs to read */
+  readonly details: Readonly<Record<string, unknown>>;
 
-  constructor(status: number, code: string, message: string) {
+  constructor(status: number, code: string, message: string, details: Readonly<Record<string, unknown>> = {}) {
     super(message);
     this.name = "Fault";
     this.status = status;
     this.code = code;
+    this.details = details;
   }
 
   /** Whether trying again by itself may help. */
@@ -136,8 +139,8 @@ async function send(path: string, call: Call): Promise<Response> {
 async function faultOf(response: Response): Promise<Fault> {
   const text = await response.text();
   try {
-    const body = JSON.parse(text) as { error_code?: string; message?: string };
-    return new Fault(response.status, body.error_code ?? "", body.message ?? text);
+    const body = JSON.parse(text) as { error_code?: string; message?: string; details?: Record<string, unknown> };
+    return new Fault(response.status, body.error_code ?? "", body.message ?? text, body.details ?? {});
   } catch {
     return new Fault(response.status, "", text.slice(0, 300) || `The server answered ${response.status}.`);
   }

@@ -39,10 +39,12 @@ export function staleBy(event: Pick<LiveEvent, "kind">): string[] {
     case "job":
     case "attempt":
     case "checkpoint":
-      return ["jobs", "job", "forecast", "cluster", "queues"];
+      return ["jobs", "job", "forecast", "cluster", "queues", "leases"];
     case "node":
     case "queue":
-      return ["cluster", "jobs", "job", "forecast", "queues"];
+      return ["cluster", "jobs", "job", "forecast", "queues", "leases"];
+    case "lease":
+      return ["leases", "jobs", "job", "forecast"];
     case "experiment":
       return ["experiments", "experiment"];
     case "artifact":

@@ -4,7 +4,7 @@ import type { ReactElement } from "react";
 import { Dialog } from "../../ui/menu";
 
 const KEYS: readonly [string, string][] = [
-  ["Ctrl K", "search or jump to any run, experiment, model or page"],
+  ["Ctrl K", "search or jump to any run, job, experiment, model, node or page"],
   ["/", "go to the filter"],
   ["j  k", "next, previous run"],
   ["x", "tick the run"],
@@ -18,6 +18,7 @@ const KEYS: readonly [string, string][] = [
   ["g m", "models"],
   ["g q", "queue"],
   ["g n", "nodes"],
+  ["g s", "leases (a schedule of nodes)"],
   ["g l", "log"],
   ["?", "this list"],
 ];

@@ -9,6 +9,7 @@ const PLACES: Record<string, string> = {
   m: "/app/models",
   q: "/app/queue",
   n: "/app/nodes",
+  s: "/app/leases",
   l: "/app/log",
 };
 

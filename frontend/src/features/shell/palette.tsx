@@ -25,6 +25,7 @@ const PAGES: Entry[] = [
   { id: "queue", name: "Queue of jobs", kind: "page", icon: "queue", go: { to: "/app/queue" } },
   { id: "submit", name: "Submit a job", kind: "page", icon: "plus", go: { to: "/app/submit" } },
   { id: "nodes", name: "Nodes and GPUs", kind: "page", icon: "nodes", go: { to: "/app/nodes" } },
+  { id: "leases", name: "Leases: the calendar of nodes", kind: "page", icon: "calendar", go: { to: "/app/leases" } },
   { id: "log", name: "Log of events", kind: "page", icon: "log", go: { to: "/app/log" } },
 ];
 
