@@ -118,6 +118,19 @@ async def test_attempt_tokens_reach_their_run_alone(platform: Platform) -> None:
     assert (await attempt.mlflow("GET", f"runs/get?run_id={other}")).status == 404
 
 
+async def test_feed_tokens_open_the_calendar_feed_alone(platform: Platform) -> None:
+    """A token made for a calendar program reads the feed; every other route is 403."""
+    made = await platform.admin("POST", "/api/v1/leases/feed", {})
+    feed = Caller(platform.application, made.json()["token"])
+    for route in _routes(platform):
+        if route.permission is Permission.PUBLIC or route.websocket or route.feeds:
+            continue
+        answer = await feed(route.method, _filled(route.path), {})
+        assert answer.status == 403, (route.method, route.path, answer.status)
+    answer = await feed("GET", made.json()["path"])
+    assert (answer.status, answer.body[:15]) == (200, b"BEGIN:VCALENDAR")
+
+
 async def test_other_teams_see_and_change_nothing(platform: Platform) -> None:
     """With another team's credential every id of ours is 404 and every search is empty."""
     ours = platform.admin
