@@ -58,6 +58,10 @@ class RayCluster:
         self.local.start(workers=workers, gpus=gpus, cpus=cpus)
 
     def stop(self) -> None:
+        # Nothing in it is needed any more, so nobody waits for farewells.
+        for node in self.local.nodes:
+            if lives(node):
+                _kill_tree(node.pid)
         self.local.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -96,12 +100,7 @@ class RayCluster:
 
     def kill_head(self) -> None:
         """Kill the head and all its processes at once."""
-        head = psutil.Process(self.node("head").pid)
-        for process in [*head.children(recursive=True), head]:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(head.pid, 0)
+        _kill_tree(self.node("head").pid)
 
     def restart_head(self) -> None:
         """Kill the head, start another at the same address, and have the workers join that."""
@@ -113,6 +112,16 @@ class RayCluster:
         self.local.start_head(port=port, dashboard=dashboard)
         for name in WORKERS:
             self.add_node(name)
+
+
+def _kill_tree(pid: int) -> None:
+    with contextlib.suppress(psutil.Error):
+        root = psutil.Process(pid)
+        for process in [root, *root.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 @pytest.fixture(scope="session")

@@ -176,7 +176,8 @@ class LocalCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**node_environment(ray), **self._settings},
+                # A token that lies about would close a cluster that is only for this machine.
+                env={**node_environment(ray), "RAY_AUTH_MODE": "disabled", **self._settings},
                 start_new_session=True,
             )
         return NodeProcess(
@@ -197,9 +198,17 @@ class LocalCluster:
         beside.replace(self._file)
 
 
-def node_environment(ray: str) -> dict[str, str]:
-    """Return the environment of a node: this Ray's programs first, no usage reports."""
-    values = {k: v for k, v in os.environ.items() if not k.startswith(("YARD_", "RAY_"))}
+def node_environment(ray: str, *, keep: str = "RAY_AUTH_") -> dict[str, str]:
+    """Return the environment of a node: this Ray's programs first, no usage reports.
+
+    Of Ray's own variables those that begin with `keep` stay; an address of some other cluster
+    must not.
+    """
+    values = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("YARD_", "RAY_")) or name.startswith(keep)
+    }
     values["PATH"] = os.pathsep.join([str(Path(ray).parent), values.get("PATH", os.defpath)])
     values["RAY_USAGE_STATS_ENABLED"] = "0"
     return values

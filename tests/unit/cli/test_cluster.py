@@ -55,10 +55,12 @@ def test_nodes_get_rays_programs_first_and_none_of_our_secrets(
 ) -> None:
     monkeypatch.setenv("YARD_TOKEN", "secret")
     monkeypatch.setenv("RAY_ADDRESS", "elsewhere")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "the-clusters-own")
     values = node_environment("/envs/ray/bin/ray")
     assert values["PATH"].startswith("/envs/ray/bin:")
     assert values["RAY_USAGE_STATS_ENABLED"] == "0"
     assert not {"YARD_TOKEN", "RAY_ADDRESS"} & set(values)
+    assert values["RAY_AUTH_TOKEN"] == "the-clusters-own"
 
 
 def vars_of(node: NodeProcess) -> dict[str, object]:
