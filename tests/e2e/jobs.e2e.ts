@@ -124,7 +124,7 @@ describe("the nodes", () => {
     await expect.poll(() => stateOf("holder"), { timeout: 20_000 }).toBe("running");
     const page = await yard.open("/app/nodes", { dark: true });
     await page.getByLabel(/^GPU [01]$/).filter({ hasText: "holder" }).getByText("0.5 free").waitFor();
-    await page.getByText(/^\d checks hold$/).click();
+    await page.locator(".node-health > summary").click();
     await page.getByRole("list", { name: /^Checks of / }).getByText("disk", { exact: true }).waitFor();
     await page.getByRole("table", { name: /^Verdicts on / }).getByText("All 2 GPUs are there.").waitFor();
     await page.getByText(/^yard doctor --node /).waitFor();

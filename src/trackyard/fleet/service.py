@@ -20,25 +20,34 @@ from trackyard.store.database import Tx
 
 PRUNE_MS = 3_600_000
 MAX_REMEMBERED = 20_000
+#: Heartbeats, each perhaps late, after which a clock that looks slow is called so.
+ENOUGH_BEATS = 3
 
 
 class Clocks:
     """How far nodes' clocks are from ours, from heartbeats.
 
     A heartbeat can only arrive late, which makes its clock look slow; so of the heartbeats between
-    two looks the one furthest ahead is nearest the truth.
+    two looks the one furthest ahead is nearest the truth, and one alone proves no slowness.
     """
 
     def __init__(self) -> None:
-        self._ahead: dict[str, int] = {}
+        self._ahead: dict[str, tuple[int, int]] = {}
 
     def note(self, node_id: str, ahead_ms: int) -> None:
         """Take a heartbeat's own time less ours."""
-        self._ahead[node_id] = max(ahead_ms, self._ahead.get(node_id, ahead_ms))
+        most, count = self._ahead.get(node_id, (ahead_ms, 0))
+        self._ahead[node_id] = (max(ahead_ms, most), count + 1)
 
     def collect(self) -> dict[str, int]:
-        """Return what was seen since the last call."""
-        found, self._ahead = self._ahead, {}
+        """Return what is known by now, and begin anew with those nodes."""
+        found = {
+            node: most
+            for node, (most, count) in self._ahead.items()
+            if most >= 0 or count >= ENOUGH_BEATS
+        }
+        for node in found:
+            del self._ahead[node]
         return found
 
 

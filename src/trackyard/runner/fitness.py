@@ -45,7 +45,10 @@ class Fitness:
             return []
         wanted = {gpu.index for gpu in spec.gpus or ()}
         opened: List[GpuDriver] = drivers(spec.health.gpu_file) if wanted else []
-        subject = health.Subject(folder=spec.state_dir, drivers=opened, gpus=wanted)
+        # The engine's own folder, which attempts share, where it is there already.
+        shared = spec.cache_dir.parent
+        folder = shared if shared.is_dir() else spec.state_dir
+        subject = health.Subject(folder=folder, drivers=opened, gpus=wanted)
         found = health.look(subject, spec.health.limits)
         present = {facts.number for driver in opened for facts in driver.facts()}
         gone = sorted(wanted - present) if present else []
