@@ -48,9 +48,8 @@ class Front:
         return done.stdout
 
     def submit(self, *words: str, **metadata: str) -> str:
-        """Submit without waiting; return our own id of the job."""
-        name = f"job-{len(list(self.folder.glob('.sent-*')))}"
-        (self.folder / f".sent-{name}").touch()
+        """Submit by the stock command without waiting; return our own id of the job."""
+        name = self._next_name()
         self.ray(
             "job",
             "submit",
@@ -64,8 +63,26 @@ class Front:
             "--",
             *words,
         )
-        found = self.server.get(f"/api/v1/jobs/{name}")
-        return str(found["job"]["job_id"])
+        return str(self.server.detail(name)["job"]["job_id"])
+
+    def repeat(self, first: str, *words: str, **metadata: str) -> str:
+        """Submit from the folder of an earlier job, as the stock client does, but quicker."""
+        name = self._next_name()
+        known = self.server.detail(first)["job"]["name"]
+        environment = self.server.get(f"/api/jobs/{known}")["runtime_env"]
+        self.server.post(
+            "/api/jobs/",
+            entrypoint=" ".join(words),
+            submission_id=name,
+            runtime_env=environment,
+            metadata={"job_name": name, **metadata},
+        )
+        return str(self.server.detail(name)["job"]["job_id"])
+
+    def _next_name(self) -> str:
+        number = len(list(self.folder.glob(".sent-*")))
+        (self.folder / f".sent-{number}").touch()
+        return f"job-{number}"
 
 
 def _json(values: dict[str, str]) -> str:

@@ -1,5 +1,7 @@
 """Unmodified Ray Train and Tune scripts, sent by the stock command, admitted by their demand."""
 
+import pytest
+
 from tests.acceptance.jobs.yard import eventually
 from tests.acceptance.ray.conftest import Front, lines
 
@@ -7,12 +9,18 @@ RANK = r"rank (\d) of (\d) on (\w+)"
 PATIENCE = 240.0
 
 
+@pytest.fixture(scope="module")
+def old(front: Front) -> str:
+    """A script for an older Ray, sent by the stock command with the folder of them all."""
+    return front.submit("python", "old.py")
+
+
 def test_a_train_script_waits_for_its_whole_gang_and_runs_on_the_nodes_it_is_given(
     front: Front,
 ) -> None:
     """Two workers need both GPUs: while one is taken the demand waits, with its reason, whole."""
     server = front.server
-    blocker = server.submit("sleep", "600", gpus=1, name="blocker")
+    blocker = server.submit("sleep", "600", gpus=1)
     server.wait(blocker, "running", patience=PATIENCE)
     job = front.submit("python", "train.py", "2")
     eventually(lambda: server.detail(job)["claims"], patience=PATIENCE)
@@ -39,10 +47,9 @@ def test_a_train_script_waits_for_its_whole_gang_and_runs_on_the_nodes_it_is_giv
     assert after["gpu_seconds"] > 1
 
 
-def test_a_train_script_with_one_worker_takes_one_gpu(front: Front) -> None:
-    """The other GPU is free for another job all the while."""
+def test_a_train_script_with_one_worker_takes_one_gpu(front: Front, old: str) -> None:
     server = front.server
-    job = front.submit("python", "train.py", "1")
+    job = front.repeat(old, "python", "train.py", "1")
     server.wait(job, "succeeded", patience=PATIENCE)
     detail = server.detail(job)
     assert [(one["demand"], one["gpus"]) for one in detail["claims"]] == [("1x1gpu,1cpu", 1)]
@@ -72,10 +79,12 @@ def test_a_tune_job_stays_within_its_teams_limit(front: Front) -> None:
     assert max(sum(b <= at < e for b, e in held) for at, _ in held) <= 2
 
 
-def test_gpus_beyond_the_declared_gang_are_charged_and_by_rule_end_the_job(front: Front) -> None:
+def test_gpus_beyond_the_declared_gang_are_charged_and_by_rule_end_the_job(
+    front: Front, old: str
+) -> None:
     """It declares one GPU and takes two by its own groups: seen, charged, stopped."""
     server = front.server
-    job = front.submit("python", "grab.py", "2", **{"trackyard.gang": "1x1gpu"})
+    job = front.repeat(old, "python", "grab.py", "2", **{"trackyard.gang": "1x1gpu"})
     eventually(lambda: server.detail(job)["claims"], patience=PATIENCE)
     [claim] = server.detail(job)["claims"]
     assert (claim["source"], claim["state"], claim["gpus"]) == ("watch", "granted", 1)
@@ -86,10 +95,10 @@ def test_gpus_beyond_the_declared_gang_are_charged_and_by_rule_end_the_job(front
     assert seen["data"]["sentence"].startswith("It holds 1 GPU on worker-")
 
 
-def test_a_script_for_an_older_ray_is_told_both_fixes(front: Front) -> None:
+def test_a_script_for_an_older_ray_is_told_both_fixes(front: Front, old: str) -> None:
     server = front.server
-    job = front.submit("python", "old.py")
-    eventually(lambda: server.state(job) == "failed", patience=PATIENCE)
-    notes = " ".join(server.detail(job)["attempts"][0]["notes"])
+    eventually(lambda: server.state(old) == "failed", patience=PATIENCE)
+    notes = " ".join(server.detail(old)["attempts"][0]["notes"])
     assert "RAY_TRAIN_V2_ENABLED=0" in notes
     assert "verbose" in notes
+    assert server.logs(old).splitlines()[-1].startswith("[yard] This script was written for")
