@@ -174,7 +174,7 @@ class Crowd:
     def _is_limited(self, group: int) -> bool:
         if not self._answers_limits:
             return False
-        return self._ledger.block(self._jobs[group], self._shapes[group]) is not None
+        return self._ledger.is_blocked(self._jobs[group], self._shapes[group])
 
     def _by_kind(self, phases: Ints) -> tuple[Ints, Ints, Floats, Floats]:
         """Borrowing, the queue's rank, and what turns a measure into one for all lines."""

@@ -11,6 +11,9 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trackyard.core.job import Job
 
 #: Run times are kept in bins whose edges grow by this factor, from one second to about a year.
@@ -43,16 +46,21 @@ UNKNOWN = Estimate(
 )
 
 
+_NO_ROWS: NDArray[np.float64] = np.zeros(0)
+
+
 class _Seen:
     """Run times seen under one key: a histogram and their sum."""
 
-    __slots__ = ("bins", "bounds", "count", "rows", "rows_count", "total")
+    __slots__ = ("array", "bins", "bounds", "count", "rows", "rows_count", "total")
 
     def __init__(self) -> None:
         self.bins = [0] * LEVELS
         self.count = 0
         self.total = 0.0
         self.rows: tuple[float, ...] = ()
+        #: the same for those who copy it
+        self.array = _NO_ROWS
         self.bounds: tuple[float, ...] = ()
         self.rows_count = 0
 
@@ -65,6 +73,7 @@ class _Seen:
         """Bring what is derived from the histogram up to date, now and then."""
         if not self.rows or self.count > self.rows_count * 1.1:
             self.rows = _ranks(self.bins)
+            self.array = np.array(self.rows)
             self.bounds = _bounds(self.bins)
             self.rows_count = self.count
 
@@ -140,6 +149,14 @@ class DurationModel:
         seen.settle()
         return seen.rows
 
+    def row_array(self, job: Job) -> NDArray[np.float64]:
+        """Return the same as an array, not to be changed."""
+        _, seen = self._best(job)
+        if seen is None:
+            return _UNKNOWN_ARRAY
+        seen.settle()
+        return seen.array
+
     def rows_of(self, jobs: Sequence[Job]) -> list[tuple[float, ...]]:
         """Return the rows of many jobs; what they have in common is looked up once."""
         if not self._seen:
@@ -197,21 +214,19 @@ def _keys(job: Job) -> Iterator[tuple[str, Hashable]]:
 
 def _ranks(bins: list[int]) -> tuple[float, ...]:
     """Compute the rank for each level of a histogram."""
-    ranks = [0.0] * LEVELS
-    for level in range(LEVELS):
-        start = EDGES[level - 1] if level else 0.0
-        alive = sum(bins[level:]) + 0.5
-        ended, spent, best, survivors = 0.0, 0.0, float("inf"), alive
-        for ahead in range(level, LEVELS - 1):
-            ended += bins[ahead]
-            low = max(EDGES[ahead - 1], start) if ahead else 0.0
-            spent += bins[ahead] * max(_MIDDLES[ahead] - low, 0.0)
-            survivors -= bins[ahead]
-            spent += survivors * (EDGES[ahead] - low)
-            if ended:
-                best = min(best, spent / ended)
-        ranks[level] = best if best < float("inf") else 2 * EDGES[min(level, LEVELS - 2)]
-    return tuple(ranks)
+    seen = np.array(bins[:-1], dtype=np.float64)
+    alive = np.cumsum(np.array(bins[::-1]))[::-1] + 0.5
+    ended = np.cumsum(np.where(_AHEAD, seen, 0.0), axis=1)
+    survivors = alive[:, None] - ended
+    # Who ends in a bin spends its middle there, the others all of it: both summed in turn.
+    spent = np.empty((LEVELS, 2 * len(seen)))
+    spent[:, 0::2] = np.where(_AHEAD, seen * _IN_BIN, 0.0)
+    spent[:, 1::2] = np.where(_AHEAD, survivors * _WHOLE_BIN, 0.0)
+    total = np.cumsum(spent, axis=1)[:, 1::2]
+    ratio = np.full(ended.shape, np.inf)
+    np.divide(total, ended, out=ratio, where=ended > 0)
+    best = ratio.min(axis=1)
+    return tuple(np.where(np.isinf(best), _BEYOND, best).tolist())
 
 
 def _bounds(bins: list[int]) -> tuple[float, ...]:
@@ -229,4 +244,16 @@ def _bounds(bins: list[int]) -> tuple[float, ...]:
     return tuple(bounds)
 
 
+_STARTS = np.array([0.0, *EDGES])
+_BINS = np.arange(LEVELS - 1)
+#: for each level the bins that lie ahead of it, and what part of each
+_AHEAD = np.arange(LEVELS)[:, None] <= _BINS
+_LOW = np.maximum(_STARTS[:-1], _STARTS[:, None])
+_LOW[:, 0] = 0.0
+_IN_BIN = np.maximum(np.array(_MIDDLES[:-1]) - _LOW, 0.0)
+_WHOLE_BIN = np.array(EDGES) - _LOW
+#: the rank where nothing was seen ahead
+_BEYOND = np.array([2 * EDGES[min(level, LEVELS - 2)] for level in range(LEVELS)])
+
 _UNKNOWN_ROWS = _ranks([1] * LEVELS)
+_UNKNOWN_ARRAY = np.array(_UNKNOWN_ROWS)

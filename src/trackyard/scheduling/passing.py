@@ -62,16 +62,24 @@ class Pass:
         self._shut: dict[str, str] = {}
         self._passed = False
         self._heap: list[tuple[Key, int, Bucket, Entry]] = []
+        #: those whom a limit held back when the pass began, where nobody wants to know why
+        self._limited: list[tuple[Key, int, Bucket, Entry]] = []
+        self._now_at: Key = (0, False, 0, 0, 0.0, 0.0, 0)
 
     def run(self, buckets: Iterable[Bucket], crowd: Crowd | None = None) -> Result:
         """Walk until no bucket can start anything more; those of the crowd are made in turn."""
         ledger = self._state.ledger
         heap = self._heap
         room = self._least_useful()
+        tells = self._explainer is not None or self._is_strict
         for bucket in buckets:
             entry = bucket.line.first()
             if entry is not None and bucket.gate is None and bucket.shape.least_milli <= room:
-                heap.append((bucket.key(entry, ledger), bucket.number, bucket, entry))
+                item = (bucket.key(entry, ledger), bucket.number, bucket, entry)
+                if not tells and ledger.is_blocked(bucket.job, bucket.shape):
+                    self._limited.append(item)
+                else:
+                    heap.append(item)
         heapify(heap)
         if crowd is not None:
             crowd.line_up()
@@ -85,6 +93,7 @@ class Pass:
             if current > key:
                 heappush(heap, (current, number, bucket, entry))
                 continue
+            self._now_at = key
             following = self._visit(bucket, entry)
             if following is not None:
                 heappush(heap, (bucket.key(following, ledger), number, bucket, following))
@@ -134,9 +143,10 @@ class Pass:
             )
             return None
         pending = entry[4]
-        blocked = self._state.ledger.block(pending.waiting.job, pending.shape)
-        if blocked is not None:
-            self._close(bucket, blocked)
+        ledger = self._state.ledger
+        if ledger.is_blocked(pending.waiting.job, pending.shape):
+            limit = ledger.block(pending.waiting.job, pending.shape) if self._explainer else None
+            bucket.closed = _NO_REASONS if limit is None else (limit,)
             bucket.is_limited = True
             return None
         if self._is_hopeless(pending.shape):
@@ -299,6 +309,7 @@ class Pass:
             state.release(held.job.id)
             self.reservations.freed(held.shape, held.parts)
         self._hopeless.clear()
+        self._look_again()
         mask = pending.shape.any_mask().copy()
         mask[:] = False
         mask[list(plan.rows)] = True
@@ -307,6 +318,13 @@ class Pass:
         self.result.stopped.extend((held, claimant, cause) for held, cause in plan.victims)
         self._start(bucket, entry, parts)
         return True
+
+    def _look_again(self) -> None:
+        """Let those have their turn whom a limit held back, now that someone gave GPUs back."""
+        for item in self._limited:
+            if item[0] > self._now_at:
+                heappush(self._heap, item)
+        self._limited.clear()
 
     def _claim(self, bucket: Bucket, entry: Entry, plan: Plan) -> bool:
         state, pending = self._state, entry[4]

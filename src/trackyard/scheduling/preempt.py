@@ -8,6 +8,7 @@ itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -36,19 +37,64 @@ class Plan:
     rows: tuple[int, ...]
 
 
+class _Ripe:
+    """Running jobs that may be stopped as far as their own time goes, in columns."""
+
+    def __init__(self, state: State, min_run_seconds: float) -> None:
+        self._victims, now = state.victims, state.now
+        victims = state.victims
+        ripe = victims.can_stop & (victims.started <= now - min_run_seconds)
+        if min_run_seconds <= 0:
+            # Whoever started at this very moment was just preferred to others.
+            ripe &= victims.started < now
+        self.slots: Ints = ripe.nonzero()[0]
+        self.loose: Mask = victims.protected[self.slots] <= now
+        levels = [level for level, count in victims.levels.items() if count]
+        #: the class of all that run, where there is but one
+        self._only = int(levels[0]) if len(levels) == 1 else None
+
+    @cached_property
+    def level(self) -> Ints:
+        """Classes."""
+        return self._victims.level[self.slots]
+
+    @cached_property
+    def team(self) -> Ints:
+        """Numbers of the teams."""
+        return self._victims.team[self.slots]
+
+    @cached_property
+    def milli(self) -> Ints:
+        """GPU thousandths."""
+        return self._victims.milli[self.slots]
+
+    @cached_property
+    def lowest(self) -> int:
+        """The lowest class among them."""
+        if not len(self.slots):
+            return _NOBODY
+        return int(self.level.min()) if self._only is None else self._only
+
+    def is_all_of(self, level: int) -> bool:
+        """Say whether all that run are of this class."""
+        return self._only == level
+
+
 class Preemption:
     """The search for victims within one pass; what it derives from the running jobs is kept."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._settings = state.policy.preemption
-        self._lengths: tuple[float, bool, Floats] | None = None
         self.attempts = 0
-        self._ripe: Mask | None = None
+        self._found: _Ripe | None = None
+        self._found_at = -1
+        self._removals = 0
+        self._lengths: dict[bool, Floats] = {}
         self._capacity = state.capacity
-        self._lowest = _NOBODY
+        self._loose: dict[Order, Floats] = {}
         self._longest: dict[Order, float] = {}
-        self._some_over = False
+        self._overs: dict[tuple[str, bool, int], Mask] = {}
 
     def find(
         self,
@@ -63,57 +109,78 @@ class Preemption:
         `kept` GPUs are reserved for others; `view` is what these reservations leave free.
         """
         self._capacity = view or self._state.capacity
-        causes, lengths = self._causes(pending, order)
+        # Without causes only those count who yield to a shorter job, the plainest case by far.
+        causes = self._causes(pending, order)
+        able = self._yielding(pending, order) if causes is None else causes < _NOBODY
+        if self._state.victims.removals != self._removals:
+            # Rows of those who have gone in this pass may belong to others by now.
+            victims, slots = self._state.victims, self._ripe().slots
+            able &= victims.can_stop[slots] & (victims.started[slots] < self._state.now)
         if kept:
-            self._spare_kept(causes, kept)
-        slots = np.flatnonzero(causes < _NOBODY)
-        if not len(slots) or not self._could_do(pending.shape, slots):
+            able &= ~self._kept(kept)
+        places = able.nonzero()[0]
+        if not len(places) or not self._could_do(pending.shape, places):
             return None
         self.attempts += 1
-        ranked = self._rank(slots, causes, lengths)
+        ranked = self._rank(places, causes, order)
         if self._state.table.count == 1:
             ranked = ranked[: self._settings.max_victims]
-        return self._cheapest(pending.shape, ranked, causes, allowed)
+        slots = self._ripe().slots[ranked]
+        if causes is None:
+            why = dict.fromkeys(slots.tolist(), 2)
+        else:
+            why = dict(zip(slots.tolist(), causes[ranked].tolist(), strict=True))
+        return self._cheapest(pending.shape, slots, why, allowed)
 
     def may(self, pending: Pending, order: Order) -> bool:
         """A cheap check whether anyone at all may be stopped for this job."""
-        state, settings = self._state, self._settings
+        settings = self._settings
         if self.attempts >= settings.attempts_per_pass:
             return False
-        victims = state.victims
-        if self._ripe is None or len(self._ripe) != len(victims.started):
-            ripe = victims.can_stop & (victims.started <= state.now - settings.min_run_seconds)
-            # Whoever started at this very moment was just preferred to others.
-            ripe &= victims.started < state.now
-            self._ripe = ripe
-            self._lowest = int(victims.level[ripe].min()) if ripe.any() else _NOBODY
-            self._some_over = any(use.is_over for use in state.ledger.teams.values())
-            self._longest.clear()
-        level = int(pending.waiting.job.priority)
+        ripe = self._ripe()
         return (
-            (settings.lower_classes and self._lowest < level)
-            or (self._some_over and self._reclaims(pending))
+            (settings.lower_classes and ripe.lowest < int(pending.waiting.job.priority))
+            or (self._reclaims(pending) and self._is_some_over())
             or settings.yield_ratio * pending.length < self._longest_of(order)
         )
+
+    def _is_some_over(self) -> bool:
+        return any(use.is_over for use in self._state.ledger.teams.values())
+
+    def _ripe(self) -> _Ripe:
+        """Who was ripe when the pass first asked."""
+        size = len(self._state.victims.started)
+        if self._found is None or self._found_at != size:
+            self._found = _Ripe(self._state, self._settings.min_run_seconds)
+            self._found_at = size
+            self._removals = self._state.victims.removals
+            self._longest.clear()
+            self._lengths.clear()
+            self._loose.clear()
+        return self._found
 
     def _longest_of(self, order: Order) -> float:
         """The longest rest of those who may yield, in the unit of an order; 0: nobody yields."""
         known = self._longest.get(order)
         if known is None:
             known = 0.0
-            if self._settings.yield_to_shorter and order in _BY_LENGTH and self._ripe is not None:
-                loose = self._ripe & (self._state.victims.protected <= self._state.now)
-                if loose.any():
-                    known = float(self.lengths(order)[loose].max())
+            ripe = self._ripe()
+            if self._settings.yield_to_shorter and order in _BY_LENGTH and len(ripe.slots):
+                known = float(np.maximum.reduce(self._loose_lengths(order)))
             self._longest[order] = known
         return known
 
     def _over(self, team: str, *, own: bool) -> Mask:
         """For each team by number whether it is over its quota; `own` is said of this one."""
-        teams, ledger = self._state.victims.teams, self._state.ledger.teams
-        flags = [own if name == team else ledger[name].is_over for name in teams]
-        # A table without any job yet still has one number.
-        return np.array(flags or [False], dtype=np.bool_)
+        ledger = self._state.ledger
+        key = (team, own, ledger.changes)
+        known = self._overs.get(key)
+        if known is None:
+            teams = self._state.victims.teams
+            flags = [own if name == team else ledger.teams[name].is_over for name in teams]
+            # A table without any job yet still has one number.
+            known = self._overs[key] = np.array(flags or [False], dtype=np.bool_)
+        return known
 
     def _reclaims(self, pending: Pending) -> bool:
         """Say whether a job may take back what others borrowed from its team."""
@@ -125,76 +192,92 @@ class Preemption:
             return False
         return not self._state.ledger.borrows(waiting.job.team, pending.shape)
 
-    def _spare_kept(self, causes: Ints, kept: frozenset[tuple[int, int]]) -> None:
-        """Let those run on whose GPUs are reserved for someone ahead."""
+    def _kept(self, kept: frozenset[tuple[int, int]]) -> Mask:
+        """Those whose GPUs are reserved for someone ahead."""
         state = self._state
+        spared = set()
         for row, gpu in kept:
             slot = int(state.slot_on[row, gpu])
             if slot >= 0:
-                causes[slot] = _NOBODY
+                spared.add(slot)
                 continue
             for held in state.on_row(row).values():
                 if any(at == row and gpu in gpus for at, gpus in held.parts):
-                    causes[held.slot] = _NOBODY
+                    spared.add(held.slot)
+        return np.isin(self._ripe().slots, list(spared))
 
-    def _causes(self, pending: Pending, order: Order) -> tuple[Ints, Floats | None]:
-        """For each running job why it may be stopped for this one, or nobody."""
-        state, settings, victims = self._state, self._settings, self._state.victims
+    def _yielding(self, pending: Pending, order: Order) -> Mask:
+        """Those who yield to this job because it is so much shorter."""
+        state, ripe = self._state, self._ripe()
+        if not self._settings.yield_to_shorter or order not in _BY_LENGTH:
+            return np.zeros(len(ripe.slots), dtype=np.bool_)
         job = pending.waiting.job
-        level = int(job.priority)
-        assert self._ripe is not None, "may() comes first"
-        ripe = self._ripe & victims.can_stop & (victims.started < state.now)
-        causes: Ints = np.full(len(ripe), _NOBODY, dtype=np.int64)
-        lengths = None
-        if settings.yield_to_shorter and order in _BY_LENGTH:
-            lengths = self.lengths(order)
-            longer = lengths > settings.yield_ratio * pending.length
-            loose = victims.protected <= state.now
-            if state.ledger.borrows(job.team, pending.shape):
-                # Whoever borrows may not push out those within their quota, who would come back.
-                loose &= self._over(job.team, own=True)[victims.team]
-            causes[ripe & longer & loose & (victims.level == level)] = 2
+        longer: Mask = self._loose_lengths(order) > self._settings.yield_ratio * pending.length
+        if not ripe.is_all_of(int(job.priority)):
+            longer &= ripe.level == int(job.priority)
+        if state.ledger.borrows(job.team, pending.shape):
+            # Whoever borrows may not push out those within their quota, who would come back.
+            longer &= self._over(job.team, own=True)[ripe.team]
+        return longer
+
+    def _causes(self, pending: Pending, order: Order) -> Ints | None:
+        """For each ripe job why it may be stopped for this one; None: only for being longer."""
+        settings, ripe = self._settings, self._ripe()
+        level = int(pending.waiting.job.priority)
+        over = None
         if self._reclaims(pending):
-            over = self._over(job.team, own=False)
-            if over.any():
-                causes[ripe & over[victims.team] & (victims.level <= level)] = 1
-        if settings.lower_classes:
-            causes[ripe & (victims.level < level)] = 0
-        return causes, lengths
+            over = self._over(pending.waiting.job.team, own=False)
+            over = over if over.any() else None
+        is_higher = settings.lower_classes and ripe.lowest < level
+        if over is None and not is_higher:
+            return None
+        causes: Ints = np.full(len(ripe.slots), _NOBODY, dtype=np.int64)
+        causes[self._yielding(pending, order)] = 2
+        if over is not None:
+            causes[over[ripe.team] & (ripe.level <= level)] = 1
+        if is_higher:
+            causes[ripe.level < level] = 0
+        return causes
 
     def lengths(self, order: Order) -> Floats:
-        """Remaining lengths of running jobs in the unit of an order, computed once a moment."""
+        """Remaining lengths of ripe jobs in the unit of an order, computed once a pass."""
         by_size = order is Order.DEFAULT
-        known = self._lengths
-        if known is None or known[0] != self._state.now or known[1] != by_size:
-            lengths = self._state.victims.lengths(self._state.now, by_size=by_size)
-            known = self._lengths = (self._state.now, by_size, lengths)
-        if len(known[2]) != len(self._state.victims.started):
-            self._lengths = None
-            return self.lengths(order)
-        return known[2]
+        known = self._lengths.get(by_size)
+        if known is None:
+            state, slots = self._state, self._ripe().slots
+            known = state.victims.lengths(state.now, slots, by_size=by_size)
+            self._lengths[by_size] = known
+        return known
 
-    def _could_do(self, shape: Shape, slots: Ints) -> bool:
+    def _loose_lengths(self, order: Order) -> Floats:
+        """The same of those who yield to shorter jobs, and 0 of the others."""
+        known = self._loose.get(order)
+        if known is None:
+            ripe = self._ripe()
+            known = self._loose[order] = self.lengths(order) * ripe.loose
+        return known
+
+    def _could_do(self, shape: Shape, places: Ints) -> bool:
         """Say whether all of them together would free enough GPUs somewhere."""
         need = shape.total_milli
-        if need == 0:
+        if need == 0 or shape.is_fraction:
             return True
         free = self._capacity.whole_total * WHOLE
-        if shape.is_fraction:
-            return True
-        return bool(free + self._state.victims.milli[slots].sum() >= need)
+        return bool(free + int(np.add.reduce(self._ripe().milli[places])) >= need)
 
-    def _rank(self, slots: Ints, causes: Ints, lengths: Floats | None) -> list[int]:
+    def _rank(self, places: Ints, causes: Ints | None, order: Order) -> Ints:
         """Order victims: plainest cause, lowest class, then least lost work or longest rest."""
-        victims, now = self._state.victims, self._state.now
+        if causes is None:
+            return places[np.argsort(-self.lengths(order)[places], kind="stable")]
+        victims, now, ripe = self._state.victims, self._state.now, self._ripe()
+        slots, why = ripe.slots[places], causes[places]
         last = (now - victims.saved[slots]) * victims.size[slots]
-        if lengths is not None:
-            last = np.where(causes[slots] == 2, -lengths[slots], last)
-        order = np.lexsort((slots, last, victims.level[slots], causes[slots]))
-        return [int(slot) for slot in slots[order]]
+        if self._settings.yield_to_shorter and order in _BY_LENGTH:
+            last = np.where(why == 2, -self.lengths(order)[places], last)
+        return places[np.lexsort((slots, last, ripe.level[places], why))]
 
     def _cheapest(
-        self, shape: Shape, ranked: list[int], causes: Ints, allowed: Mask | None
+        self, shape: Shape, ranked: Ints, causes: dict[int, int], allowed: Mask | None
     ) -> Plan | None:
         """Choose the rows where making room costs least."""
         state = self._state
@@ -202,7 +285,7 @@ class Preemption:
         if allowed is not None:
             able &= allowed
         on_row = self._promising(shape, ranked, able)
-        fitting = np.flatnonzero(self._capacity.fits(shape, able)).tolist()
+        fitting = self._capacity.rows_that_fit(shape, able).tolist()
         options: list[tuple[int, int, int, list[int]]] = [(0, 0, row, []) for row in fitting]
         for row, candidates in on_row.items():
             chosen = self._clear_row(shape, row, candidates)
@@ -214,31 +297,44 @@ class Preemption:
         return None if rows is None else self._plan(rows, causes)
 
     def _promising(
-        self, shape: Shape, ranked: list[int], able: Mask
+        self, shape: Shape, ranked: Ints, able: Mask
     ) -> dict[int, list[tuple[int, int]]]:
         """Victims by row, cheapest first, for rows where they could free enough GPUs."""
         need = shape.gpus * shape.milli
-        whole = self._capacity.whole
+        capacity, victims = self._capacity, self._state.victims
+        if self._state.table.count == 1:
+            if not able[0] or capacity.fits_row(shape, 0):
+                return {}
+            could = int(capacity.whole[0]) * WHOLE + int(victims.milli[ranked].sum())
+            return {0: list(enumerate(ranked.tolist()))} if could >= need else {}
+        closed: dict[int, bool] = {}
         on_row: dict[int, list[tuple[int, int]]] = {}
         freed: dict[int, int] = {}
         ready: dict[int, list[tuple[int, int]]] = {}
-        for cost, slot in enumerate(ranked):
-            held = self._state.victims.held[slot]
+        enough = _MOST_ROWS + 2 * shape.node_count
+        for cost, slot in enumerate(ranked.tolist()):
+            held = victims.held[slot]
             assert held is not None
             for row, gpus in held.parts:
-                if not able[row] or self._capacity.fits_row(shape, row):
+                is_closed = closed.get(row)
+                if is_closed is None:
+                    is_closed = not able[row] or capacity.fits_row(shape, row)
+                    closed[row] = is_closed
+                    on_row[row], freed[row] = [], int(capacity.whole[row]) * WHOLE
+                if is_closed:
                     continue
-                on_row.setdefault(row, []).append((cost, slot))
-                milli = freed.get(row, int(whole[row]) * WHOLE) + len(gpus) * held.shape.milli
-                freed[row] = milli
-                if milli >= need:
+                on_row[row].append((cost, slot))
+                freed[row] += len(gpus) * held.shape.milli
+                if freed[row] >= need:
                     ready[row] = on_row[row]
             # The cheapest are found; rows further down cost more.
-            if len(ready) >= _MOST_ROWS + 2 * shape.node_count and not shape.same:
+            if len(ready) >= enough and not shape.same:
                 break
         return ready
 
-    def _plan(self, rows: list[tuple[int, int, int, list[int]]], causes: Ints) -> Plan | None:
+    def _plan(
+        self, rows: list[tuple[int, int, int, list[int]]], causes: dict[int, int]
+    ) -> Plan | None:
         state = self._state
         slots = sorted({slot for option in rows for slot in option[3]})
         if len(slots) > self._settings.max_victims:
@@ -247,13 +343,17 @@ class Preemption:
         for slot in slots:
             held = state.victims.held[slot]
             assert held is not None
-            pairs.append((held, _CAUSES[int(causes[slot])]))
+            pairs.append((held, _CAUSES[causes[slot]]))
         return Plan(tuple(pairs), tuple(option[2] for option in rows))
 
     def _clear_row(
         self, shape: Shape, row: int, candidates: list[tuple[int, int]]
     ) -> list[tuple[int, int]]:
         """Take candidates in order until the row fits, then put back whoever is not needed."""
+        if shape.is_plain and self._capacity.open[row]:
+            found = self._clear_whole(shape.gpus, row, candidates)
+            if found is not None:
+                return found
         sketch = RowSketch(self._capacity, row)
         chosen: list[tuple[int, int]] = []
         for cost, slot in candidates:
@@ -272,6 +372,40 @@ class Preemption:
             else:
                 self._give(sketch, pair[1], row, 1)
         return chosen
+
+    def _whole_gpus(self, slot: int, row: int) -> int | None:
+        """GPUs that a job has to itself on a row; None: it shares some, or the row is all its."""
+        held = self._state.victims.held[slot]
+        assert held is not None
+        if held.shape.is_fraction or held.shape.exclusive:
+            return None
+        return sum([len(gpus) for at, gpus in held.parts if at == row])
+
+    def _clear_whole(
+        self, need: int, row: int, candidates: list[tuple[int, int]]
+    ) -> list[tuple[int, int]] | None:
+        """The same where whole GPUs are all that counts; None: some candidate shares a GPU."""
+        free = int(self._capacity.whole[row])
+        chosen: list[tuple[tuple[int, int], int]] = []
+        for pair in candidates:
+            if len(chosen) >= self._settings.max_victims:
+                return []
+            size = self._whole_gpus(pair[1], row)
+            if size is None:
+                return None
+            free += size
+            chosen.append((pair, size))
+            if free >= need:
+                break
+        else:
+            return []
+        kept = [chosen[-1][0]]
+        for pair, size in reversed(chosen[:-1]):
+            if free - size >= need:
+                free -= size
+            else:
+                kept.append(pair)
+        return kept[::-1]
 
     def _give(self, sketch: RowSketch, slot: int, row: int, sign: int) -> None:
         held = self._state.victims.held[slot]

@@ -78,8 +78,9 @@ class Ledger:
         self._borrow_limits: dict[tuple[str, int, int, int], Reason] = {}
         #: whether jobs that waited too long may still go before others
         self.overdue_first = True
-        self._is_unlimited = not any(map(_limits_team, self.teams.values())) and not any(
-            map(_limits_queue, self.queues.values())
+        self._limits_queues = any(map(_limits_queue, self.queues.values()))
+        self._is_unlimited = not self._limits_queues and not any(
+            map(_limits_team, self.teams.values())
         )
         self._totals = (
             max(int(table.gpus.sum()) * WHOLE, 1),
@@ -184,6 +185,21 @@ class Ledger:
         return (
             self._block_team(job, shape) or self._block_queue(job, shape) or self._block_array(job)
         )
+
+    def is_blocked(self, job: Job, shape: Shape) -> bool:
+        """Say whether a limit forbids this job now, without saying which."""
+        if self._is_unlimited and not job.array_cap:
+            return False
+        use, need = self.team(job.team), shape.total_milli
+        if use.team.max_running is None and need:
+            after = use.milli + need
+            if after > use.limit:
+                return True
+            if after > use.quota and self.cohort_milli + need > self.cohort_quota:
+                return True
+            if not self._limits_queues and not job.array_cap:
+                return False
+        return self.block(job, shape) is not None
 
     def never(self, job: Job, shape: Shape) -> Reason | None:
         """Return why a limit forbids this job even when nothing else runs, or None."""

@@ -111,6 +111,8 @@ class State:
         #: row among the victims of the job that has a GPU to itself; -1: nobody, or several
         self.slot_on: Ints = np.full(self.free_at.shape, -1, dtype=np.int64)
         self.fragmentation: Fragmentation | None = None
+        #: at how many changes the overdue were counted, and until when that count holds
+        self._overdue_known = (-1, -inf)
         self._load(snapshot.running)
 
     def hold(self, held: Held) -> None:
@@ -122,10 +124,13 @@ class State:
         for row, gpus in held.parts:
             self.on_row(row)[held.job.id] = held
             line = self.free_at[row]
-            for gpu in gpus:
-                line[gpu] = max(line[gpu], held.ends_at)
-            if not held.shape.is_fraction:
-                self.slot_on[row, list(gpus)] = held.slot
+            if held.shape.is_fraction:
+                for gpu in gpus:
+                    line[gpu] = max(line[gpu], held.ends_at)
+            else:
+                index = list(gpus)
+                line[index] = held.ends_at
+                self.slot_on[row, index] = held.slot
 
     def _load(self, running: Sequence[Running]) -> None:
         """Hold many at once."""
@@ -189,19 +194,21 @@ class State:
             del self.on_row(row)[job]
         self.victims.remove(held)
         for row, gpus in held.parts:
-            line = self.free_at[row]
-            for gpu in gpus:
-                line[gpu] = 0.0
+            index = list(gpus)
+            self.free_at[row, index] = 0.0
             if held.shape.is_fraction:
                 self._refill(row, gpus[0])
             else:
-                self.slot_on[row, list(gpus)] = -1
+                self.slot_on[row, index] = -1
         return held
 
     def count_overdue(self) -> None:
         """Tell the ledger how much is held by jobs that had waited too long."""
-        victims = self.victims
-        milli = int(victims.milli[victims.protected > self.now].sum())
+        changes, until = self._overdue_known
+        if self.victims.protections == changes and self.now < until:
+            return
+        milli, until = self.victims.protected_milli(self.now)
+        self._overdue_known = (self.victims.protections, until)
         self.ledger.count_overdue(milli, self.policy.overdue_share)
 
     def placement(self, shape: Shape, parts: list[Part]) -> Placement:

@@ -5,11 +5,14 @@ Owns Victims: who may be stopped for a claimant, why, and in which order. Knows 
 
 from __future__ import annotations
 
+from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trackyard.core.job import Job
 from trackyard.scheduling.durations import EDGES, LEVELS, DurationModel
 from trackyard.scheduling.place.table import Floats, Ints, Mask
 
@@ -27,6 +30,13 @@ class Victims:
         #: numbers of the teams seen
         self.teams: dict[str, int] = {}
         self.held: list[Held | None] = []
+        #: how often a row was freed or spared
+        self.removals = 0
+        #: how many there are of each class
+        self.levels: Counter[int] = Counter()
+        self._stated_count = 0
+        #: how often someone protected came or went
+        self.protections = 0
         self._resize(room)
 
     def _resize(self, room: int) -> None:
@@ -34,7 +44,7 @@ class Victims:
         self._free.extend(range(room - 1, old - 1, -1))
         self.held.extend([None] * (room - old))
         grown: dict[str, NDArray[Any]] = {
-            name: np.zeros((room, LEVELS) if name == "ranks" else room, dtype=kind)
+            name: np.zeros((room, LEVELS) if name in ("ranks", "weighted") else room, dtype=kind)
             for name, kind in _COLUMNS
         }
         for name, column in grown.items():
@@ -54,6 +64,8 @@ class Victims:
     level: Ints
     team: Ints
     ranks: Floats
+    #: ranks times size
+    weighted: Floats
 
     def add(self, held: Held, durations: DurationModel) -> None:
         """Give a running job its row."""
@@ -63,8 +75,11 @@ class Victims:
         held.slot = slot
         self.held[slot] = held
         job = held.job
+        self.levels[job.priority] += 1
         self.can_stop[slot] = job.preemptible and held.stops_at is None
         self.protected[slot] = held.protected_until
+        if held.protected_until:
+            self.protections += 1
         self.started[slot] = held.started_at
         self.attained[slot] = held.attained
         self.saved[slot] = held.saved_at
@@ -74,9 +89,12 @@ class Victims:
         self.team[slot] = self.teams.setdefault(job.team, len(self.teams))
         if job.estimate_seconds is None:
             self.stated[slot] = -1.0
-            self.ranks[slot] = durations.rows(job)
+            rows = durations.row_array(job)
+            self.ranks[slot] = rows
+            np.multiply(rows, held.shape.size, out=self.weighted[slot])
         else:
             self.stated[slot] = job.estimate_seconds
+            self._stated_count += 1
 
     def load(self, everyone: list[Held], durations: DurationModel) -> None:
         """Give many their rows at once, in an empty table."""
@@ -104,6 +122,13 @@ class Victims:
         for name, values in columns:
             getattr(self, name)[:count] = values
         self.level[:count] = np.fromiter((job.priority for job in jobs), np.int64, count)
+        self.levels.update(self.level[:count].tolist())
+        self._stated_count = int((self.stated[:count] >= 0).sum())
+        self._load_ranks(jobs, durations)
+        np.multiply(self.ranks[:count], self.size[:count, None], out=self.weighted[:count])
+
+    def _load_ranks(self, jobs: list[Job], durations: DurationModel) -> None:
+        count = len(jobs)
         if durations.is_empty and jobs:
             self.ranks[:count] = durations.rows(jobs[0])
             return
@@ -117,23 +142,40 @@ class Victims:
 
     def remove(self, held: Held) -> None:
         """Free a job's row."""
+        self.removals += 1
         self.can_stop[held.slot] = False
+        self.levels[held.job.priority] -= 1
+        if held.job.estimate_seconds is not None:
+            self._stated_count -= 1
+        if held.protected_until:
+            self.protections += 1
         self.protected[held.slot] = 0.0
         self.held[held.slot] = None
         self._free.append(held.slot)
         held.slot = -1
 
+    def protected_milli(self, now: float) -> tuple[int, float]:
+        """GPU thousandths held by those who may not be disturbed, and until when that is so."""
+        still = self.protected > now
+        if not still.any():
+            return 0, inf
+        return int(self.milli[still].sum()), float(self.protected[still].min())
+
     def spare(self, held: Held) -> None:
         """Never stop this one (again)."""
+        self.removals += 1
         self.can_stop[held.slot] = False
 
-    def lengths(self, now: float, *, by_size: bool) -> Floats:
-        """How long each should be taken to be from now on, in the unit of the order."""
-        ran = self.attained + (now - self.started)
-        levels = np.searchsorted(_EDGES, ran, side="right")
-        learned = self.ranks[np.arange(len(ran)), levels]
-        rest = np.where(self.stated < 0, learned, np.maximum(self.stated - ran, 0.0))
-        return rest * self.size if by_size else rest
+    def lengths(self, now: float, slots: Ints, *, by_size: bool) -> Floats:
+        """How long each of these is to be taken to be from now on, in the unit of the order."""
+        ran = self.attained[slots] + (now - self.started[slots])
+        levels = _EDGES.searchsorted(ran, side="right")
+        learned: Floats = (self.weighted if by_size else self.ranks)[slots, levels]
+        if not self._stated_count:
+            return learned
+        stated = self.stated[slots]
+        rest = np.maximum(stated - ran, 0.0)
+        return np.where(stated < 0, learned, rest * self.size[slots] if by_size else rest)
 
 
 _COLUMNS: tuple[tuple[str, type], ...] = (
@@ -148,4 +190,5 @@ _COLUMNS: tuple[tuple[str, type], ...] = (
     ("level", np.int64),
     ("team", np.int64),
     ("ranks", np.float64),
+    ("weighted", np.float64),
 )

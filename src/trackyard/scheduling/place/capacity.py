@@ -17,6 +17,10 @@ from trackyard.scheduling.place.table import Ints, Mask, NodeTable, Shape
 Part = tuple[int, tuple[int, ...]]
 
 
+_FIRST: Ints = np.zeros(1, dtype=np.int64)
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+
+
 class Capacity:
     """Free GPUs, CPUs and memory of every node."""
 
@@ -71,6 +75,12 @@ class Capacity:
             able &= self.tenants == 0
         return able
 
+    def rows_that_fit(self, shape: Shape, mask: Mask) -> Ints:
+        """The same as row numbers; a pool of one node is looked at without any array."""
+        if self.table.count == 1:
+            return _FIRST if mask[0] and self.fits_row(shape, 0) else _NONE
+        return self.fits(shape, mask).nonzero()[0]
+
     def fits_row(self, shape: Shape, row: int) -> bool:
         """Say whether one row can take one part of this shape now, static masks aside."""
         if shape.is_fraction:
@@ -93,7 +103,7 @@ class Capacity:
         if shape.is_fraction:
             room = np.where(free >= shape.milli, free, 2 * WHOLE)
             return (int(room.argmin()),)
-        return tuple(np.flatnonzero(free == WHOLE)[: shape.gpus].tolist())
+        return tuple((free == WHOLE).nonzero()[0][: shape.gpus].tolist())
 
     def take(self, shape: Shape, parts: Sequence[Part]) -> None:
         """Give these parts to a job."""
@@ -150,15 +160,14 @@ class Capacity:
     def _change(self, row: int, gpus: tuple[int, ...], milli: int) -> None:
         free = self.gpu[row]
         if milli in (WHOLE, -WHOLE):
-            for gpu in gpus:
-                free[gpu] += milli
+            free[list(gpus)] = WHOLE if milli > 0 else 0
             count = len(gpus) if milli > 0 else -len(gpus)
             self.whole[row] += count
             self.whole_total += count
             if milli > 0:
                 self.largest[row] = WHOLE
             elif self.whole[row] == 0:
-                self.largest[row] = free.max()
+                self.largest[row] = np.maximum.reduce(free)
             return
         for gpu in gpus:
             free[gpu] += milli

@@ -34,14 +34,12 @@ def place(
     if not shape.is_fraction and capacity.whole_total < shape.gpus * shape.node_count:
         return None
     for mask in shape.masks:
-        able = capacity.fits(shape, mask)
-        if allowed is not None:
-            able &= allowed
-        rows = np.flatnonzero(able)
+        able = mask if allowed is None else mask & allowed
+        rows = capacity.rows_that_fit(shape, able)
         if len(rows) >= shape.node_count:
             scored = scores_of or capacity
             if shape.same:
-                chosen = _choose_together(scored, shape, able, style, fragmentation)
+                chosen = _choose_together(scored, shape, rows, style, fragmentation)
             else:
                 chosen = _choose(scored, shape, rows, style, fragmentation)
             if chosen:
@@ -68,11 +66,13 @@ def _choose(
 def _choose_together(
     capacity: Capacity,
     shape: Shape,
-    able: Mask,
+    rows: Ints,
     style: Style,
     fragmentation: Fragmentation | None,
 ) -> list[int]:
     """Pick rows that share a label's value, from the smallest group that has enough."""
+    able: Mask = np.zeros(capacity.table.count, dtype=np.bool_)
+    able[rows] = True
     groups = [group[able[group]] for group in capacity.table.groups(shape.same)]
     enough = [group for group in groups if len(group) >= shape.node_count]
     if not enough:
