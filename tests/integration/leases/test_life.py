@@ -73,6 +73,21 @@ async def test_work_that_may_be_preempted_is_drained_in_time_with_its_grace(
     assert node not in again.where.nodes
 
 
+async def test_a_long_grace_does_not_stop_a_job_as_soon_as_it_starts(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with open_lease_yard(database_url, tmp_path, nodes=1) as calendar:
+        await calendar.add("bobs", calendar.bob, starts_ms=at(1))
+        await calendar.until(1, -400)
+        job = await calendar.yard.run_job(gpus=2, preemptible=True, grace_seconds=900)
+        await calendar.until(1, -40)
+        attempt = await calendar.yard.attempt(job)
+        assert (attempt.number, attempt.stop_reason) == (1, None)
+        await calendar.until(1, -31)
+        attempt = await calendar.yard.attempt(job)
+        assert (attempt.number, attempt.stop_reason, attempt.grace_ms) == (1, "preempted", 30_000)
+
+
 async def test_nothing_is_started_that_would_run_into_a_lease(
     database_url: str, tmp_path: Path
 ) -> None:

@@ -39,6 +39,8 @@ ROUNDS = 6
 SLACK_MS = 2_000
 #: Grace that leaves room for nothing else: a lease never waits longer for a job.
 MOST_GRACE_MS = 30 * 60_000
+#: Grace of a job that began when its own grace would have had it stop already.
+LATE_GRACE_MS = 30_000
 _HOPELESS = (Tier.MISCONFIGURED, Tier.INFEASIBLE, Tier.DEPENDENCY, Tier.OVER_QUOTA)
 
 
@@ -245,11 +247,26 @@ def _drains(world: World, looked: Pass, graces: Mapping[str, int]) -> Iterable[D
         rows = looked.loaded.running.get(one.job.id)
         if one.stops_at is not None or rows is None:
             continue
-        grace = graces.get(one.job.id, 30_000)
+        grace = _grace(one, leases, graces.get(one.job.id, 30_000))
         words = _for_others(one, leases, records, now_ms, grace)
         words = words or _for_end(one, records, world, grace)
         if words:
             yield Drain(row=rows[0], grace_seconds=grace / 1000, sentence=words)
+
+
+def _grace(one: Running, leases: Sequence[Lease], grace_ms: int) -> int:
+    """Return the grace of a job; one that began shortly before a lease has little to save.
+
+    Otherwise a long grace would have it stopped as soon as it starts, and start again.
+    """
+    started = one.started_at * 1000
+    edges = [
+        lease.starts_at * 1000
+        for lease in leases
+        if set(lease.nodes) & set(one.placement.nodes) and lease.starts_at > one.started_at
+    ]
+    is_late = any(edge - grace_ms - 2 * SLACK_MS < started for edge in edges)
+    return min(grace_ms, LATE_GRACE_MS) if is_late else grace_ms
 
 
 def _for_others(
