@@ -67,7 +67,7 @@ def _node(row: NodeRow, *, is_head: bool) -> dict[str, Any]:
         "is_head_node": is_head or labels.get("ray.io/node-type") == "head",
         "state": "DEAD" if is_down else "ALIVE",
         "state_message": row.note if state is NodeState.READY else f"{state.value}: {row.note}",
-        "node_name": facts.hostname or row.id,
+        "node_name": row.id,
         "resources_total": total,
         "labels": labels,
         "start_time_ms": row.joined_ms,
