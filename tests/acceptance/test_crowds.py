@@ -103,7 +103,8 @@ async def test_those_who_dawdle_are_sent_away(new_server: NewServer) -> None:
     assert (status, json.loads(body)["error_code"]) == (413, "REQUEST_LIMIT_EXCEEDED")
     status, _, body = await asyncio.wait_for(answer(slow_body), DAWDLE_SECONDS)
     assert (status, json.loads(body)["error_code"]) == (408, "DEADLINE_EXCEEDED")
-    assert await asyncio.wait_for(slow_header.read(), DAWDLE_SECONDS) == b""
+    assert (await asyncio.wait_for(answer(slow_header), DAWDLE_SECONDS))[0] == 408
+    slow_writer.close()
     for reader, writer in dawdlers:
         assert (await asyncio.wait_for(answer(reader), DAWDLE_SECONDS))[0] == 408
         writer.close()

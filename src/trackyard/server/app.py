@@ -9,14 +9,13 @@ import logging
 import secrets
 from typing import Any
 
-from granian._granian import RSGIProtocolClosed as ProtocolClosed
-
 from trackyard.access.principal import Principal
 from trackyard.core.errors import BadRequest, EndpointNotFound, InternalFault, YardError
 from trackyard.server.access import Gate
 from trackyard.server.http import Request, Response, error_response
 from trackyard.server.pace import Pace, Turn
 from trackyard.server.routing import Route, Router
+from trackyard.server.wire import ProtocolClosed
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ class Application:
         self.in_flight = 0
         self.draining = False
 
-    async def __rsgi__(self, scope: Any, proto: Any) -> None:
+    async def __call__(self, scope: Any, proto: Any) -> None:
         """Serve one request or WebSocket."""
         self.in_flight += 1
         try:
@@ -68,9 +67,6 @@ class Application:
                 plain=request.plain,
             )
         if response is _TAKEN_OVER:
-            return
-        if scope.proto == "ws":
-            proto.close(response.status)
             return
         response.secure()
         await response.send(proto)

@@ -1,4 +1,4 @@
-"""Requests and replies over RSGI. Owns reading bodies within limits and writing answers; knows
+"""Requests and replies of the wire. Owns reading bodies within limits and writing answers; knows
 no route.
 """
 
@@ -21,6 +21,7 @@ from trackyard.core.errors import (
     YardError,
 )
 from trackyard.core.strict_json import check_json, too_deep
+from trackyard.server.wire.heads import keep_encoded
 
 if TYPE_CHECKING:
     from trackyard.access.principal import Principal
@@ -41,6 +42,7 @@ SECURITY_HEADERS = [
 ]
 #: All headers of a plain JSON answer, made once: most answers are one.
 _PLAIN = [_JSON, *SECURITY_HEADERS]
+keep_encoded(_PLAIN)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -144,13 +146,17 @@ class Request:
         packing = self.header("content-encoding")
         if packing is not None and packing.lower() != "identity":
             raise WrongMediaType("packed bodies are not taken; send it without Content-Encoding")
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                raw = await self._receive(length, limit)
-        except TimeoutError:
-            raise TooSlow(
-                f"the body did not arrive within {BODY_SECONDS:.0f} seconds; nothing was done"
-            ) from None
+        raw: bytes | None = self.proto.whole()
+        if raw is None:
+            try:
+                async with asyncio.timeout(BODY_SECONDS):
+                    raw = await self._receive(length, limit)
+            except TimeoutError:
+                raise TooSlow(
+                    f"the body did not arrive within {BODY_SECONDS:.0f} seconds; nothing was done"
+                ) from None
+        elif len(raw) > limit:
+            raise TooLarge(f"the body is over {limit} bytes, the most this call takes")
         if self.turn is not None:
             await self.turn.take()
         return raw
@@ -286,9 +292,7 @@ class StreamResponse(Response):
 
 
 class FileResponse(Response):
-    """An answer read from a file of the server's own by the HTTP layer, without passing
-    through Python.
-    """
+    """An answer read from a file of the server's own, piece by piece at its caller's pace."""
 
     __slots__ = ("path", "span")
 
@@ -307,10 +311,7 @@ class FileResponse(Response):
 
     async def send(self, proto: Any) -> None:
         """Hand the file over."""
-        if self.span is None:
-            proto.response_file(self.status, self.headers, self.path)
-        else:
-            proto.response_file_range(self.status, self.headers, self.path, *self.span)
+        await proto.response_file(self.status, self.headers, self.path, *(self.span or ()))
 
 
 def error_response(fault: YardError, *, plain: bool = False) -> Response:

@@ -42,8 +42,6 @@ class LiveResponse(Response):
                     return
                 await transport.send_bytes(data)
         finally:
-            # The HTTP layer ends the answer when its transport is let go of.
-            del transport
             gone.cancel()
             if piece is not None and not piece.done():
                 piece.cancel()
@@ -52,5 +50,4 @@ class LiveResponse(Response):
             await self.pieces.aclose()
 
     async def _next(self) -> bytes | None:
-        # Without an exception at the end: its traceback would hold the transport in a cycle.
         return await anext(self.pieces, None)

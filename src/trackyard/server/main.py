@@ -5,13 +5,13 @@ nothing of the parts.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import gc
 import logging
 import os
 import shutil
 import signal
+import ssl
 import sys
 import tempfile
 from collections.abc import Callable
@@ -49,6 +49,7 @@ from trackyard.server.routing import Router
 from trackyard.server.services import Services
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
+from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
 from trackyard.store.migrate import prepare
 from trackyard.tracking.service import Tracking
@@ -245,57 +246,30 @@ async def _listen(
     services: Services,
     ready: Callable[[], None],
 ) -> None:
-    from granian.constants import HTTPModes, Interfaces
-    from granian.http import HTTP1Settings
-    from granian.server.embed import Server
-
-    server = Server(
+    listener = Listener(
         application,
-        address=settings.host,
+        host=settings.host,
         port=settings.port,
-        interface=Interfaces.RSGI,
-        http=HTTPModes.http1,
-        http1_settings=HTTP1Settings(header_read_timeout=30_000, max_buffer_size=65_536),
-        websockets=True,
-        backlog=2048,
-        backpressure=20_000,
-        log_enabled=False,
-        ssl_cert=Path(settings.tls_cert) if settings.tls_cert else None,
-        ssl_key=Path(settings.tls_key) if settings.tls_key else None,
+        tls=(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
     )
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    serving = asyncio.create_task(server.serve(), name="yard-http")
-    announcing = asyncio.create_task(_announce(settings, ready))
-    waiting = asyncio.create_task(stopping.wait())
     try:
-        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        if serving.done() and not stopping.is_set():
-            serving.result()
-            raise SetupError("the HTTP server stopped by itself; the log above may say why")
+        await listener.start()
+    except (OSError, ssl.SSLError) as fault:
+        raise SetupError(
+            f"cannot listen on {settings.host}:{settings.port}: {fault}",
+            hint="choose another --host or --port, or check the certificate and its key",
+        ) from fault
+    try:
+        ready()
+        await stopping.wait()
     finally:
-        announcing.cancel()
-        waiting.cancel()
         await services.jobs.stop()
         await services.hub.stop()
-        server.stop()  # type: ignore[no-untyped-call]
-        with contextlib.suppress(Exception, TimeoutError):
-            await asyncio.wait_for(serving, DRAIN_SECONDS)
-
-
-async def _announce(settings: Settings, ready: Callable[[], None]) -> None:
-    """Say where we are once the port takes connections."""
-    while True:
-        try:
-            _, writer = await asyncio.open_connection(settings.host, settings.port)
-        except OSError:
-            await asyncio.sleep(0.01)
-            continue
-        writer.close()
-        ready()
-        return
+        await listener.stop(DRAIN_SECONDS)
 
 
 async def _touch_tokens(services: Services) -> None:

@@ -13,7 +13,7 @@ import logging
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +52,8 @@ T = TypeVar("T")
 #: Requests in one commit, and requests that may wait for one before callers are sent away.
 GROUP_LIMIT = 256
 QUEUE_LIMIT = 20_000
+#: Turns of the event loop for which a group waits while it grows.
+GATHER_LOOKS = 8
 #: Seconds above which a commit leaves the event loop: below it, handing it to a thread costs more.
 SLOW_COMMIT = 0.002
 #: Seconds after which a read is ended, and for which a write waits for a database to come back.
@@ -104,6 +106,9 @@ class Database:
         #: called with each event of a careful write as it happens, before its commit
         self.change_hooks: list[Callable[[Event], None]] = []
         self.journal = journal.Journal()
+        #: called after each commit with the inner ids of the runs it touched
+        self.commit_hooks: list[Callable[[Collection[int]], None]] = []
+        self._touched: set[int] = set()
         self._ids: dict[str, int] = {}
         #: whether every write of the open group went by its quick form
         self._is_quick_group = False
@@ -319,6 +324,7 @@ class Database:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
+            await self._gather()
             group = [self._queue.popleft() for _ in range(min(len(self._queue), GROUP_LIMIT))]
             try:
                 if self.is_sqlite:
@@ -336,7 +342,19 @@ class Database:
                 crashpoints.reached("after-commit", [event.kind for _, _, event in events])
             self._settle(group, events)
 
+    async def _gather(self) -> None:
+        """Let requests that are on their way join the group: a commit costs more than a look."""
+        for _ in range(GATHER_LOOKS):
+            before = len(self._queue)
+            await asyncio.sleep(0)
+            if len(self._queue) == before:
+                return
+
     def _settle(self, group: list[_Pending], events: list[tuple[int, int, Event]]) -> None:
+        if self._touched:
+            touched, self._touched = self._touched, set()
+            for hook in self.commit_hooks:
+                hook(touched)
         if self.journal.waiting:
             self._move_soon()
         self.committed_groups += 1
@@ -409,7 +427,13 @@ class Database:
         events: list[Event] = []
         self._is_quick_group = True
         for pending in group:
-            tx = Tx(writer, now_ms, later=self.journal.add, new_id=self.new_id)
+            tx = Tx(
+                writer,
+                now_ms,
+                later=self.journal.add,
+                new_id=self.new_id,
+                touched=self._touched,
+            )
             if pending.quick is not None and self._run_quick(pending, tx):
                 events.extend(tx.events)
                 continue
@@ -528,6 +552,7 @@ class Database:
 
     def _undo(self) -> None:
         self.journal.undone()
+        self._touched.clear()
         for hook in self.undo_hooks:
             hook()
         try:

@@ -12,6 +12,9 @@ from trackyard.store.connection import Connection, Dialect, Row
 
 Values = Sequence[Any]
 
+#: What a transaction touches that changes many rows it does not name.
+EVERYTHING = 0
+
 
 def _nowhere(number: int, _: Iterable[Values]) -> None:
     raise AssertionError(f"rows of statement {number} were deferred where there is no journal")
@@ -36,6 +39,7 @@ class Tx:
         "now_ms",
         "one",
         "run",
+        "touched",
     )
 
     def __init__(
@@ -45,6 +49,7 @@ class Tx:
         *,
         later: Callable[[int, Iterable[Values]], None] = _nowhere,
         new_id: Callable[[str], int] = _no_key,
+        touched: set[int] | None = None,
     ) -> None:
         self.conn = conn
         self.dialect: Dialect = conn.dialect
@@ -59,6 +64,8 @@ class Tx:
         self.later = later
         #: the next key of a table whose keys this process gives out; SQLite only
         self.new_id = new_id
+        #: inner ids of the runs whose facts or values change; whoever changes one adds it
+        self.touched = set() if touched is None else touched
 
     def event(
         self,

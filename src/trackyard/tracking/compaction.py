@@ -14,12 +14,12 @@ from trackyard.core.errors import Conflict
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.tracking.points import (
     BLOCK_POINTS,
+    Gathered,
     Points,
     by_step,
     decode_block,
     encode_block,
     encode_summary,
-    from_lists,
     join,
     unpack_log,
 )
@@ -67,17 +67,14 @@ async def settle(database: Database, run: int, *, final: bool = False) -> int:
 
 def _prepare(reader: Reader, run: int, *, final: bool) -> _Work:
     work = _Work()
-    fresh: dict[tuple[int, int, int], tuple[list[int], list[int], list[float]]] = {}
+    fresh: dict[tuple[int, int, int], Gathered] = {}
     for log_id, attempt, rank, data in reader.all(
         "SELECT id, attempt, rank, data FROM metric_log WHERE run_id = ? ORDER BY id LIMIT ?",
         (run, MOST_ROWS),
     ):
         work.log_ids.append(log_id)
         for name_id, steps, times, values in unpack_log(data):
-            columns = fresh.setdefault((name_id, attempt, rank), ([], [], []))
-            columns[0].extend(steps)
-            columns[1].extend(times)
-            columns[2].extend(values)
+            fresh.setdefault((name_id, attempt, rank), Gathered()).add(steps, times, values)
     keys = set(fresh)
     if final:
         keys |= {
@@ -89,7 +86,7 @@ def _prepare(reader: Reader, run: int, *, final: bool) -> _Work:
             )
         }
     for key in sorted(keys):
-        points = from_lists(*fresh[key]) if key in fresh else None
+        points = fresh[key].points() if key in fresh else None
         _grow(reader, run, key, points, work, final=final)
     return work
 

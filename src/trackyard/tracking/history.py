@@ -12,12 +12,12 @@ from trackyard.store.database import Reader
 from trackyard.tracking.points import (
     EMPTY,
     Buckets,
+    Gathered,
     Points,
     by_step,
     by_time,
     decode_block,
     decode_summary,
-    from_lists,
     join,
     merge,
     roll_up,
@@ -82,17 +82,14 @@ def _blocks(
 
 def _tail(reader: Reader, run: int, name_id: int) -> list[tuple[int, Points]]:
     """Return what is still in the log, joined per attempt."""
-    found: dict[int, tuple[list[int], list[int], list[float]]] = {}
+    found: dict[int, Gathered] = {}
     for attempt, data in reader.all(
         "SELECT attempt, data FROM metric_log WHERE run_id = ? ORDER BY id", (run,)
     ):
         for series_id, steps, times, values in unpack_log(data):
             if series_id == name_id:
-                columns = found.setdefault(attempt, ([], [], []))
-                columns[0].extend(steps)
-                columns[1].extend(times)
-                columns[2].extend(values)
-    return [(attempt, from_lists(*columns)) for attempt, columns in found.items()]
+                found.setdefault(attempt, Gathered()).add(steps, times, values)
+    return [(attempt, gathered.points()) for attempt, gathered in found.items()]
 
 
 def _surviving(points: Points, limit: int | None, orphans: bool) -> Points:

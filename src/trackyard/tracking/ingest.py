@@ -34,6 +34,7 @@ from trackyard.tracking.validation import (
     check_run_name,
     clip,
     integer,
+    is_known_name,
     number,
 )
 
@@ -142,17 +143,44 @@ def collect(metrics: Sequence[MetricIn], *, prefix: str = "metrics[{}].") -> Ser
     )
     steps = [metric.step for metric in metrics]
     times = [metric.timestamp for metric in metrics]
+    keys = [metric.key for metric in metrics]
+    names = list(dict.fromkeys(keys))
+    for key in names:
+        if not is_known_name(key):
+            check_name(key, prefix.format(keys.index(key)) + "key")
+    if len(names) < 2:
+        return dict.fromkeys(names, (steps, times, values))
+    return _evenly(names, keys, steps, times, values) or _by_place(keys, steps, times, values)
+
+
+def _evenly(
+    names: list[str], keys: list[str], steps: list[int], times: list[int], values: list[float]
+) -> Series | None:
+    """Split a batch in which every name has as many points, one after the other or in turns."""
+    count = len(names)
+    length, rest = divmod(len(keys), count)
+    if rest:
+        return None
+    if length == 1 or keys == names * length:
+        cuts = [slice(at, None, count) for at in range(count)]
+    elif keys == [name for name in names for _ in range(length)]:
+        cuts = [slice(at, at + length) for at in range(0, len(keys), length)]
+    else:
+        return None
+    return {
+        name: (steps[cut], times[cut], values[cut]) for name, cut in zip(names, cuts, strict=True)
+    }
+
+
+def _by_place(keys: list[str], steps: list[int], times: list[int], values: list[float]) -> Series:
+    """Split a batch in any order."""
     places: dict[str, list[int]] = {}
-    for position, metric in enumerate(metrics):
-        key = metric.key
+    for position, key in enumerate(keys):
         found = places.get(key)
         if found is None:
-            check_name(key, prefix.format(position) + "key")
             places[key] = [position]
         else:
             found.append(position)
-    if len(places) == 1:
-        return dict.fromkeys(places, (steps, times, values))
     series: Series = {}
     for key, chosen in places.items():
         if len(chosen) == 1:
@@ -202,6 +230,7 @@ def write_batch(
 ) -> RunRow:
     """Write a checked batch to a run; return what was known of the run."""
     run = find_active_run(tx, principal, run_id)
+    tx.touched.add(run.id)
     fresh = _new_params(tx, names, run.id, run_id, params) if params else []
     if fresh:
         tx.many("INSERT INTO params (run_id, name_id, value) VALUES (?, ?, ?)", fresh)

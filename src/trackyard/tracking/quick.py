@@ -174,6 +174,7 @@ class QuickRuns:
         tagged = self._pairs(inner, tags) if tags else ()
         if fresh is None or tagged is None or any(key == RUN_NAME_TAG for key, _ in tags):
             return NOT_QUICK
+        tx.touched.add(inner)
         if series:
             scope = principal.scope
             attempt, rank = (scope.attempt, scope.rank) if scope is not None else (0, 0)
@@ -308,6 +309,7 @@ class QuickRuns:
             status=info.status if status is None else status,
             end_time=info.end_time if end_ms is None else end_ms,
         )
+        tx.touched.add(run.inner)
         tx.later(journal.RUN_STATE, ((status, end_ms, run.inner),))
         ended = status in ENDED and info.status not in ENDED
         tx.event(

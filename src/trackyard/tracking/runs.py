@@ -5,7 +5,7 @@ ingest's business.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,9 @@ from trackyard.store.journal import INSERT_RUN, UPSERT_TAG
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import outer_experiment_id, require_active
 from trackyard.tracking.validation import MAX_TAG, check_name, check_run_name, clip
+
+if TYPE_CHECKING:
+    from trackyard.tracking.shelf import Shelf
 
 STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 ENDED = frozenset(("FINISHED", "FAILED", "KILLED"))
@@ -204,6 +207,7 @@ def update_run(
 ) -> None:
     """Change a run's state, end or name."""
     run = find_active_run(tx, principal, run_id)
+    tx.touched.add(run.id)
     changes: list[tuple[str, Any]] = []
     if status is not None:
         changes.append(("status", status))
@@ -240,6 +244,7 @@ def delete_run(tx: Tx, principal: Principal, run_id: str) -> None:
     tx.run(
         "UPDATE runs SET lifecycle = 'deleted', deleted_ms = ? WHERE id = ?", (tx.now_ms, run.id)
     )
+    tx.touched.add(run.id)
     _life_event(tx, "run.deleted", principal, run_id, run)
 
 
@@ -251,6 +256,7 @@ def restore_run(tx: Tx, principal: Principal, run_id: str) -> None:
             f"The run {run_id} must be in the 'deleted' state. Current state is {run.lifecycle}."
         )
     tx.run("UPDATE runs SET lifecycle = 'active', deleted_ms = NULL WHERE id = ?", (run.id,))
+    tx.touched.add(run.id)
     _life_event(tx, "run.restored", principal, run_id, run)
 
 
@@ -272,15 +278,39 @@ def write_tags(tx: Tx, names: Names, inner: int, tags: Sequence[tuple[str, str]]
         for position, (key, value) in enumerate(tags)
     ]
     tx.many(UPSERT_TAG, rows)
+    tx.touched.add(inner)
 
 
 # -- loading ----------------------------------------------------------------------------------
 
 
-def load_runs(reader: Reader, principal: Principal, inner_ids: Sequence[int]) -> list[Run]:
-    """Return whole runs in the order of their inner ids, in three queries for any number."""
+def load_runs(
+    reader: Reader, principal: Principal, inner_ids: Sequence[int], shelf: Shelf | None = None
+) -> list[Run]:
+    """Return whole runs in the order of their inner ids; from the shelf where it has them."""
+    if shelf is None:
+        found = _load(reader, principal, inner_ids)
+        return [found[inner] for inner in inner_ids if inner in found]
+    mark, team_id = shelf.mark(), principal.team_id
+    kept = {inner: shelf.get(inner, team_id) for inner in inner_ids}
+    fresh = _load(reader, principal, [inner for inner, run in kept.items() if run is None])
+    for inner, run in fresh.items():
+        shelf.put(inner, team_id, run, size=_size(run), mark=mark)
+    wanted = ((fresh.get(inner) or kept[inner]) for inner in inner_ids)
+    return [run for run in wanted if run is not None]
+
+
+def _size(run: Run) -> int:
+    """Return about how many bytes a run takes."""
+    data = run.data
+    texts = (data.metrics, data.params, data.tags)
+    return 1000 + sum(len(bytes(text)) for text in texts if isinstance(text, msgspec.Raw))
+
+
+def _load(reader: Reader, principal: Principal, inner_ids: Sequence[int]) -> dict[int, Run]:
+    """Load whole runs in three queries, however many they are."""
     if not inner_ids:
-        return []
+        return {}
     dialect = reader.dialect
     chosen = ",".join(str(int(inner)) for inner in inner_ids)
 
@@ -301,7 +331,7 @@ def load_runs(reader: Reader, principal: Principal, inner_ids: Sequence[int]) ->
     )
     shaped = {row[0]: _shape(principal, row) for row in rows}
     _add_inputs(reader, chosen, shaped)
-    return [shaped[inner] for inner in inner_ids if inner in shaped]
+    return shaped
 
 
 def _shape(principal: Principal, row: tuple[Any, ...]) -> Run:

@@ -16,6 +16,7 @@ from trackyard.tracking import compaction
 from trackyard.tracking.points import BLOCK_POINTS
 from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.runs import Run, find_run, load_runs
+from trackyard.tracking.shelf import Shelf
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,10 @@ class Tracking:
         self.database = database
         self.names = Names(database)
         self.quick = QuickRuns(database, self.names)
+        #: finished runs; None where another process may change them behind our back
+        self.shelf = Shelf() if database.is_sqlite else None
+        if self.shelf is not None:
+            database.commit_hooks.append(self.shelf.committed)
         self._task: asyncio.Task[None] | None = None
         self._quiet: dict[int, tuple[int, int]] = {}
         #: told (team id, run id) after points of a run were committed
@@ -52,7 +57,8 @@ class Tracking:
         """Return one whole run."""
 
         def load(reader: Reader) -> Run:
-            return load_runs(reader, principal, [find_run(reader, principal, run_id).id])[0]
+            inner = find_run(reader, principal, run_id).id
+            return load_runs(reader, principal, [inner], self.shelf)[0]
 
         return await self.database.peek(load)
 

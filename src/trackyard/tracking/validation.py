@@ -30,6 +30,11 @@ _RULE = (
 _known_good: set[str] = set()
 
 
+def is_known_name(name: str) -> bool:
+    """Tell whether a name was checked before and found fine."""
+    return name in _known_good
+
+
 def check_name(name: str, path: str) -> str:
     """Refuse a metric, parameter or tag name that MLflow would refuse."""
     if name in _known_good:

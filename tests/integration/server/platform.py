@@ -71,6 +71,9 @@ class Proto:
         self._body = body
         self.answer = Answer()
 
+    def whole(self) -> bytes | None:
+        return None
+
     async def __call__(self) -> bytes:
         return self._body
 
@@ -84,13 +87,15 @@ class Proto:
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         self.answer.status, self.answer.headers, self.answer.body = status, headers, body
 
-    def response_file(self, status: int, headers: list[tuple[str, str]], file: str) -> None:
-        self.response_bytes(status, headers, Path(file).read_bytes())
-
-    def response_file_range(
-        self, status: int, headers: list[tuple[str, str]], file: str, start: int, end: int
+    async def response_file(
+        self,
+        status: int,
+        headers: list[tuple[str, str]],
+        file: str,
+        start: int = 0,
+        end: int | None = None,
     ) -> None:
-        self.response_bytes(status, headers, Path(file).read_bytes()[start:end])
+        self.response_bytes(status, headers, Path(file).read_bytes()[start:end])  # noqa: ASYNC240
 
     def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Stream:
         self.answer.status, self.answer.headers = status, headers
@@ -128,7 +133,7 @@ class Caller:
         proto = Proto(payload)
         # The HTTP layer decodes a path exactly once.
         scope = Scope(method, unquote(path, errors="replace"), query, Headers(lines))
-        await self.application.__rsgi__(scope, proto)
+        await self.application(scope, proto)
         return proto.answer
 
     async def mlflow(self, method: str, path: str, body: Any = None) -> Answer:

@@ -426,7 +426,7 @@ async def unsized(
     kept = [line for line in lines if line[0] != "content-length"]
     head = [("host", HOST), ("authorization", f"Bearer {caller.token}"), *kept]
     proto = Proto(body)
-    await caller.application.__rsgi__(Scope("POST", target, "", Headers(head)), proto)
+    await caller.application(Scope("POST", target, "", Headers(head)), proto)
     return proto.answer
 
 

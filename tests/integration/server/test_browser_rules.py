@@ -194,5 +194,5 @@ async def test_behind_a_proxy_nobody_else_is_heard(platform: Platform) -> None:
     }.items():
         proto = Proto(b"")
         scope = Scope("GET", "/health", "", Headers([("host", HOST)]), client=peer)
-        await application.__rsgi__(scope, proto)
+        await application(scope, proto)
         assert proto.answer.status == status, peer

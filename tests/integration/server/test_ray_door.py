@@ -249,17 +249,6 @@ async def test_a_page_changes_nothing_with_rays_cookie(platform: Platform) -> No
     assert (await platform.nobody("GET", "/api/version", headers=wrong)).status == 401
 
 
-class SocketProto(Proto):
-    """Stands for the HTTP layer's side of a WebSocket that is refused."""
-
-    def __init__(self) -> None:
-        super().__init__(b"")
-        self.refused: int | None = None
-
-    def close(self, status: int) -> None:
-        self.refused = status
-
-
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -278,7 +267,7 @@ async def test_a_socket_is_refused_before_it_opens(
     lines = [("host", HOST)]
     for name, text in headers.items():
         lines.append((name, f"Bearer {platform.admin.token}" if text == "ours" else text))
-    proto = SocketProto()
+    proto = Proto(b"")
     scope = Scope("GET", "/api/jobs/nothing/logs/tail", "", Headers(lines), proto="ws")
-    await platform.application.__rsgi__(scope, proto)
-    assert proto.refused == status
+    await platform.application(scope, proto)
+    assert proto.answer.status == status

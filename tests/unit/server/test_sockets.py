@@ -1,16 +1,15 @@
 """WebSockets to their clients: order, silence, a client that leaves, and the closing frame."""
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from granian._granian import RSGIProtocolClosed
 
 from trackyard.server import sockets
 from trackyard.server.sockets import TextSocket
+from trackyard.server.wire import ProtocolClosed
 
 
 class Line:
@@ -20,14 +19,16 @@ class Line:
         self.sent: list[str] = []
         self.heard: asyncio.Queue[str] = asyncio.Queue()
         self.left = asyncio.Event()
-        self.closed: int | None = None
+        self.pings = 0
+        self.pinged_thrice = asyncio.Event()
+        self.closed: list[int | None] = []
 
     async def accept(self) -> "Line":
         return self
 
     async def send_str(self, text: str) -> None:
         if self.left.is_set():
-            raise RSGIProtocolClosed
+            raise ProtocolClosed
         self.sent.append(text)
         self.heard.put_nowait(text)
 
@@ -35,14 +36,18 @@ class Line:
         await self.left.wait()
         return SimpleNamespace(kind=0)
 
-    def close(self, status: int) -> None:
-        self.closed = status
+    async def ping(self) -> None:
+        self.pings += 1
+        if self.pings == 3:
+            self.pinged_thrice.set()
+
+    def close(self, code: int | None) -> None:
+        self.closed.append(code)
 
 
-async def opened(scheme: str = "http", client: str = "127.0.0.1:1") -> tuple[Line, TextSocket]:
+async def opened() -> tuple[Line, TextSocket]:
     line = Line()
-    scope = SimpleNamespace(scheme=scheme)
-    request: Any = SimpleNamespace(proto=line, scope=scope, peer=client, path="/tail")
+    request: Any = SimpleNamespace(proto=line, path="/tail")
     return line, await TextSocket.accept(request)
 
 
@@ -76,8 +81,8 @@ async def test_a_client_that_leaves_ends_the_source() -> None:
     assert ended.is_set()
 
 
-async def test_silence_is_broken_by_empty_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proxies cut lines that carry nothing; an empty message prints nothing."""
+async def test_silence_is_broken_by_pings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies cut lines that carry nothing; a ping is no message."""
     monkeypatch.setattr(sockets, "AWAKE_SECONDS", 0.001)
     line, open_socket = await opened()
     speak = asyncio.Event()
@@ -87,45 +92,33 @@ async def test_silence_is_broken_by_empty_messages(monkeypatch: pytest.MonkeyPat
         yield "at last"
 
     pumping = asyncio.create_task(open_socket.pump(late()))
-    for _ in range(3):
-        assert await line.heard.get() == ""
+    await line.pinged_thrice.wait()
     speak.set()
     assert await pumping is True
-    assert line.sent[-1] == "at last"
-    assert set(line.sent[:-1]) == {""}
+    assert line.sent == ["at last"]
 
 
-async def test_the_closing_frame_reaches_the_client_itself() -> None:
-    """Code 1000 as two bytes in a frame of kind 8, on the connection of that client alone."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        client = socket.create_connection(server.getsockname())
-        bystander = socket.create_connection(server.getsockname())
-        accepted, _ = server.accept()
-        other, _ = server.accept()
-        with client, bystander, accepted, other:
-            host, port = client.getsockname()
-            line, open_socket = await opened(client=f"{host}:{port}")
-            closing = asyncio.create_task(open_socket.close())
-            await asyncio.sleep(0)
-            assert client.recv(10) == b"\x88\x02\x03\xe8"
-            line.left.set()
-            await closing
-            assert line.closed == 1000
-            bystander.setblocking(False)
-            with pytest.raises(BlockingIOError):
-                bystander.recv(1)
+async def test_it_is_closed_with_its_code_and_waits_for_the_client() -> None:
+    line, open_socket = await opened()
+    closing = asyncio.create_task(open_socket.close(1001))
+    await asyncio.sleep(0)
+    assert not closing.done()
+    line.left.set()
+    await closing
+    assert line.closed == [1001]
 
 
-@pytest.mark.parametrize("scheme", ["https", "http"])
-async def test_without_a_way_to_say_why_it_is_closed_all_the_same(scheme: str) -> None:
-    """Under TLS the frame cannot be written, and a client may be gone already."""
-    line, open_socket = await opened(scheme=scheme)
+async def test_a_client_that_does_not_answer_is_not_waited_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sockets, "FAREWELL_SECONDS", 0.001)
+    line, open_socket = await opened()
     await open_socket.close()
-    assert line.closed == 1000
+    assert line.closed == [1000]
 
 
-async def test_a_cut_sends_no_frame() -> None:
+async def test_a_cut_sends_no_code() -> None:
     line, open_socket = await opened()
     await open_socket.close(None)
-    assert line.closed == 1000
+    assert line.closed == [None]
     assert line.sent == []

@@ -302,7 +302,8 @@ class TrackingRoutes:
                 max_results=limit,
                 page_token=args.text("page_token"),
             )
-            return page("runs", runs.load_runs(reader, principal, ids), token)
+            found = runs.load_runs(reader, principal, ids, self._tracking.shelf)
+            return page("runs", found, token)
 
         return JSONResponse(await self._db.read(load))
 

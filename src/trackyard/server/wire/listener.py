@@ -1,0 +1,81 @@
+"""The listening socket and its connections as a whole: opening, sweeping, draining."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from trackyard.server.wire.connection import Connection
+
+App = Callable[[Any, Any], Awaitable[None]]
+
+#: Seconds a connection may lie idle, seconds for the head of a request, and for a caller to read
+#: anything of an answer at all.
+IDLE_SECONDS, HEAD_SECONDS, STALL_SECONDS = 300.0, 30.0, 300.0
+SWEEP_SECONDS = 2.0
+
+
+class Listener:
+    """Takes connections and gives their requests to the application."""
+
+    def __init__(
+        self, app: App, *, host: str, port: int, tls: tuple[str, str] | None = None
+    ) -> None:
+        self.app = app
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self.scheme = "http" if tls is None else "https"
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.is_draining = False
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Open the port."""
+        context = None
+        if self._tls is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.set_alpn_protocols(["http/1.1"])
+            context.load_cert_chain(*self._tls)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: Connection(self), self._host, self._port, backlog=2048, ssl=context
+        )
+        self._sweeper = loop.create_task(self._sweep(), name="yard-wire-sweep")
+
+    async def stop(self, seconds: float) -> None:
+        """Take no more connections, let running requests end, then close what is left."""
+        self.is_draining = True
+        if self._server is not None:
+            self._server.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for connection in list(self.connections):
+            connection.close_if_idle()
+        if self.tasks:
+            await asyncio.wait(self.tasks, timeout=seconds)
+        for task in list(self.tasks):
+            task.cancel()
+        for connection in list(self.connections):
+            connection.close()
+        # One turn of the loop lets the transports send what they still hold.
+        for _ in range(100):
+            if not self.connections:
+                break
+            await asyncio.sleep(0.01)
+        for connection in list(self.connections):
+            connection.abort()
+
+    async def _sweep(self) -> None:
+        """End connections that wait too long for their caller."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = loop.time()
+            for connection in list(self.connections):
+                connection.sweep(now, idle=IDLE_SECONDS, head=HEAD_SECONDS, stall=STALL_SECONDS)

@@ -1,0 +1,312 @@
+"""The wire against real sockets: framing, keep-alive, limits, slow and vanished callers."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from trackyard.server.wire import Listener, ProtocolClosed
+
+PLAIN = [("content-type", "text/plain")]
+BIG = b"0123456789abcdef" * 65_536
+
+
+class App:
+    """Answers by path, and remembers what happened."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "file"
+        self.file.write_bytes(BIG)
+        self.sent = 0
+        self.cut = asyncio.Event()
+        self.heard: list[str] = []
+
+    async def __call__(self, scope: Any, proto: Any) -> None:
+        handler = getattr(self, scope.path.strip("/").replace("/", "_") or "echo")
+        await handler(scope, proto)
+
+    async def echo(self, scope: Any, proto: Any) -> None:
+        body = await proto()
+        text = f"{scope.method} {scope.path}?{scope.query_string} ".encode()
+        proto.response_bytes(200, PLAIN, text + body)
+
+    async def unread(self, _: Any, proto: Any) -> None:
+        proto.response_bytes(401, PLAIN, b"no")
+
+    async def pieces(self, _: Any, proto: Any) -> None:
+        stream = proto.response_stream(200, PLAIN)
+        for piece in (b"one ", b"two ", b"three"):
+            await stream.send_bytes(piece)
+
+    async def short(self, _: Any, proto: Any) -> None:
+        stream = proto.response_stream(200, [("content-length", "100")])
+        await stream.send_bytes(b"not a hundred")
+
+    async def fails(self, _: Any, proto: Any) -> None:
+        stream = proto.response_stream(200, PLAIN)
+        await stream.send_bytes(b"begun")
+        raise ValueError("the source broke")
+
+    async def whole_file(self, _: Any, proto: Any) -> None:
+        await proto.response_file(200, PLAIN, str(self.file))
+
+    async def part_file(self, _: Any, proto: Any) -> None:
+        await proto.response_file(206, PLAIN, str(self.file), 16, 32)
+
+    async def flood(self, _: Any, proto: Any) -> None:
+        stream = proto.response_stream(200, PLAIN)
+        try:
+            for _ in range(200):
+                await stream.send_bytes(BIG)
+                self.sent += 1
+        except ProtocolClosed:
+            self.cut.set()
+            raise
+
+    async def upload(self, _: Any, proto: Any) -> None:
+        size = 0
+        try:
+            async for piece in proto:
+                size += len(piece)
+                await asyncio.sleep(0)
+        except ProtocolClosed:
+            self.cut.set()
+            raise
+        proto.response_bytes(200, PLAIN, str(size).encode())
+
+    async def sleep(self, _: Any, proto: Any) -> None:
+        await proto.client_disconnect()
+        self.cut.set()
+
+    async def socket(self, _: Any, proto: Any) -> None:
+        transport = await proto.accept()
+        await transport.send_str("hello")
+        message = await transport.receive()
+        self.heard.append(str(message.data))
+        proto.close(4321)
+
+    async def no_socket(self, _: Any, proto: Any) -> None:
+        proto.response_bytes(403, PLAIN, b"not for you")
+
+
+class Caller:
+    """A raw connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def say(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def hear(self) -> tuple[int, dict[str, str], bytes]:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        lines = head.split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in lines[1:] if line)
+        body = b""
+        if "content-length" in headers:
+            body = await self.reader.readexactly(int(headers["content-length"]))
+        elif headers.get("transfer-encoding") == "chunked":
+            while size := int(await self.reader.readline(), 16):
+                body += await self.reader.readexactly(size)
+                await self.reader.readexactly(2)
+            await self.reader.readline()
+        return int(lines[0].split()[1]), headers, body
+
+    async def ended(self) -> bytes:
+        return await asyncio.wait_for(self.reader.read(), 10)
+
+
+@pytest.fixture
+async def app(tmp_path: Path) -> App:
+    return App(tmp_path)
+
+
+@pytest.fixture
+async def port(app: App) -> AsyncIterator[int]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number = int(free.getsockname()[1])
+    listener = Listener(app, host="127.0.0.1", port=number)
+    await listener.start()
+    yield number
+    await listener.stop(1.0)
+
+
+@pytest.fixture
+async def caller(port: int) -> AsyncIterator[Caller]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 22)
+    yield Caller(reader, writer)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def test_one_connection_carries_many_requests(caller: Caller) -> None:
+    for number in range(3):
+        await caller.say(
+            b"POST /?n=%d HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi" % number
+        )
+        status, _, body = await caller.hear()
+        assert (status, body) == (200, b"POST /?n=%d hi" % number)
+
+
+async def test_requests_sent_ahead_are_answered_in_order(caller: Caller) -> None:
+    ask = b"".join(b"GET /?n=%d HTTP/1.1\r\nHost: x\r\n\r\n" % n for n in range(40))
+    await caller.say(ask)
+    answers = [(await caller.hear())[2] for _ in range(40)]
+    assert answers == [b"GET /?n=%d " % n for n in range(40)]
+
+
+async def test_a_path_is_decoded_once(caller: Caller) -> None:
+    await caller.say(b"GET /?x=%2Fy HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await caller.hear())[2] == b"GET /?x=%2Fy "
+    await caller.say(b"GET http://elsewhere/?q=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await caller.hear())[2] == b"GET /?q=1 "
+
+
+async def test_a_chunked_body_comes_in_and_a_stream_goes_out_in_chunks(caller: Caller) -> None:
+    await caller.say(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await caller.say(b"3\r\nabc\r\n")
+    await caller.say(b"2\r\nde\r\n0\r\n\r\n")
+    assert (await caller.hear())[2] == b"POST /? abcde"
+    await caller.say(b"GET /pieces HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await caller.hear())[2] == b"one two three"
+
+
+async def test_an_old_caller_knows_the_end_of_a_stream_by_the_close(caller: Caller) -> None:
+    await caller.say(b"GET /pieces HTTP/1.0\r\n\r\n")
+    assert (await caller.ended()).endswith(b"\r\n\r\none two three")
+
+
+async def test_who_expects_a_word_before_sending_gets_it(caller: Caller) -> None:
+    await caller.say(
+        b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+    )
+    assert await caller.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    await caller.say(b"ok")
+    assert (await caller.hear())[2] == b"POST /? ok"
+
+
+async def test_a_refusal_before_a_large_body_is_readable_and_closes(caller: Caller) -> None:
+    await caller.say(b"PUT /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 30000000\r\n\r\n")
+    with contextlib.suppress(ConnectionError):
+        for _ in range(20):
+            await caller.say(BIG)
+    status, headers, body = await caller.hear()
+    assert (status, headers["connection"], body) == (401, "close", b"no")
+
+
+async def test_a_refusal_before_a_small_body_keeps_the_connection(caller: Caller) -> None:
+    await caller.say(b"PUT /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
+    assert (await caller.hear())[0] == 401
+    await caller.say(b"12345GET /?next HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await caller.hear())[2] == b"GET /?next "
+
+
+async def test_a_head_request_gets_the_length_and_no_body(caller: Caller) -> None:
+    await caller.say(b"HEAD /whole/file HTTP/1.1\r\nHost: x\r\n\r\n")
+    head = await caller.reader.readuntil(b"\r\n\r\n")
+    assert b"content-length: 1048576\r\n" in head
+    await caller.say(b"GET /part/file HTTP/1.1\r\nHost: x\r\n\r\n")
+    status, _, body = await caller.hear()
+    assert (status, body) == (206, b"0123456789abcdef")
+
+
+async def test_an_answer_shorter_than_promised_is_cut_not_padded(caller: Caller) -> None:
+    for path in (b"/short", b"/fails"):
+        reader, writer = await asyncio.open_connection(
+            *caller.writer.get_extra_info("peername")[:2]
+        )
+        writer.write(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path)
+        with contextlib.suppress(ConnectionError):
+            heard = await asyncio.wait_for(reader.read(), 10)
+            assert not heard.endswith(b"0\r\n\r\n")
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"NONSENSE\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 300 + b"\r\n", 431),
+    ],
+)
+async def test_what_is_not_http_is_refused_and_the_connection_closed(
+    caller: Caller, request_bytes: bytes, status: int
+) -> None:
+    await caller.say(request_bytes)
+    heard = await caller.ended()
+    assert heard.startswith(b"HTTP/1.1 %d " % status) or heard == b""
+    if status == 400:
+        assert heard
+
+
+async def test_a_slow_reader_holds_the_stream_back(port: int, app: App) -> None:
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        slow.connect(("127.0.0.1", port))
+        slow.sendall(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
+        await asyncio.sleep(0.5)
+        assert app.sent < 20
+    await asyncio.wait_for(app.cut.wait(), 10)
+
+
+async def test_an_upload_that_breaks_off_is_told_to_the_application(
+    caller: Caller, app: App
+) -> None:
+    await caller.say(b"PUT /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 30000000\r\n\r\n" + BIG)
+    caller.writer.close()
+    await asyncio.wait_for(app.cut.wait(), 10)
+
+
+async def test_a_large_upload_arrives_whole(caller: Caller) -> None:
+    await caller.say(
+        b"PUT /upload HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (8 * len(BIG))
+    )
+    for _ in range(8):
+        await caller.say(BIG)
+    assert (await caller.hear())[2] == b"8388608"
+
+
+async def test_the_application_learns_that_its_caller_has_gone(caller: Caller, app: App) -> None:
+    await caller.say(b"GET /sleep HTTP/1.1\r\nHost: x\r\n\r\n")
+    caller.writer.close()
+    await asyncio.wait_for(app.cut.wait(), 10)
+
+
+async def test_a_websocket_talks_both_ways_and_closes_with_a_code(port: int, app: App) -> None:
+    async with connect(f"ws://127.0.0.1:{port}/socket") as client:
+        assert await client.recv() == "hello"
+        await client.send("and you")
+        with pytest.raises(ConnectionClosed) as closed:
+            await client.recv()
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 4321
+    assert app.heard == ["and you"]
+
+
+async def test_a_websocket_may_be_refused_in_plain_http(port: int) -> None:
+    with pytest.raises(InvalidStatus) as refused:
+        async with connect(f"ws://127.0.0.1:{port}/no/socket"):
+            pass
+    assert refused.value.response.status_code == 403
+
+
+async def test_a_head_that_never_ends_is_given_up(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trackyard.server.wire.listener.HEAD_SECONDS", 0.1)
+    await caller.say(b"GET / HTTP/1.1\r\nHost:")
+    heard = await caller.ended()
+    assert heard.startswith(b"HTTP/1.1 408 ")
