@@ -11,7 +11,7 @@ from trackyard.core.errors import InvalidInput
 from trackyard.core.lease import Lease
 from trackyard.leases.plan.calendar import Ask, Calendar, Occupant
 from trackyard.leases.plan.fairness import used_units
-from trackyard.leases.plan.machines import load_machines
+from trackyard.leases.plan.machines import Shelf
 from trackyard.leases.plan.world import World, closing_ms
 from trackyard.leases.records import (
     find_lease,
@@ -51,6 +51,7 @@ class Looking:
     def __init__(self, database: Database, rules: LeaseRules | None = None) -> None:
         self._db = database
         self.rules = rules or LeaseRules()
+        self._shelf = Shelf()
         #: what runs now, as the queue sees it
         self.occupants: Callable[[], Awaitable[list[Occupant]]] = _nobody
         #: which waiting jobs a lease would move
@@ -69,7 +70,7 @@ class Looking:
         return World(
             now_ms=now_ms,
             rules=self.rules,
-            machines=load_machines(reader),
+            machines=self._shelf.load(reader),
             records=records,
             past=over,
             occupants=occupants,
@@ -89,7 +90,9 @@ class Looking:
         ]
         if not records:
             return over
-        calendar = Calendar(load_machines(reader), [record.promise for record in records])
+        # Nodes matter here only where their classes differ in turnaround.
+        machines = self._shelf.load(reader) if self.rules.classes else ()
+        calendar = Calendar(machines, [record.promise for record in records])
         closes = {
             record.row.lease_id: closing_ms(record.promise, calendar, self.rules)
             for record in records

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, tzinfo
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 from trackyard.core.lease import LeaseState
 from trackyard.leases.holders import may_change
 from trackyard.leases.plan.fairness import units
-from trackyard.leases.plan.machines import Machine, by_id
+from trackyard.leases.plan.machines import Machine
 from trackyard.leases.plan.world import World, usable_until
 from trackyard.leases.records import Asked, Record
 from trackyard.leases.rules import MINUTE_MS
@@ -162,7 +161,8 @@ class RulesView(msgspec.Struct, kw_only=True):
 
 def view(record: Record, who: Who, world: World, zone: tzinfo = UTC) -> LeaseView:
     """Show a lease to a caller."""
-    row, known, calendar = record.row, by_id(world.machines), world.calendar
+    row, calendar = record.row, world.calendar
+    known = calendar.known
     sees = who.is_admin or row.team_id == who.team_id
     until, follower = usable_until(record.promise, calendar, world.rules)
     machines = [known[node] for node in record.nodes if node in known]
@@ -268,13 +268,11 @@ def _node(node_id: str, lost_ms: int | None, known: dict[str, Machine]) -> Lease
 
 def _precursor(record: Record, world: World) -> str:
     """Return the lease that this one follows closely."""
-    gap = world.rules.gap_minutes * MINUTE_MS
-    found: Sequence[str] = [
-        one.lease_id
-        for one in world.promises
-        if one.lease_id not in (record.row.lease_id, record.parent_id)
-        and one.parent != record.row.lease_id
-        and set(one.nodes) & set(record.nodes)
-        and one.ends_ms <= record.row.starts_ms <= one.ends_ms + gap
-    ]
-    return found[0] if found else ""
+    gap, start = world.rules.gap_minutes * MINUTE_MS, record.row.starts_ms
+    nodes = set(record.nodes)
+    for one in world.promises:
+        if not one.ends_ms <= start <= one.ends_ms + gap or nodes.isdisjoint(one.nodes):
+            continue
+        if one.lease_id not in (record.row.lease_id, record.parent_id):
+            return one.lease_id
+    return ""

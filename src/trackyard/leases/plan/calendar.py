@@ -107,8 +107,11 @@ class Calendar:
     occupants: Sequence[Occupant] = ()
     _by_node: dict[str, list[Promise]] = field(default_factory=dict)
     _pools: dict[str, Promise] = field(default_factory=dict)
+    #: the machines by their ids
+    known: dict[str, Machine] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.known = by_id(self.machines)
         for promise in sorted(self.promises, key=lambda one: (one.starts_ms, one.lease_id)):
             if promise.is_pool:
                 self._pools[promise.lease_id] = promise
@@ -269,5 +272,5 @@ class Calendar:
 
 def machines_of(machines: Sequence[Machine], nodes: Iterable[str]) -> list[Machine]:
     """Return the machines behind node ids; unknown ones are left out."""
-    known = by_id(machines)
-    return [known[node] for node in nodes if node in known]
+    wanted = set(nodes)
+    return [machine for machine in machines if machine.id in wanted]

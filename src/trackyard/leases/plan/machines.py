@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trackyard.core.node import NodeState
-from trackyard.fleet.nodes import NodeRow, load
+from trackyard.fleet.nodes import NodeRow, load, properties_of
 from trackyard.store.database import Reader, Tx
 
 
@@ -61,7 +61,9 @@ def by_id(machines: Sequence[Machine]) -> dict[str, Machine]:
 
 def machine_of(row: NodeRow) -> Machine:
     """Say a node of the fleet in the calendar's words."""
-    found = row.properties
+    facts = row.facts
+    labels = {**facts.labels, **row.own_labels}
+    found = properties_of(facts, labels)
     return Machine(
         id=row.id,
         state=row.in_force,
@@ -73,10 +75,25 @@ def machine_of(row: NodeRow) -> Machine:
         gpu_memory_bytes=found.gpu_memory_bytes,
         cpus=found.cpus,
         memory_bytes=found.memory_bytes,
-        labels=row.labels,
+        labels=labels,
     )
 
 
-def load_machines(reader: Reader | Tx) -> list[Machine]:
-    """Return every node of the fleet."""
-    return [machine_of(row) for row in load(reader)]
+class Shelf:
+    """Reads the fleet's nodes, remembering those whose rows have not changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[NodeRow, Machine]] = {}
+
+    def load(self, reader: Reader | Tx) -> list[Machine]:
+        """Return every node of the fleet."""
+        found, known = [], self._known
+        fresh: dict[str, tuple[NodeRow, Machine]] = {}
+        for row in load(reader):
+            kept = known.get(row.id)
+            if kept is None or kept[0] != row:
+                kept = (row, machine_of(row))
+            fresh[row.id] = kept
+            found.append(kept[1])
+        self._known = fresh
+        return found

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
+from functools import cached_property
 
 from trackyard.leases.plan.calendar import Calendar, Occupant, Promise
-from trackyard.leases.plan.machines import Machine, by_id
+from trackyard.leases.plan.machines import Machine
 from trackyard.leases.records import Record
 from trackyard.leases.rules import MINUTE_MS, LeaseRules
 from trackyard.leases.wording import spoken, whose
@@ -34,12 +35,12 @@ class World:
         """The minute that has begun."""
         return self.now_ms // MINUTE_MS * MINUTE_MS
 
-    @property
+    @cached_property
     def promises(self) -> list[Promise]:
         """What is promised."""
         return [record.promise for record in self.records]
 
-    @property
+    @cached_property
     def calendar(self) -> Calendar:
         """The calendar of this moment."""
         return Calendar(self.machines, self.promises, self.occupants)
@@ -76,7 +77,7 @@ class Plan:
 
 def usable_until(promise: Promise, calendar: Calendar, rules: LeaseRules) -> tuple[int, str]:
     """Return until when a lease's jobs may run, and the lease for which they must make room."""
-    known = by_id(calendar.machines)
+    known = calendar.known
     until, follower = promise.ends_ms, ""
     for node in promise.nodes:
         machine = known.get(node)
