@@ -200,9 +200,13 @@ def scheduler_leases(
     `closes` says from when on nothing new of a lease's own starts, in milliseconds.
     """
     records = list(records)
+    by_pool: dict[str, list[Record]] = {}
+    for record in records:
+        if record.parent_id:
+            by_pool.setdefault(record.parent_id, []).append(record)
     found: list[Lease] = []
     for record in records:
-        parts = [one for one in records if record.is_pool and one.parent_id == record.row.lease_id]
+        parts = by_pool.get(record.row.lease_id, ()) if record.is_pool else ()
         if not parts:
             lease = _lease(record, record.nodes, record.row.starts_ms, record.row.ends_ms)
             closing = (closes or {}).get(record.row.lease_id)

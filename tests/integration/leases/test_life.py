@@ -235,6 +235,19 @@ async def test_a_dead_node_is_replaced_by_an_equal_one(calendar: LeaseYard) -> N
     assert (await calendar.kinds())[-2:] == ["lease.degraded", "lease.replaced"]
 
 
+async def test_a_node_that_dies_before_the_start_is_replaced_in_time(calendar: LeaseYard) -> None:
+    """Near its start; a lease far ahead keeps its node, which may well be back by then."""
+    await calendar.add("soon", nodes=["n1"], starts_ms=at(0.5))
+    await calendar.add("far", calendar.bob, nodes=["n1"], starts_ms=at(48))
+    calendar.yard.engine.lose_node("n1")
+    await calendar.yard.tick(11)
+    await calendar.yard.tick(70)
+    shown = await calendar.show("soon")
+    assert (shown.state, [node.node_id for node in shown.nodes]) == ("pending", ["n2"])
+    far = await calendar.show("far", calendar.bob)
+    assert [node.node_id for node in far.nodes] == ["n1"]
+
+
 async def test_without_an_equal_node_the_lease_is_degraded_until_it_is_back(
     calendar: LeaseYard,
 ) -> None:
