@@ -217,7 +217,7 @@ describe("a run", () => {
     await page.getByRole("treeitem", { name: /summary\.md/ }).click();
     await page.locator(".file-text table").waitFor();
     await page.getByRole("treeitem", { name: /report\.html/ }).click();
-    expect(await page.locator("iframe").getAttribute("sandbox")).toBe("");
+    expect(await page.locator("iframe").getAttribute("sandbox")).toBe("allow-scripts");
     await page.frameLocator("iframe").getByRole("heading", { name: "Recall per class" }).waitFor();
     await page.getByRole("treeitem", { name: /predictions\.csv/ }).click();
     await page.getByText("400 rows, 4 columns").waitFor();
@@ -229,6 +229,40 @@ describe("a run", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Register" }).click();
     await page.getByText("Registered as from-the-page version 1").waitFor();
     expect(await yard.command("models", "from-the-page")).toContain("1");
+    await page.context().close();
+  });
+
+  test("a page among its files runs its own script, and reaches neither cookies, stores, the page around it nor the server", async () => {
+    const [run] = await yard.runs(food, "attributes.status = 'FINISHED'");
+    const { run: found } = await yard.call<{ run: { info: { artifact_uri: string } } }>("GET", `/api/2.0/mlflow/runs/get?run_id=${run}`);
+    const folder = found.info.artifact_uri.replace(/^mlflow-artifacts:\/+/, "");
+    const tries: Record<string, string> = {
+      cookie: "document.cookie",
+      store: "localStorage.length",
+      parent: "parent.document.title",
+      fetch: `fetch(${JSON.stringify(yard.url)} + "/api/v1/session", { credentials: "include" }).then((answer) => answer.text())`,
+      beacon: `new Promise((yes, no) => { const image = new Image(); image.onload = yes; image.onerror = no; image.src = ${JSON.stringify(yard.url)} + "/favicon.svg"; })`,
+    };
+    const script = Object.entries(tries).map(([name, code]) => `tell(${JSON.stringify(name)}, async () => ${code})`).join(";");
+    const html = `<!doctype html><h1>plain</h1><ul></ul><script>
+      document.querySelector("h1").textContent = "script ran, origin " + self.origin;
+      const tell = async (name, act) => { let word; try { await act(); word = "reached"; } catch { word = "refused"; }
+        const line = document.createElement("li"); line.textContent = name + " " + word; document.querySelector("ul").append(line); };
+      ${script}</script>`;
+    for (const [name, body] of [["probe.html", html], ["paper.pdf", "%PDF-1.4"]] as const) {
+      const put = await fetch(`${yard.url}/api/2.0/mlflow-artifacts/artifacts/${folder}/${name}`, { method: "PUT", body, headers: { authorization: `Bearer ${yard.token}` } });
+      expect(put.status).toBe(200);
+    }
+    const before = yard.complaints.length;
+    const page = await yard.open(`/app/runs/${run}?tab=artifacts&path=probe.html`);
+    const frame = page.frameLocator("iframe");
+    await frame.getByRole("heading", { name: "script ran, origin null" }).waitFor();
+    await expect.poll(() => frame.getByRole("listitem").count()).toBe(Object.keys(tries).length);
+    expect((await frame.getByRole("listitem").allTextContents()).toSorted()).toEqual(Object.keys(tries).map((name) => `${name} refused`).toSorted());
+    // The browser complains of what it refused; that is as it should be.
+    expect(yard.complaints.splice(before).every((text) => /Content Security Policy|sandbox/i.test(text))).toBe(true);
+    await page.getByRole("treeitem", { name: /paper\.pdf/ }).click();
+    await page.getByText("Browsers show no PDF inside a sandbox").waitFor();
     await page.context().close();
   });
 

@@ -1,6 +1,6 @@
 /** Artifact files: which viewer a file gets, and their paths. Pure. */
 
-export type Viewer = "text" | "json" | "markdown" | "image" | "table" | "parquet" | "audio" | "video" | "html" | "none";
+export type Viewer = "text" | "json" | "markdown" | "image" | "table" | "parquet" | "audio" | "video" | "html" | "pdf" | "none";
 
 const BY_ENDING: Record<string, Viewer> = {};
 const put = (viewer: Viewer, endings: string): void => {
@@ -17,6 +17,7 @@ put("parquet", "parquet");
 put("audio", "wav mp3 ogg flac");
 put("video", "mp4 webm");
 put("html", "html htm");
+put("pdf", "pdf");
 
 const PLAIN_NAMES = new Set(["mlmodel", "dockerfile", "makefile", "readme", "license", "requirements"]);
 

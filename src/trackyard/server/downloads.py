@@ -60,6 +60,14 @@ _PREVIEW_POLICY = (
     f"{_SANDBOX}; style-src 'unsafe-inline'; img-src data:; media-src data:; font-src data:;"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
+#: A page may run the scripts it carries: without an origin, so that no cookie, no store and no
+#: other frame is its own, and without a way to load or to send anything.
+_PAGE_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval' data:"
+    " blob:; style-src 'unsafe-inline'; img-src data: blob:; media-src data: blob:;"
+    " font-src data:; worker-src blob:; connect-src 'none'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'self'"
+)
 
 _TOKEN = re.compile(r"[A-Za-z0-9!#$&+.^_`|~-]+\Z")
 _UNSAFE = re.compile(r"[^A-Za-z0-9!#$&+.^_`|~ ()@=,-]")
@@ -84,7 +92,8 @@ async def preview(request: Request, artifacts: Artifacts, artifact: Artifact) ->
             f"there is no preview of {file_name(artifact.path)!r}: its type is not one that is"
             " shown; download it instead"
         )
-    headers = [("content-type", kind), ("content-security-policy", _PREVIEW_POLICY)]
+    policy = _PAGE_POLICY if kind.startswith("text/html") else _PREVIEW_POLICY
+    headers = [("content-type", kind), ("content-security-policy", policy)]
     return await _send(request, artifacts, artifact, headers)
 
 

@@ -41,7 +41,10 @@ export function FileView(props: Props): ReactElement {
       // oxlint-disable-next-line jsx-a11y/media-has-caption -- what a run recorded has no captions
       return <video className="file-media" controls src={source} />;
     case "html":
-      return <iframe className="file-frame" title={path} sandbox="" src={source} />;
+      // Its own scripts run, without an origin: no cookie, no store, no request (the answer's policy says so, too).
+      return <iframe className="file-frame" title={path} sandbox="allow-scripts" src={source} />;
+    case "pdf":
+      return <p className="muted" style={{ padding: 12 }}>Browsers show no PDF inside a sandbox, and a file of a run is never shown outside one. Download it to look at it.</p>;
     case "parquet":
       return size > MOST_BINARY ? (
         <TooLarge size={size} />
