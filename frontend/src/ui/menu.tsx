@@ -121,6 +121,7 @@ export function MenuItem(props: {
   danger?: boolean;
   disabled?: boolean;
   checked?: boolean;
+  title?: string;
 }): ReactElement {
   const role = props.checked === undefined ? "menuitem" : "menuitemcheckbox";
   return (
@@ -130,6 +131,7 @@ export function MenuItem(props: {
       aria-checked={props.checked}
       className={`menu-item${props.danger === true ? " danger" : ""}`}
       disabled={props.disabled}
+      title={props.title}
       onClick={props.onClick}
     >
       {props.checked !== undefined && (

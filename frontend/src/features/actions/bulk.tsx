@@ -61,7 +61,7 @@ export function BulkBar({ runs, deleted, onCompare, onClear }: Props): ReactElem
         <Icon name="tag" />
         Tag
       </button>
-      <button type="button" className="btn small" onClick={() => void starAll(runs, true)}>
+      <button type="button" className="btn small" title={yard.tag(few(runs), TAGS.star, "1")} onClick={() => void starAll(runs, true)}>
         <Icon name="star" />
         Star
       </button>

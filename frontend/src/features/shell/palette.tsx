@@ -1,10 +1,13 @@
-/** Jump anywhere: pages, experiments, runs, models, by name or id. */
+/** Jump anywhere: pages, experiments, runs, jobs, models, nodes, by name or id. */
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useDeferredValue, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactElement } from "react";
 
+import { clusterQuery } from "../../api/cluster";
+import { jobsQuery } from "../../api/jobs";
 import { experimentsQuery, tableQuery } from "../../api/runs";
 import { modelsQuery } from "../../api/models";
+import { jobName } from "../../lib/job-states";
 import { best } from "../../lib/search";
 import { stateOf } from "../../lib/states";
 import { Icon, type IconName } from "../../ui/icon";
@@ -14,7 +17,7 @@ interface Entry {
   name: string;
   kind: string;
   icon: IconName;
-  go: { to: string; search?: Record<string, string> };
+  go: { to: string; search?: Record<string, string>; hash?: string };
 }
 
 const PAGES: Entry[] = [
@@ -42,6 +45,8 @@ export function runFilter(query: string): string {
 function useEntries(query: string): Entry[] {
   const experiments = useQuery(experimentsQuery());
   const models = useQuery(modelsQuery());
+  const jobs = useQuery(jobsQuery({ limit: 500 }));
+  const cluster = useQuery(clusterQuery());
   const ids = useMemo(() => (experiments.data ?? []).map((one) => one.experiment_id), [experiments.data]);
   const filter = runFilter(query);
   const runs = useQuery({
@@ -82,8 +87,16 @@ function useEntries(query: string): Entry[] {
         (one): Entry => ({ id: `m:${one.name}`, name: one.name, kind: "model", icon: "models", go: { to: `/app/models/${encodeURIComponent(one.name)}` } }),
       ),
     ];
-    return [...best(query, places, (entry) => entry.name, 10), ...found];
-  }, [query, runs.data, experiments.data, models.data]);
+    const nodes = (cluster.data?.nodes ?? []).map(
+      (one): Entry => ({ id: `n:${one.node_id}`, name: one.node_id, kind: `node · ${one.state}`, icon: "nodes", go: { to: "/app/nodes", hash: `node-${one.node_id}` } }),
+    );
+    const known = (jobs.data?.jobs ?? []).map(
+      (one): Entry => ({ id: one.job_id, name: jobName(one), kind: `job · ${one.state}`, icon: "queue", go: { to: `/app/jobs/${one.job_id}` } }),
+    );
+    // A job without a word typed is one of many; they come once someone asks.
+    const asked = query.trim() === "" ? [] : best(query, known, (entry) => `${entry.name} ${entry.id}`, 8);
+    return [...best(query, [...places, ...nodes], (entry) => entry.name, 10), ...asked, ...found];
+  }, [query, runs.data, experiments.data, models.data, jobs.data, cluster.data]);
 }
 
 export function Palette({ onClose }: { onClose: () => void }): ReactElement {
@@ -98,7 +111,7 @@ export function Palette({ onClose }: { onClose: () => void }): ReactElement {
   const go = (entry: Entry | undefined): void => {
     if (entry !== undefined) {
       onClose();
-      void navigate({ to: entry.go.to, search: entry.go.search ?? {} });
+      void navigate({ to: entry.go.to, search: entry.go.search ?? {}, ...(entry.go.hash === undefined ? {} : { hash: entry.go.hash }) });
     }
   };
   const keys = (event: KeyboardEvent): void => {
@@ -127,7 +140,7 @@ export function Palette({ onClose }: { onClose: () => void }): ReactElement {
       <input
         className="palette-input"
         aria-label="Search or jump"
-        placeholder="A run, an experiment, a model, a page…"
+        placeholder="A run, a job, an experiment, a model, a node, a page…"
         value={query}
         role="combobox"
         aria-expanded="true"

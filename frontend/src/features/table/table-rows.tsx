@@ -9,6 +9,7 @@ import { TAGS, type RunsTable } from "../../api/runs";
 import { colourOf } from "../../lib/colour";
 import { parseColumn, type Column } from "../../lib/columns";
 import { count, duration, exact, full, short } from "../../lib/format";
+import { yard } from "../../lib/yard-line";
 import { summarise, type Group, type Line } from "../../lib/grouping";
 import { Icon } from "../../ui/icon";
 import { Ago, Duration, StateBadge } from "../../ui/parts";
@@ -78,7 +79,7 @@ function RunRowPlain(props: RunRowProps): ReactElement {
         <button
           type="button"
           className="cell-button"
-          title={props.isHidden ? "Show in the charts" : "Hide from the charts"}
+          title={props.isHidden ? "Show in the charts" : "Hide from the charts: in this view alone, whose address holds it"}
           aria-label={props.isHidden ? `Show ${name} in the charts` : `Hide ${name} from the charts`}
           aria-pressed={props.isHidden}
           onClick={() => actions.hide(id)}
@@ -93,7 +94,7 @@ function RunRowPlain(props: RunRowProps): ReactElement {
         <button
           type="button"
           className={`cell-button star${starred ? " on" : ""}`}
-          title={starred ? "Take the star away" : "Star"}
+          title={starred ? `Take the star away: ${yard.untag([id], TAGS.star)}` : `Star: ${yard.tag([id], TAGS.star, "1")}`}
           aria-label={starred ? `Take the star from ${name}` : `Star ${name}`}
           aria-pressed={starred}
           onClick={() => actions.star(id, !starred)}

@@ -7,8 +7,9 @@ import { parseQuery, formatQuery } from "../../lib/address";
 import { columnTitle, parseColumn } from "../../lib/columns";
 import { readView, writeView, type View } from "../../lib/view";
 import { matcher } from "../../lib/search";
+import { yard } from "../../lib/yard-line";
 import { MenuButton, MenuItem } from "../../ui/menu";
-import { IconButton } from "../../ui/parts";
+import { IconButton, YardLine } from "../../ui/parts";
 import { complain, toast } from "../../ui/toast";
 
 /** Choose what rows are grouped by. */
@@ -51,6 +52,11 @@ export function GroupMenu({ names, group, onChange }: { names: KeyNames; group: 
 
 const PREFIX = "yard.view.";
 
+/** A view as it is kept: without what belongs to one sitting. */
+function textOf(view: View): string {
+  return formatQuery(writeView({ ...view, experiments: [], ticked: [], hidden: [] })) || "?";
+}
+
 /** Views kept with the experiment, for the whole team: the columns alone, or all of it. */
 export function SavedMenu({ view, experiment, onApply }: { view: View; experiment: string | undefined; onApply: (change: Partial<View>) => void }): ReactElement {
   const client = useQueryClient();
@@ -64,9 +70,8 @@ export function SavedMenu({ view, experiment, onApply }: { view: View; experimen
     if (experiment === undefined || wanted === "") {
       return;
     }
-    const text = formatQuery(writeView({ ...view, experiments: [], ticked: [], hidden: [] }));
     try {
-      await setExperimentTag(experiment, PREFIX + wanted, text === "" ? "?" : text);
+      await setExperimentTag(experiment, PREFIX + wanted, textOf(view));
       toast(`Kept as “${wanted}” for the team`);
       setName("");
       refresh();
@@ -92,6 +97,7 @@ export function SavedMenu({ view, experiment, onApply }: { view: View; experimen
                 Keep
               </button>
             </form>
+            {name.trim() !== "" && <YardLine line={yard.editExperiment(data?.name ?? experiment, "--tag", `${PREFIX}${name.trim()}=${textOf(view)}`)} />}
             {saved.length === 0 && <p className="faint" style={{ padding: 8 }}>No view was kept yet.</p>}
             {saved.map((one) => {
               const kept = readView(parseQuery(one.text));
@@ -118,7 +124,7 @@ export function SavedMenu({ view, experiment, onApply }: { view: View; experimen
                   >
                     columns
                   </button>
-                  <IconButton icon="trash" label={`Remove ${one.name}`} onClick={() => drop(one.name)} />
+                  <IconButton icon="trash" label={`Remove ${one.name} (${yard.editExperiment(data?.name ?? experiment, "--untag", PREFIX + one.name)})`} onClick={() => drop(one.name)} />
                 </div>
               );
             })}

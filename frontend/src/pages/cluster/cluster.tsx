@@ -101,7 +101,7 @@ function NodeCard({ node, runOf, isAdmin }: { node: Node; runOf: (job: string) =
   const labels = Object.entries(node.labels);
   const out = node.state === "drained" || node.state === "quarantined";
   return (
-    <section className="card node" aria-label={`Node ${node.node_id}`}>
+    <section id={`node-${node.node_id}`} className="card node" aria-label={`Node ${node.node_id}`}>
       <div className="card-head">
         <h2 className="clip">{node.node_id}</h2>
         <WordBadge word={node.state} />

@@ -64,6 +64,7 @@ export function AliasEditor({ model, version, aliases, known, onChange }: Props)
               .map((one) => (
                 <MenuItem
                   key={one.alias}
+                  title={yard.alias(model, version, one.alias)}
                   onClick={() => {
                     close();
                     void point(one.alias);
