@@ -18,8 +18,8 @@ from trackyard.jobs.views import EtaView
 FORESEEN = 100
 #: How long a forecast is shown, and when another is due.
 SHOWN_MS, DUE_MS = 60_000, 3_000
-#: Part of the time that may go into forecasts, and how long a list waits for one.
-SHARE, PATIENCE_SECONDS = 0.2, 0.05
+#: Part of the time that forecasts of up to DUE_MS may take, and how long a list waits for one.
+SHARE, PATIENCE_SECONDS = 0.05, 0.05
 
 
 class Foresight:
