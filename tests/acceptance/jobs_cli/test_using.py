@@ -73,7 +73,7 @@ def test_logs_follow_a_job_over_its_attempts(shared: Yard) -> None:
 
 
 def test_the_log_of_a_gang_is_told_by_rank(yard_with: Callable[..., Yard], tmp_path: Path) -> None:
-    """Two members on two nodes: all lines with their rank, or those of one rank alone."""
+    """Two nodes: all lines with their rank, or those of one; what failed is tried on the other."""
     config = tmp_path / "two-nodes.toml"
     config.write_text("declared_nodes = 2\n")
     yard = yard_with("--config", str(config), gpus=1)
@@ -92,6 +92,21 @@ def test_the_log_of_a_gang_is_told_by_rank(yard_with: Callable[..., Yard], tmp_p
     ]
     assert {line["rank"] for line in lines} == {1}
     assert yard.run("logs", job, "--rank", "2").code == 3
+    again = yard.submit("--gpus", "1", "--retries", "1", NOTHING, "--", "sh", "-c", "exit 3")
+    attempts = yard.until_state(again, "failed")["attempts"]
+    assert sorted(attempt["nodes"][0] for attempt in attempts) == ["node-0", "node-1"]
+
+
+def test_why_names_the_smaller_request_that_would_start_now(shared: Yard) -> None:
+    """One of two GPUs is taken: who asks for two waits, and is told that one would start."""
+    shared.until_state(shared.submit("--gpus", "1", NOTHING, "--", "sleep", "60"), "running")
+    job = shared.submit("--gpus", "2", NOTHING, "--", "true")
+    assert "smaller    Drop to 1 GPU: starts now." in shared.ok("why", job)
+    assert shared.read("why", job)["smaller"][0]["gpus"] == 1.0
+    listed = {one["job_id"]: one for one in shared.read("ps")}
+    assert listed[job]["position"] == 1
+    shared.ok("requeue", job, "--gpus", "1")
+    shared.until_state(job, "succeeded")
 
 
 def test_mlflow_calls_inside_a_job_land_in_its_run_unmodified(shared: Yard) -> None:
