@@ -286,7 +286,12 @@ def why_text(page: dict[str, Any], now: int) -> str:
     if job["state"] != "queued":
         verb = "has ended" if job["state"] in FINAL else "does not wait"
         tail = f": {job['sentence']}" if job.get("sentence") else ""
-        return f"{label(job)} {verb}: it is {state_word(job)}{tail}"
+        later = [
+            f"\n  later      {one['demand']} waits: `yard why {one['job_id']}`"
+            for one in page.get("claims") or []
+            if one["state"] == "waiting"
+        ]
+        return f"{label(job)} {verb}: it is {state_word(job)}{tail}{''.join(later)}"
     reasons = page.get("reasons") or []
     if not reasons:
         return f"{label(job)} was not looked at yet; the next look is a second away"

@@ -11,7 +11,7 @@ from trackyard.cli.watching import add_watch, present
 from trackyard.client.api import Api
 
 #: What of a job's page answers the question.
-KEYS = ("reasons", "eta", "position", "waiting", "smaller", "waits_for")
+KEYS = ("reasons", "eta", "position", "waiting", "smaller", "waits_for", "claims")
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

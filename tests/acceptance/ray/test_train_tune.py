@@ -31,6 +31,11 @@ def test_a_train_script_waits_for_its_whole_gang_and_runs_on_the_nodes_it_is_giv
     assert (shown[claim["job_id"]]["state"], shown[claim["job_id"]]["parent"]) == ("queued", job)
     why = server.get(f"/api/v1/jobs/{claim['job_id']}/why")
     assert "GPU" in why["sentence"]
+    parent = server.get(f"/api/v1/jobs/{job}/why")
+    assert (
+        f"It waits for 2x1gpu,1cpu, which it asked for later as job {claim['job_id']}"
+        in parent["sentence"]
+    )
     server.post(f"/api/v1/jobs/{blocker}/stop")
     eventually(lambda: server.detail(job)["claims"][0]["state"] == "granted", patience=60)
     granted = server.detail(job)["claims"][0]

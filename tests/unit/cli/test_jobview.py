@@ -177,3 +177,41 @@ def test_a_state_is_coloured_as_well_as_spelled(monkeypatch, capsys) -> None:
     plain = capsys.readouterr().out
     assert "running" in plain
     assert "\x1b[34m" not in plain
+
+
+def test_what_a_job_asked_for_later_is_on_its_page_and_in_its_why(capsys) -> None:
+    """A waiting claim is named with the command that explains it."""
+    claim = {
+        "job_id": "jcccccccccc",
+        "attempt": 1,
+        "state": "waiting",
+        "source": "gate",
+        "demand": "2x1gpu,8cpu",
+        "nodes": [],
+        "gpus": 0.0,
+        "gpu_seconds": 0.0,
+    }
+    held = {
+        **claim,
+        "state": "granted",
+        "source": "watch",
+        "nodes": ["g07", "g08"],
+        "gpu_seconds": 7200.0,
+    }
+    page = samples.page(samples.job(), claims=[claim, held])
+    jobview.draw_job(page)
+    out = capsys.readouterr().out
+    assert "2x1gpu,8cpu\tjcccccccccc\twaiting\t-\t0.000\tasked by attempt 1\n" in out
+    assert "granted\tg07, g08\t2.000\ttaken without asking by attempt 1\n" in out
+    assert jobview.why_text(page, NOW).endswith(
+        "\n  later      2x1gpu,8cpu waits: `yard why jcccccccccc`"
+    )
+
+
+def test_a_claim_names_the_job_it_is_part_of(capsys) -> None:
+    claim = samples.job(job_id="jcccccccccc", parent="jabcdefghjk", step=None)
+    jobview.draw_jobs([claim])
+    jobview.draw_job(samples.page(claim))
+    out = capsys.readouterr().out
+    assert "running\theld for jabcdefghjk\t" in out
+    assert "part of     jabcdefghjk\n" in out

@@ -110,6 +110,8 @@ def test_only_the_rules_that_are_given_change() -> None:
 def test_none_lifts_a_limit_and_all_opens_a_queue() -> None:
     lifted = queue.changes(_flags("--quota", "none", "--max-time", "none", "--teams", "all"))
     assert lifted == {"quota_gpus": None, "max_wall_seconds": None, "teams": []}
+    assert queue.changes(_flags("--gang", "2x1gpu")) == {"gang": "2x1gpu"}
+    assert queue.changes(_flags("--gang", "none")) == {"gang": ""}
 
 
 def test_half_a_job_is_no_limit() -> None:

@@ -274,7 +274,12 @@ def _sentence(detail: JobDetail) -> str:
         return f"It is being started on {', '.join(job.on)}."
     if job.state == "running":
         words = "is being stopped" if job.stopping else "runs"
-        return f"It {words} on {', '.join(job.on)}."
+        later = [
+            f" It waits for {one.demand}, which it asked for later as job {one.job_id}."
+            for one in detail.claims
+            if one.state == "waiting"
+        ]
+        return f"It {words} on {', '.join(job.on)}.{''.join(later)}"
     return f"It {'was stopped' if job.state == 'stopped' else job.state}. {job.sentence or ''}"
 
 
