@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import ceil, inf
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.place.table import NodeTable, Shape
 from trackyard.scheduling.snapshot import Queue, Team
+
+#: A job foreseen to end within this is counted with its own length where others count an hour.
+BRIEF_SECONDS = 60.0
 
 
 @dataclass(slots=True)
@@ -28,11 +31,26 @@ class Use:
 class TeamUse:
     """What a team holds now, has used, and may have."""
 
-    __slots__ = ("cpu", "limit", "memory", "milli", "quota", "running", "stretch", "team", "usage")
+    __slots__ = (
+        "brief_milli",
+        "brief_seconds",
+        "cpu",
+        "limit",
+        "memory",
+        "milli",
+        "quota",
+        "running",
+        "stretch",
+        "team",
+        "usage",
+    )
 
     def __init__(self, team: Team) -> None:
         self.team = team
         self.milli = 0
+        #: of that, what brief jobs hold, and the GPU-milliseconds for which they will
+        self.brief_milli = 0
+        self.brief_seconds = 0
         self.cpu = 0
         self.memory = 0
         self.running = 0
@@ -42,6 +60,18 @@ class TeamUse:
         self.stretch = 1.0
         self.quota = inf if team.quota_gpus is None else team.quota_gpus * WHOLE
         self.limit = inf if team.limit_gpus is None else team.limit_gpus * WHOLE
+
+    def expect(self, shape: Shape, seconds: float, sign: int = 1) -> None:
+        """Count how long a job that starts (or with -1, ends) is foreseen to hold its GPUs."""
+        if seconds < BRIEF_SECONDS:
+            self.brief_milli += sign * shape.total_milli
+            self.brief_seconds += sign * shape.total_milli * max(ceil(seconds), 1)
+
+    @property
+    def soon_used(self) -> float:
+        """GPU-seconds of the hour to come that are as good as used."""
+        long = (self.milli - self.brief_milli) * 3.6
+        return long + self.brief_seconds / WHOLE if self.brief_milli else long
 
     @property
     def is_over(self) -> bool:

@@ -18,7 +18,7 @@ from trackyard.scheduling.durations import DurationModel
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
-from trackyard.scheduling.quota import Ledger
+from trackyard.scheduling.quota import BRIEF_SECONDS, Ledger
 from trackyard.scheduling.snapshot import Running, Snapshot
 from trackyard.scheduling.victims import Victims
 from trackyard.scheduling.windows import Windows
@@ -120,6 +120,7 @@ class State:
         self.held[held.job.id] = held
         self.capacity.take(held.shape, held.parts)
         self.ledger.charge(held.job, held.shape)
+        self.ledger.team(held.job.team).expect(held.shape, held.ends_at - held.started_at)
         self.victims.add(held, self.durations)
         for row, gpus in held.parts:
             self.on_row(row)[held.job.id] = held
@@ -138,6 +139,10 @@ class State:
         shapes = self.table.shapes([job.request for job in jobs])
         everyone = self._all_held(running, shapes)
         self.ledger.charge_all(jobs, shapes)
+        for held in everyone:
+            if held.ends_at - held.started_at < BRIEF_SECONDS:
+                seconds = held.ends_at - held.started_at
+                self.ledger.team(held.job.team).expect(held.shape, seconds)
         self.victims.load(everyone, self.durations)
         self.held = {job.id: held for job, held in zip(jobs, everyone, strict=True)}
         if not everyone:
@@ -190,6 +195,7 @@ class State:
         held = self.held.pop(job)
         self.capacity.give(held.shape, held.parts)
         self.ledger.charge(held.job, held.shape, -1)
+        self.ledger.team(held.job.team).expect(held.shape, held.ends_at - held.started_at, -1)
         for row, _ in held.parts:
             del self.on_row(row)[job]
         self.victims.remove(held)

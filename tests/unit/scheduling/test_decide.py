@@ -164,6 +164,25 @@ class TestOrder:
         line = (waiting("a", 4, at=1), waiting("b", 4, queue="first"))
         assert admitted(yard(*line, queues=queues)) == ["b", "a"]
 
+    def test_brief_jobs_share_time_and_not_places(self):
+        """Of one-second jobs on two GPUs a team with twice the share runs twice as many."""
+        used = {"t": 0.0, "u": 0.0}
+        policy = replace(PLAIN, order=Order.FAIR)
+        for second in range(90):
+            line = [
+                waiting(f"{team}{second}-{number}", team=team, limit=1.0)
+                for team in used
+                for number in range(2)
+            ]
+            teams = tuple(
+                Team(id=team, weight=weight, usage_gpu_seconds=used[team])
+                for team, weight in (("t", 2.0), ("u", 1.0))
+            )
+            snapshot = replace(yard(*line, nodes=(node("n0", 2),), teams=teams), policy=policy)
+            for name in admitted(snapshot):
+                used[name[0]] += 1.0
+        assert used == {"t": 120.0, "u": 60.0}
+
 
 class TestQuota:
     def test_a_team_stays_within_its_limit(self):

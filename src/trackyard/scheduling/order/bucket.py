@@ -138,9 +138,9 @@ def scale(order: Order, phase: int, team: TeamUse, ledger: Ledger) -> tuple[floa
     if order is Order.DEFAULT:
         return team.stretch, 0.0
     if order is Order.FAIR:
-        # What a team holds counts as used for the hour to come, so that one pass is fair.
-        used = team.usage + team.milli * 3.6
-        return 0.0, used / max(team.team.weight, 1e-9)
+        # What a team holds counts as used for the hour to come, so that one pass is fair; brief
+        # jobs count as long as they run, or else teams would share places and not time.
+        return 0.0, (team.usage + team.soon_used) / max(team.team.weight, 1e-9)
     if order is Order.DOMINANT:
         return 0.0, ledger.dominant_share(team)
     return 1.0, 0.0
