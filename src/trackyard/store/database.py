@@ -41,7 +41,8 @@ from trackyard.store.faults import (
     not_kept,
     unconfirmed,
 )
-from trackyard.store.transaction import Reader, Tx
+from trackyard.store.sole import SoleWriter
+from trackyard.store.transaction import EVERYTHING, Reader, Tx
 
 __all__ = ["NOT_QUICK", "Database", "Listener", "Reader", "Tx"]
 
@@ -109,7 +110,7 @@ class Database:
         #: called after each commit with the inner ids of the runs it touched
         self.commit_hooks: list[Callable[[Collection[int]], None]] = []
         self._touched: set[int] = set()
-        self._ids: dict[str, int] = {}
+        self._sole = SoleWriter()
         #: whether every write of the open group went by its quick form
         self._is_quick_group = False
         self._moving: asyncio.TimerHandle | None = None
@@ -151,16 +152,17 @@ class Database:
         entries = journal.replay(self._writer)
         if entries:
             log.info("moved %d journal entries of an earlier process into their tables", entries)
-        for table in ("runs", "events"):
-            row = self._writer.one(f"SELECT max(id) FROM {table}")
-            self._ids[table] = (row[0] if row is not None else None) or 0
-        row = self._writer.one("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
-        self._ids["events"] = max(self._ids["events"], row[0] if row is not None else 0)
+        self._sole.learn(self._writer)
 
-    def new_id(self, table: str) -> int:
-        """Return the next key of a table; a key of an undone transaction is not used again."""
-        self._ids[table] += 1
-        return self._ids[table]
+    def _check_alone(self) -> None:
+        """Forget what is known if another process wrote: two were pointed at one file by mistake."""
+        if self._sole.was_alone(self._writer):
+            return
+        self.journal.take_over(self._writer)
+        self._sole.learn(self._writer)
+        self._touched.add(EVERYTHING)
+        for hook in self.undo_hooks:
+            hook()
 
     async def close(self) -> None:
         """Commit what is queued, then close every connection."""
@@ -424,6 +426,8 @@ class Database:
         writer = self._ensure_writer()
         now_ms = self.clock.time_ms()
         writer.begin()
+        if self.is_sqlite:
+            self._check_alone()
         events: list[Event] = []
         self._is_quick_group = True
         for pending in group:
@@ -431,7 +435,7 @@ class Database:
                 writer,
                 now_ms,
                 later=self.journal.add,
-                new_id=self.new_id,
+                new_id=self._sole.new_id,
                 touched=self._touched,
             )
             if pending.quick is not None and self._run_quick(pending, tx):
@@ -497,7 +501,7 @@ class Database:
         self, writer: Connection, now_ms: int, events: Iterable[Event]
     ) -> list[tuple[int, int, Event]]:
         """Write a group's events on SQLite, into the journal if all else of the group is there."""
-        written = [(self.new_id("events"), now_ms, event) for event in events]
+        written = [(self._sole.new_id("events"), now_ms, event) for event in events]
         rows = [
             (
                 number,
@@ -552,6 +556,7 @@ class Database:
 
     def _undo(self) -> None:
         self.journal.undone()
+        self._sole.doubt()
         self._touched.clear()
         for hook in self.undo_hooks:
             hook()

@@ -21,6 +21,9 @@ from trackyard.core.errors import SetupError
 from trackyard.store.connection import Connection
 from trackyard.store.transaction import Values
 
+#: Rows by the number of their statement.
+Rows = dict[int, list[Values]]
+
 RUN: Final = 1
 TAG: Final = 2
 PARAM: Final = 3
@@ -92,11 +95,13 @@ class Journal:
     """The rows on their way: those of the open transaction, and those on disk before it."""
 
     def __init__(self) -> None:
-        #: statement -> rows that are in `journal`
-        self._kept: dict[int, list[Values]] = {}
-        #: statement -> rows of the open transaction, nowhere yet
-        self._fresh: dict[int, list[Values]] = {}
+        #: entry of `journal` -> its rows by statement
+        self._kept: dict[int, Rows] = {}
+        #: rows of the open transaction, nowhere yet
+        self._fresh: Rows = {}
         self._moved = False
+        #: the entry that the open transaction has written
+        self._entry = 0
         #: rows in `journal`
         self.waiting = 0
 
@@ -117,18 +122,16 @@ class Journal:
         if self._moved or not self._kept:
             _carry_out(conn, self._fresh)
         else:
-            merged = {number: list(rows) for number, rows in self._kept.items()}
-            for number, rows in self._fresh.items():
-                merged.setdefault(number, []).extend(rows)
-            _carry_out(conn, merged)
-            conn.run("DELETE FROM journal")
+            _carry_out(conn, _merged([*self._kept.values(), self._fresh]))
+            conn.many("DELETE FROM journal WHERE id = ?", [(entry,) for entry in self._kept])
             self._moved = True
         self._fresh.clear()
 
     def write(self, conn: Connection) -> None:
         """Lay down what has not been moved, as the last thing before a commit."""
         if self._fresh:
-            conn.run("INSERT INTO journal (data) VALUES (?)", (_encode(self._fresh),))
+            row = (_encode(self._fresh),)
+            self._entry = conn.insert("INSERT INTO journal (data) VALUES (?)", row)
 
     def committed(self) -> None:
         """Learn that the transaction is on disk."""
@@ -136,19 +139,27 @@ class Journal:
             self._kept.clear()
             self.waiting = 0
             self._moved = False
-        for number, rows in self._fresh.items():
-            found = self._kept.get(number)
-            if found is None:
-                self._kept[number] = rows
-            else:
-                found.extend(rows)
-            self.waiting += len(rows)
-        self._fresh = {}
+        if self._fresh:
+            self._kept[self._entry] = self._fresh
+            self.waiting += sum(map(len, self._fresh.values()))
+            self._fresh = {}
 
     def undone(self) -> None:
         """Learn that the transaction never was."""
         self._fresh = {}
         self._moved = False
+
+    def take_over(self, conn: Connection) -> None:
+        """Move, within the open transaction, whatever anybody has left in the journal.
+
+        For a file that another process writes to as well: what it has moved of ours meanwhile is
+        no longer there, so it is not moved twice.
+        """
+        entries = conn.all("SELECT data FROM journal ORDER BY id")
+        if entries:
+            _carry_out(conn, _merged([_decode(data) for (data,) in entries]))
+            conn.run("DELETE FROM journal")
+        self._moved = True
 
 
 def replay(conn: Connection) -> int:
@@ -167,7 +178,15 @@ def replay(conn: Connection) -> int:
     return len(entries)
 
 
-def _carry_out(conn: Connection, rows: dict[int, list[Values]]) -> None:
+def _merged(parts: Iterable[Rows]) -> Rows:
+    merged: Rows = {}
+    for part in parts:
+        for number, rows in part.items():
+            merged.setdefault(number, []).extend(rows)
+    return merged
+
+
+def _carry_out(conn: Connection, rows: Rows) -> None:
     unknown = rows.keys() - STATEMENTS.keys()
     if unknown:
         raise SetupError(

@@ -163,3 +163,29 @@ async def test_closing_leaves_nothing_in_the_journal(path: Path) -> None:
     conn = SqliteConnection(path)
     assert digests(conn) == ["q"]
     assert conn.one("SELECT count(*) FROM journal") == (0,)
+
+
+async def test_two_processes_on_one_file_lose_and_double_nothing(path: Path) -> None:
+    """Nobody should do it; whoever does gets every event once, with an id of its own."""
+    url = f"sqlite:///{path}"
+    one, two = (Database(url, clock=SystemClock()) for _ in range(2))
+    one.start()
+    two.start()
+    try:
+        for number in range(6):
+            writer = (one, two)[number % 2]
+
+            def quick(tx: Tx, number: int = number) -> None:
+                tx.later(journal.REPLY, [reply(f"q{number}")])
+                tx.event(
+                    "user.created", team_id=None, actor="a", subject="user", subject_id=str(number)
+                )
+
+            await writer.write(quick, quick)
+    finally:
+        await one.close()
+        await two.close()
+    conn = SqliteConnection(path)
+    assert digests(conn) == [f"q{number}" for number in range(6)]
+    told = conn.all("SELECT subject_id FROM events WHERE subject = 'user' ORDER BY id")
+    assert [row[0] for row in told] == [str(number) for number in range(6)]
