@@ -155,7 +155,7 @@ class Database:
         self._sole.learn(self._writer)
 
     def _check_alone(self) -> None:
-        """Forget what is known if another process wrote: two were pointed at one file by mistake."""
+        """Forget what is known if another process wrote to the file, pointed at it by mistake."""
         if self._sole.was_alone(self._writer):
             return
         self.journal.take_over(self._writer)
