@@ -33,8 +33,12 @@ from trackyard.store.database import Database, Reader, Tx
 
 #: What is spoken where no cluster says its own version: Ray's clients only ask for a least one.
 RAY_VERSION = "2.60.0"
-#: Seconds between looks at a job whose output is followed, and between words on its place.
-LOOK_SECONDS, PLACE_SECONDS = 0.25, 3.0
+#: Seconds between looks at a followed job that waits, at first and once it has waited a while,
+#: and between words on its place.
+LOOK_SECONDS, LATER_SECONDS, PLACE_SECONDS = 0.25, 1.0, 3.0
+#: Seconds after which a new forecast alone is worth a line.
+RETELL_SECONDS = 300.0
+A_WHILE_SECONDS = 10.0
 #: Characters of one message to a following client.
 MESSAGE_CHARACTERS = 64 * 1024
 #: Bytes of output that one whole answer carries at most; the end of a longer log is told.
@@ -179,11 +183,12 @@ class RayDoor:
         """Yield a job's output from its beginning until the job is over, whatever happens
         between: its place in the queue while it waits, and a line between two attempts.
         """
-        told_until, last_words, words_at = 0, "", -PLACE_SECONDS
+        told_until, place = 0, _PlaceWords()
         listed, spec = await self._db.peek(lambda reader: _find(reader, principal, text))
         if opening := notes(spec):
             yield opening
         clock = self._db.clock
+        began = clock.monotonic()
         while not self._jobs.is_stopping:
             listed, _ = await self._db.peek(lambda reader: _find(reader, principal, text))
             for attempt in await self._attempts(listed.job, told_until):
@@ -199,13 +204,12 @@ class RayDoor:
             if JobState(listed.job.state).is_final:
                 return
             waits = listed.job.state == JobState.QUEUED
-            if waits and clock.monotonic() - words_at >= PLACE_SECONDS:
-                words = f"{MARK}{queue_words(listed, await self._waiting(listed))}\n"
-                words_at = clock.monotonic()
-                if words != last_words:
-                    last_words = words
+            if waits and place.is_due(clock.monotonic()):
+                words = place.take(listed, await self._waiting(listed), clock.monotonic())
+                if words:
                     yield words
-            await asyncio.sleep(LOOK_SECONDS)
+            is_fresh = clock.monotonic() - began < A_WHILE_SECONDS
+            await asyncio.sleep(LOOK_SECONDS if is_fresh else LATER_SECONDS)
 
     @property
     def is_stopping(self) -> bool:
@@ -231,6 +235,30 @@ class RayDoor:
                 yield text[at : at + MESSAGE_CHARACTERS]
         if rest := decoder.decode(b"", final=True):
             yield rest
+
+
+class _PlaceWords:
+    """Which of a waiting job's changes are worth a line to its client."""
+
+    def __init__(self) -> None:
+        self._looked_at = self._told_at = -RETELL_SECONDS
+        self._key: tuple[object, ...] = ()
+        self._words = ""
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether it is time to look at the place again."""
+        return now - self._looked_at >= PLACE_SECONDS
+
+    def take(self, listed: Listed, waiting: Waiting | None, now: float) -> str:
+        """Return a line if place or reason changed, or the forecast did and a while has passed."""
+        self._looked_at = now
+        key = () if waiting is None else (waiting.position, waiting.reason.code)
+        words = f"{MARK}{queue_words(listed, waiting)}\n"
+        is_old = now - self._told_at >= RETELL_SECONDS
+        if words == self._words or (key == self._key and not is_old):
+            return ""
+        self._key, self._words, self._told_at = key, words, now
+        return words
 
 
 def _find(reader: Reader, principal: Principal, text: str) -> tuple[Listed, JobSpec]:

@@ -1,0 +1,35 @@
+"""Which changes of a waiting job's place its following client is told."""
+
+from trackyard.core.reasons import Code, Reason
+from trackyard.jobs.ray_door import PLACE_SECONDS, RETELL_SECONDS, _PlaceWords
+from trackyard.jobs.ray_records import Listed
+from trackyard.jobs.ray_views import Waiting
+from trackyard.jobs.records import JobRow
+from trackyard.jobs.views import EtaView
+
+JOB = JobRow(**dict.fromkeys(JobRow._fields) | {"queue": "default"})  # type: ignore[arg-type]
+LISTED = Listed("tart", JOB, None)
+
+
+def waiting(position: int, start_ms: int) -> Waiting:
+    return Waiting(Reason(code=Code.EVALUATING), position, 9, EtaView(start_ms=start_ms))
+
+
+def test_a_new_place_is_told_at_once_and_a_new_forecast_now_and_then() -> None:
+    place = _PlaceWords()
+    assert place.is_due(0)
+    assert "position 3 of 9" in place.take(LISTED, waiting(3, 0), 0)
+    assert not place.is_due(PLACE_SECONDS - 1)
+    assert place.is_due(PLACE_SECONDS)
+    assert place.take(LISTED, waiting(3, 0), 5) == ""
+    assert place.take(LISTED, waiting(3, 60_000), 10) == ""
+    assert "position 2 of 9" in place.take(LISTED, waiting(2, 60_000), 15)
+    assert place.take(LISTED, waiting(2, 120_000), 20) == ""
+    later = place.take(LISTED, waiting(2, 180_000), 15 + RETELL_SECONDS)
+    assert "predicted start 1970-01-01 00:03 UTC" in later
+
+
+def test_what_has_not_changed_is_never_repeated() -> None:
+    place = _PlaceWords()
+    place.take(LISTED, waiting(1, 0), 0)
+    assert place.take(LISTED, waiting(1, 0), 10 * RETELL_SECONDS) == ""
