@@ -101,7 +101,7 @@ export function ticksOf(scale: Scale, { from, to }: Window, every = scale === "d
     }
     const when = new Date(at);
     const date = `${when.getDate()} ${MONTHS[when.getMonth()] ?? ""}`;
-    ticks.push({ at, word: scale === "week" ? `${WEEKDAYS[when.getDay()] ?? ""} ${date}` : `${when.getDate()}${when.getDate() === 1 || day === 0 ? ` ${MONTHS[when.getMonth()] ?? ""}` : ""}`, isDay: true });
+    ticks.push({ at, word: scale === "week" ? `${WEEKDAYS[when.getDay()] ?? ""} ${date}` : when.getDate() === 1 ? (MONTHS[when.getMonth()] ?? "") : String(when.getDate()), isDay: true });
   }
 }
 

@@ -2,7 +2,7 @@
  * Nodes as rows, time as columns, leases as solid bars with running and predicted jobs beneath. Draw on free time to
  * propose a lease, drag a bar to move it, its edges to stretch it; arrows do the same. It only proposes: who shows it decides.
  */
-import { useRef, useState, type KeyboardEvent, type PointerEvent, type ReactElement } from "react";
+import { useEffect, useRef, useState, type KeyboardEvent, type PointerEvent, type ReactElement } from "react";
 
 import type { Calendar as Rows, CalendarJob, CalendarLease, CalendarRow } from "../../api/leases";
 import { between, dragged, drawn, lanesOf, placeOf, type Draft, type Grip } from "../../lib/calendar-rows";
@@ -15,6 +15,8 @@ import "./calendar.css";
 /** What someone proposes: a new lease, or another time or place of one that is there. */
 export interface Proposal extends Draft {
   lease: CalendarLease | null;
+  /** the nodes that the lease holds now; none for a new one */
+  held: string[];
 }
 
 interface Props {
@@ -26,6 +28,8 @@ interface Props {
   /** a proposal that changes while it is dragged; `done` when it is let go */
   onPropose: (proposal: Proposal | null, done: boolean) => void;
   onOpen: (lease: CalendarLease) => void;
+  /** whether every node is a row; where some are not, a lease may be on them, too, and keeps its nodes */
+  isWhole: boolean;
 }
 
 interface Drag {
@@ -56,12 +60,12 @@ export function Calendar(props: Props): ReactElement {
     const at = timeAt(event);
     const node = nodeAt(event);
     if (held.lease === null) {
-      return { ...drawn(held.from, at, props.scale, now, clickLength(props.scale)), nodes: between(order, held.node, node), lease: null };
+      return { ...drawn(held.from, at, props.scale, now, clickLength(props.scale)), nodes: between(order, held.node, node), lease: null, held: [] };
     }
     const placed = dragged(held.lease, held.grip, at - held.from, props.scale);
     // A lease on one node goes to another by being dragged there; of several nodes it is not clear which.
-    const nodes = held.grip === "move" && held.nodes.length === 1 && held.lease.state === "pending" ? [node] : held.nodes;
-    return { ...placed, nodes, lease: held.lease };
+    const nodes = props.isWhole && held.grip === "move" && held.nodes.length === 1 && held.lease.state === "pending" ? [node] : held.nodes;
+    return { ...placed, nodes, lease: held.lease, held: held.nodes };
   };
   const begin = (event: PointerEvent, node: string, lease: CalendarLease | null, grip: Grip): void => {
     if (event.button !== 0 || event.pointerType === "touch") {
@@ -98,7 +102,7 @@ export function Calendar(props: Props): ReactElement {
     const step = stepOf(props.scale);
     const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     const up = { ArrowUp: -1, ArrowDown: 1 }[event.key];
-    const held = props.proposal?.lease?.lease_id === lease.lease_id ? props.proposal : { starts_ms: lease.starts_ms, ends_ms: lease.ends_ms, nodes: nodesOf(lease), lease };
+    const held = props.proposal?.lease?.lease_id === lease.lease_id ? props.proposal : { starts_ms: lease.starts_ms, ends_ms: lease.ends_ms, nodes: nodesOf(lease), lease, held: nodesOf(lease) };
     if (event.key === "Enter" || event.key === " ") {
       event.preventDefault();
       if (props.proposal !== null) {
@@ -112,12 +116,21 @@ export function Calendar(props: Props): ReactElement {
       event.preventDefault();
       const grip: Grip = event.shiftKey || lease.state !== "pending" ? "end" : "move";
       props.onPropose({ ...held, ...dragged(held, grip, way * step, props.scale) }, false);
-    } else if (lease.editable && up !== undefined && held.nodes.length === 1 && lease.state === "pending") {
+    } else if (lease.editable && up !== undefined && props.isWhole && held.nodes.length === 1 && lease.state === "pending") {
       event.preventDefault();
       const next = order[order.indexOf(held.nodes[0] ?? node) + up];
       props.onPropose(next === undefined ? held : { ...held, nodes: [next] }, false);
     }
   };
+  const place = useRef((now - shown.from) / (shown.to - shown.from));
+  useEffect(() => {
+    // Where the calendar is wider than the screen, what is going on now is in sight first.
+    const box = body.current;
+    if (box !== null && box.scrollWidth > box.clientWidth && place.current > 0 && place.current < 1) {
+      const track = box.querySelector(".cal-track")?.clientWidth ?? 0;
+      box.scrollLeft = Math.max(0, track * place.current - 40);
+    }
+  }, []);
   const clockPlace = ((now - shown.from) / (shown.to - shown.from)) * 100;
   const ticks = ticksOf(props.scale, shown);
   return (
@@ -164,7 +177,7 @@ export function Calendar(props: Props): ReactElement {
           onBegin={begin}
           onKeys={keys}
           onOpen={props.onOpen}
-          onAdd={() => props.onPropose({ ...drawn(now, now, props.scale, now, clickLength(props.scale)), nodes: [row.node_id], lease: null }, true)}
+          onAdd={() => props.onPropose({ ...drawn(now, now, props.scale, now, clickLength(props.scale)), nodes: [row.node_id], lease: null, held: [] }, true)}
         />
       ))}
     </div>

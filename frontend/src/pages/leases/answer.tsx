@@ -8,6 +8,9 @@ import { count } from "../../lib/format";
 import { effectOf } from "../../lib/lease-lines";
 import { Icon } from "../../ui/icon";
 
+/** The name under which a lease is asked about before it has one. */
+export const UNNAMED = "unnamed";
+
 interface Props {
   answer: LeaseAnswer | undefined;
   fault: Error | null;
@@ -37,7 +40,7 @@ export function AnswerCard({ answer, fault, isAsking, onSlot }: Props): ReactEle
     <div className="lease-answer" role="status" aria-label="Answer of the calendar">
       <strong className="state tone-green">
         <Icon name="tick" />
-        {answer.sentence}
+        {answer.sentence.replace(`Lease ${UNNAMED}`, "The lease")}
       </strong>
       {answer.effects.length === 0 ? <span className="muted">No job moves.</span> : <b>{count(answer.effects.length, "job")} would be touched:</b>}
       <Effects effects={answer.effects} />

@@ -11,7 +11,7 @@ import { leaseLine, type LeaseWish } from "../../lib/lease-lines";
 import { Dialog } from "../../ui/menu";
 import { YardLine } from "../../ui/parts";
 import { toast } from "../../ui/toast";
-import { AnswerCard } from "./answer";
+import { AnswerCard, UNNAMED } from "./answer";
 
 interface Props {
   proposal: Proposal;
@@ -36,7 +36,7 @@ interface More {
 export function LeaseDialog({ proposal, types, rows, onChange, onClose }: Props): ReactElement {
   const client = useQueryClient();
   const { lease } = proposal;
-  const [before] = useState<Draft>(() => (lease === null ? proposal : { starts_ms: lease.starts_ms, ends_ms: lease.ends_ms, nodes: nodesOf(rows, lease.lease_id) }));
+  const [before] = useState<Draft>(() => (lease === null ? proposal : { starts_ms: lease.starts_ms, ends_ms: lease.ends_ms, nodes: proposal.held }));
   const [more, setMore] = useState<More>({ name: "", type: types[0] ?? "", where: "", count: 1, purpose: "", before_end: "drain", personal: false });
   const [fault, setFault] = useState<Error | null>(null);
   const [isDoing, setDoing] = useState(false);
@@ -49,7 +49,7 @@ export function LeaseDialog({ proposal, types, rows, onChange, onClose }: Props)
   const act = (dryRun: boolean): Promise<LeaseAnswer> => {
     if (lease === null) {
       // A dry run needs a name, too; the real one is asked for below.
-      return createLease({ ...wish, name: wish.name === "" && dryRun ? "unnamed" : wish.name }, dryRun);
+      return createLease({ ...wish, name: wish.name === "" && dryRun ? UNNAMED : wish.name }, dryRun);
     }
     return changeLease(lease.lease_id, verb ?? "move", before, draft, dryRun);
   };
@@ -118,10 +118,6 @@ function lineOf(name: string | null, verb: Verb | null, wish: LeaseWish, before:
 /** Whether enough is said to ask the calendar. */
 function isEnough(wish: LeaseWish): boolean {
   return wish.nodes.length > 0 || wish.type !== "" || wish.where !== "";
-}
-
-function nodesOf(rows: readonly CalendarRow[], id: string): string[] {
-  return rows.filter((row) => row.leases.some((one) => one.lease_id === id)).map((row) => row.node_id);
 }
 
 interface TimesProps {

@@ -3,14 +3,15 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState, type ReactElement } from "react";
 
-import { changeLease, leaseQuery, recallLease, releaseLease, transferLease, type Lease, type LeaseAnswer } from "../../api/leases";
+import { leaseQuery, recallLease, releaseLease, transferLease, type Lease, type LeaseAnswer } from "../../api/leases";
+import type { Proposal } from "../../features/calendar/calendar";
 import type { Draft } from "../../lib/calendar-rows";
-import { countdown, HOUR, span } from "../../lib/calendar-time";
+import { HOUR, span } from "../../lib/calendar-time";
 import { bytes, count, duration, exact, short } from "../../lib/format";
 import { leaseLine, leaseState } from "../../lib/lease-lines";
 import { Icon } from "../../ui/icon";
 import { Dialog } from "../../ui/menu";
-import { ErrorCard, Skeleton, useNow, YardLine } from "../../ui/parts";
+import { ErrorCard, Skeleton, YardLine } from "../../ui/parts";
 import { complain, toast } from "../../ui/toast";
 
 /** Do something to a lease, say so, and read what changed. */
@@ -43,7 +44,14 @@ export function LeaseBadge({ lease }: { lease: Pick<Lease, "state" | "degraded">
   );
 }
 
-export function LeaseSheet({ id, onClose }: { id: string; onClose: () => void }): ReactElement {
+interface SheetProps {
+  id: string;
+  onClose: () => void;
+  /** another time was chosen: it is asked about before it is so */
+  onChange: (proposal: Proposal) => void;
+}
+
+export function LeaseSheet({ id, onClose, onChange }: SheetProps): ReactElement {
   const found = useQuery(leaseQuery(id));
   return (
     <Dialog title={found.data === undefined ? "Lease" : `Lease ${found.data.name}`} wide onClose={onClose}>
@@ -52,7 +60,7 @@ export function LeaseSheet({ id, onClose }: { id: string; onClose: () => void })
       {found.data !== undefined && (
         <>
           <Facts lease={found.data} />
-          {found.data.editable && !found.data.over ? <Deeds lease={found.data} onClose={onClose} /> : <YardLine line={leaseLine.show(found.data.name)} />}
+          {found.data.editable && !found.data.over ? <Deeds lease={found.data} onClose={onClose} onChange={onChange} /> : <YardLine line={leaseLine.show(found.data.name)} />}
         </>
       )}
     </Dialog>
@@ -60,13 +68,11 @@ export function LeaseSheet({ id, onClose }: { id: string; onClose: () => void })
 }
 
 function Facts({ lease }: { lease: Lease }): ReactElement {
-  const now = useNow(1000);
   return (
     <>
       <div className="row wrap">
         <LeaseBadge lease={lease} />
         <span>{lease.sentence}</span>
-        {!lease.over && <b className="lease-count">{now < lease.starts_ms ? `starts in ${countdown(lease.starts_ms - now)}` : `${countdown(lease.ends_ms - now)} left`}</b>}
       </div>
       <dl className="lease-facts">
         <dt>Holder</dt>
@@ -122,7 +128,7 @@ function Facts({ lease }: { lease: Lease }): ReactElement {
   );
 }
 
-function Deeds({ lease, onClose }: { lease: Lease; onClose: () => void }): ReactElement {
+function Deeds({ lease, onClose, onChange }: Omit<SheetProps, "id"> & { lease: Lease }): ReactElement {
   const [user, setUser] = useState<string | null>(null);
   const [isReleasing, setReleasing] = useState(false);
   const act = useLeaseAct();
@@ -163,8 +169,8 @@ function Deeds({ lease, onClose }: { lease: Lease; onClose: () => void }): React
         <button type="button" className="btn danger" title={leaseLine.release(lease.name)} onClick={() => (isReleasing ? done(releaseLease(lease.lease_id), "The lease was not released") : setReleasing(true))}>
           {isReleasing ? `Release ${lease.name}` : "Release…"}
         </button>
-        <button type="button" className="btn" title={leaseLine.change(lease.name, "extend", draftOf(lease), longer)} onClick={() => done(changeLease(lease.lease_id, "extend", draftOf(lease), longer, false), "The lease was not extended")}>
-          Extend by 1 h
+        <button type="button" className="btn" title={leaseLine.change(lease.name, "extend", draftOf(lease), longer)} onClick={() => onChange({ ...longer, lease: { ...lease, lent: lease.lent_ms !== null }, held: longer.nodes })}>
+          Extend by 1 h…
         </button>
       </div>
     </>

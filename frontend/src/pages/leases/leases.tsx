@@ -43,7 +43,7 @@ export function LeasesPage(): ReactElement {
     setAsking(done && next !== null);
   };
   const close = (): void => propose(null, false);
-  const add = (): void => propose({ ...drawn(now, now, scale, now, clickLength(scale)), nodes: [], lease: null }, true);
+  const add = (): void => propose({ ...drawn(now, now, scale, now, clickLength(scale)), nodes: [], lease: null, held: [] }, true);
   return (
     <>
       <PageHead
@@ -65,14 +65,23 @@ export function LeasesPage(): ReactElement {
         {found.data === undefined ? (
           found.error === null && <Skeleton rows={6} height={34} />
         ) : (
-          <Surface calendar={found.data} filtered={type !== ""} scale={scale} shown={shown} now={now} proposal={proposal} onPropose={propose} onOpen={(lease) => go({ lease: lease.lease_id })} />
+          <Surface calendar={found.data} filtered={type !== ""} isWhole={type === ""} scale={scale} shown={shown} now={now} proposal={proposal} onPropose={propose} onOpen={(lease) => go({ lease: lease.lease_id })} />
         )}
         <MyLeases onOpen={(id) => go({ lease: id })} />
         <FeedCard />
         <YardLine line={leaseLine.calendar(LENGTHS[scale])} />
       </div>
       {isAsking && proposal !== null && <LeaseDialog proposal={proposal} types={types} rows={found.data?.rows ?? NO_ROWS} onChange={setProposal} onClose={close} />}
-      {opened !== null && <LeaseSheet id={opened} onClose={() => go({ lease: undefined })} />}
+      {opened !== null && (
+        <LeaseSheet
+          id={opened}
+          onClose={() => go({ lease: undefined })}
+          onChange={(next) => {
+            go({ lease: undefined });
+            propose(next, true);
+          }}
+        />
+      )}
     </>
   );
 }

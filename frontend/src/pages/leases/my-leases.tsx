@@ -38,7 +38,7 @@ function Line({ lease, now, onOpen }: { lease: Lease; now: number; onOpen: (id: 
   const idle = lease.nudged_ms === null || lease.idle_since_ms === null ? null : now - lease.idle_since_ms;
   return (
     <div className="lease-line">
-      <button type="button" className="link-button clip" onClick={() => onOpen(lease.lease_id)}>
+      <button type="button" className="lease-open clip" onClick={() => onOpen(lease.lease_id)}>
         <b>{lease.name}</b>
       </button>
       <LeaseBadge lease={lease} />
