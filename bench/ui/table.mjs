@@ -21,6 +21,8 @@ const METRICS = 100;
 const PARAMS = 90;
 const TAGS = 10;
 const WRITERS = 8;
+/** Milliseconds for which a page is not looked at. */
+const QUIET = 1500;
 
 const { values: options } = parseArgs({
   options: {
@@ -150,7 +152,9 @@ async function time(context, address, rounds, steps) {
   for (let round = -2; round < rounds; round += 1) {
     const page = await context.newPage();
     await page.addInitScript(watch);
-    await page.goto(address);
+    await page.goto(address, { waitUntil: "commit" });
+    // Asking the page whether it is done would take time from it, so it is left alone for a while.
+    await page.waitForTimeout(QUIET);
     await page.waitForFunction(() => window.__seen.cells > 0 && window.__seen.allRows > 0, null, { timeout: 60_000 });
     const seen = await page.evaluate(() => window.__seen);
     screen = seen.cellsOnScreen;

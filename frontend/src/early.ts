@@ -12,18 +12,17 @@ import { firstWish } from "./pages/runs/first";
 /** Ask for the first rows of the runs page. */
 async function askRuns(): Promise<void> {
   const view = readView(parseQuery(window.location.search));
-  const experiments = ask(EXPERIMENTS);
   let ids = view.experiments;
   if (ids.length === 0) {
-    const found = JSON.parse((await experiments) ?? "{}") as { experiments?: { experiment_id: string }[] };
+    const found = JSON.parse((await ask(EXPERIMENTS)) ?? "{}") as { experiments?: { experiment_id: string }[] };
     ids = (found.experiments ?? []).map((one) => one.experiment_id).toSorted();
   }
   if (ids.length === 0) {
     return;
   }
-  const asked = ask(NAMES, { experiment_id: ids });
   const none = { metrics: [], params: [] };
-  const names = view.columns !== null ? none : (JSON.parse((await asked) ?? "null") as typeof none | null);
+  // Only what the rows need: the rest may be asked for while they are being drawn.
+  const names = view.columns !== null ? none : (JSON.parse((await ask(NAMES, { experiment_id: ids })) ?? "null") as typeof none | null);
   void ask(TABLE, tableQueryOf(firstWish(view, ids, names ?? none)));
 }
 
