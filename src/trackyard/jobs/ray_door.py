@@ -189,12 +189,12 @@ class RayDoor:
             yield opening
         clock = self._db.clock
         began = clock.monotonic()
-        while not self._jobs.is_stopping:
+        while not self._is_cut():
             listed, _ = await self._db.peek(lambda reader: _find(reader, principal, text))
             for attempt in await self._attempts(listed.job, told_until):
                 async for piece in self._piecewise(attempt):
                     yield piece
-                if self._jobs.is_stopping:
+                if self._is_cut():
                     return
                 told_until = attempt.number
                 listed, _ = await self._db.peek(lambda reader: _find(reader, principal, text))
@@ -214,6 +214,9 @@ class RayDoor:
     @property
     def is_stopping(self) -> bool:
         """Whether the server is about to end, and with it every stream of output."""
+        return self._jobs.is_stopping
+
+    def _is_cut(self) -> bool:
         return self._jobs.is_stopping
 
     async def _attempts(self, job: JobRow, after: int = 0) -> list[AttemptRow]:
