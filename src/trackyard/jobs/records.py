@@ -233,7 +233,7 @@ def latest_attempt(reader: Reader | Tx, job: JobRow) -> AttemptRow | None:
 
 
 def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobRow]:
-    """Return what a user means by a word: a job's id, an array's id, or the newest of a name."""
+    """Return what a user means by a word: a job's id, an array's, a name's newest, or Ray's id."""
     team = principal.team_id
     if JOB_ID.match(text):
         found = load_jobs(reader, "job_id = ? AND team_id = ?", (text, team))
@@ -253,6 +253,13 @@ def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobR
         )
         if found:
             return found
+    found = load_jobs(
+        reader,
+        "job_id IN (SELECT job_id FROM ray_jobs WHERE team_id = ? AND submission_id = ?)",
+        (team, text),
+    )
+    if found:
+        return found
     raise NotFound(f"no job {text[:80]!r} in team {principal.team}; `yard ps` lists the jobs")
 
 

@@ -26,6 +26,7 @@ from trackyard.core.clock import Clock
 from trackyard.core.errors import SetupError, TooBusy, YardError
 from trackyard.core.events import Event
 from trackyard.store import crashpoints, journal
+from trackyard.store.checkpoints import keep_short
 from trackyard.store.connection import (
     Connection,
     PostgresConnection,
@@ -61,10 +62,6 @@ SLOW_COMMIT = 0.002
 READ_SECONDS = 10.0
 RECONNECT_SECONDS = 8.0
 _RETRY_SECONDS = 0.2
-#: Size of SQLite's write-ahead log at which it is moved into the file, and the size at which
-#: writers have to wait for that; seconds between two looks at it.
-LOG_BYTES, LOG_BYTES_MOST = 16 << 20, 512 << 20
-LOOK_EVERY = 0.25
 #: Serialises event ids across server processes on PostgreSQL: ids become visible in order.
 EVENT_LOCK = 0x7961_7264
 
@@ -111,6 +108,8 @@ class Database:
         self.commit_hooks: list[Callable[[Collection[int]], None]] = []
         self._touched: set[int] = set()
         self._sole = SoleWriter()
+        #: whether the peeker shows what can no longer be moved, and so serves every reader
+        self._has_last_view = False
         #: whether every write of the open group went by its quick form
         self._is_quick_group = False
         self._moving: asyncio.TimerHandle | None = None
@@ -145,7 +144,7 @@ class Database:
             self._recover()
         self._task = loop.create_task(self._write_loop(), name="yard-writer")
         if self.is_sqlite:
-            self._mover = loop.create_task(self._move_log(), name="yard-checkpoint")
+            self._mover = loop.create_task(keep_short(self.url), name="yard-checkpoint")
 
     def _recover(self) -> None:
         """Move what a crash left in the journal, and see which keys are given out next."""
@@ -184,24 +183,6 @@ class Database:
         self._peeker.close()
         self._writer.close()
 
-    async def _move_log(self) -> None:
-        """Keep SQLite's write-ahead log short, from a thread and a connection of its own."""
-        path = Path(self.url[len("sqlite:///") :] + "-wal")
-        conn = self._connect(readonly=False)
-        assert isinstance(conn, SqliteConnection)
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(1, thread_name_prefix="yard-checkpoint") as thread:
-            try:
-                while True:
-                    await asyncio.sleep(LOOK_EVERY)
-                    try:
-                        await loop.run_in_executor(thread, _shorten, conn, path)
-                    except (sqlite3.Error, OSError) as fault:
-                        log.warning("cannot move the write-ahead log now: %s", fault)
-            finally:
-                thread.shutdown(wait=True)
-                conn.close()
-
     def listen(self, listener: Listener) -> None:
         """Call `listener` after each commit that recorded events."""
         self._listeners.append(listener)
@@ -217,6 +198,8 @@ class Database:
         """
         if self.journal.waiting:
             await self._move_waiting()
+            if self._has_last_view:
+                return query(self._peeker)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, self._read, query, seconds)
 
@@ -238,6 +221,16 @@ class Database:
         except YardError as fault:
             # They stay on disk and are tried again; who only reads is served what there is.
             log.warning("cannot move the journal into its tables now: %s", fault.message)
+            if self._is_broken and not self._has_last_view:
+                self._has_last_view = True
+                self._peeker = self._last_view()
+
+    def _last_view(self) -> SqliteConnection | PostgresConnection:
+        """Return a connection that shows all that was acknowledged, where no more is written."""
+        conn = self._connect(readonly=False)
+        conn.begin()
+        self.journal.show(conn)
+        return conn
 
     def _move_soon(self) -> None:
         """See to it that no row waits in the journal for long."""
@@ -585,13 +578,6 @@ class Database:
 
 def _nothing(_: Tx) -> None:
     """Write nothing: whatever waits is moved before a careful write, even before this one."""
-
-
-def _shorten(conn: SqliteConnection, log_path: Path) -> None:
-    """Move a long write-ahead log into the file; only a very long one makes writers wait."""
-    size = log_path.stat().st_size if log_path.exists() else 0
-    if size >= LOG_BYTES:
-        conn.checkpoint("PASSIVE" if size < LOG_BYTES_MOST else "TRUNCATE")
 
 
 def _is_lost(conn: SqliteConnection | PostgresConnection) -> bool:

@@ -149,6 +149,10 @@ class Journal:
         self._fresh = {}
         self._moved = False
 
+    def show(self, conn: Connection) -> None:
+        """Put what is on disk in the journal into its tables, in a transaction nobody commits."""
+        _carry_out(conn, _merged(self._kept.values()))
+
     def take_over(self, conn: Connection) -> None:
         """Move, within the open transaction, whatever anybody has left in the journal.
 
