@@ -1,4 +1,4 @@
-"""Keeps SQLite's write-ahead log short, from a thread and a connection of its own: no commit waits.
+"""Keeps SQLite's write-ahead log short, from a thread of its own: no commit waits for it.
 
 Knows no table.
 """
