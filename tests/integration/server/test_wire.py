@@ -3,11 +3,17 @@
 import asyncio
 import contextlib
 import socket
+import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -294,6 +300,63 @@ async def test_a_websocket_talks_both_ways_and_closes_with_a_code(port: int, app
     assert closed.value.rcvd is not None
     assert closed.value.rcvd.code == 4321
     assert app.heard == ["and you"]
+
+
+def certificate(folder: Path) -> tuple[str, str]:
+    """Make a certificate for 127.0.0.1 that nobody else trusts."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return str(folder / "cert.pem"), str(folder / "key.pem")
+
+
+async def test_under_tls_streams_and_closing_codes_are_the_same(
+    app: App, port: int, tmp_path: Path
+) -> None:
+    tls = certificate(tmp_path)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        secure = int(free.getsockname()[1])
+    assert secure != port
+    listener = Listener(app, host="127.0.0.1", port=secure, tls=tls)
+    await listener.start()
+    context = ssl.create_default_context(cafile=tls[0])
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", secure, ssl=context)
+        caller = Caller(reader, writer)
+        await caller.say(b"GET /whole/file HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await caller.hear())[2] == BIG
+        writer.close()
+        async with connect(f"wss://127.0.0.1:{secure}/socket", ssl=context) as client:
+            assert await client.recv() == "hello"
+            await client.send("and you")
+            with pytest.raises(ConnectionClosed) as closed:
+                await client.recv()
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 4321
+    finally:
+        await listener.stop(1.0)
 
 
 async def test_a_websocket_may_be_refused_in_plain_http(port: int) -> None:
