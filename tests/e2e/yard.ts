@@ -150,9 +150,26 @@ export class Yard {
     return page;
   }
 
+  /** End every job: they outlive the server, as they should, but not the test. */
+  private async stopJobs(): Promise<void> {
+    const open = async (): Promise<string[]> => {
+      const { jobs } = await this.call<{ jobs: { job_id: string; state: string }[] }>("GET", "/api/v1/jobs?all=1&limit=500");
+      return jobs.filter((job) => ["queued", "starting", "running"].includes(job.state)).map((job) => job.job_id);
+    };
+    for (let look = 0; this.server !== null && look < 50; look += 1) {
+      const left = await open();
+      if (left.length === 0) {
+        return;
+      }
+      await Promise.all(left.map(async (job) => this.call("POST", `/api/v1/jobs/${job}/stop`, { grace_seconds: 0 }).catch(() => null)));
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
+
   /** End everything that was started. */
   async stop(): Promise<void> {
     await this.browser?.close();
+    await this.stopJobs();
     await this.stopServer();
     rmSync(this.home, { recursive: true, force: true });
   }

@@ -44,8 +44,8 @@ class Settings:
     prefix: str = ""
     """Path under which a proxy mounts this server."""
     engine: str = "local"
-    """What runs jobs: `local` for this machine, `ray=http://head:8265` for a Ray cluster, `none` for
-    a server that only serves."""
+    """What runs jobs: `local` for this machine, `ray=http://head:8265` for a Ray cluster, `none`
+    for a server that only serves."""
     ray_token_file: str = ""
     """File that holds the Ray cluster's token, where it has one; RAY_AUTH_TOKEN serves as well."""
     ray_folder: str = ""
