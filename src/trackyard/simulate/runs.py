@@ -5,8 +5,10 @@ Owns `setting_for` and `replay`. Reads the time only to say how long a replay to
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from trackyard.core.errors import InvalidInput
@@ -61,8 +63,23 @@ def replay(
 ) -> tuple[Measures, Replayed]:
     """Replay a trace and measure it."""
     started = time.process_time()
-    outcome = Replay(trace, nodes, setting).run(progress)
+    with _seldom_collected():
+        outcome = Replay(trace, nodes, setting).run(progress)
     return measure(outcome, replay_seconds=time.process_time() - started), outcome
+
+
+@contextlib.contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Look for cycles seldom: a replay makes millions of small objects and hardly any cycle."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(500_000, 50, 1_000)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def even_quotas(trace: Trace, nodes: tuple[Node, ...]) -> tuple[Team, ...]:
