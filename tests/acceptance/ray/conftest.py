@@ -26,18 +26,10 @@ class Front:
 
     def ray(self, *words: str, timeout: float = 180.0) -> str:
         """Run the stock `ray` against the server and return what it prints."""
-        environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self.folder),
-            "RAY_ADDRESS": self.server.url,
-            "RAY_AUTH_MODE": "token",
-            "RAY_AUTH_TOKEN": self.server.token,
-            "RAY_USAGE_STATS_ENABLED": "0",
-        }
         done = subprocess.run(
             [self.cluster.bin / "ray", *words],
             cwd=self.folder,
-            env=environment,
+            env=self.environment(),
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -46,6 +38,17 @@ class Front:
         )
         assert done.returncode == 0, done.stdout
         return done.stdout
+
+    def environment(self) -> dict[str, str]:
+        """What a user of the stock command sets."""
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder),
+            "RAY_ADDRESS": self.server.url,
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": self.server.token,
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
 
     def submit(self, *words: str, **metadata: str) -> str:
         """Submit by the stock command without waiting; return our own id of the job."""

@@ -26,7 +26,7 @@ class Door:
         return self.server.url
 
 
-def _wheel(folder: Path) -> Path:
+def small_wheel(folder: Path) -> Path:
     """Write a small pure wheel, so that a requirement needs no index."""
     path = folder / "tartlet-1.0-py3-none-any.whl"
     info = "tartlet-1.0.dist-info"
@@ -82,5 +82,5 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     server.post("/api/v1/users", name="olga")
     server.ask("PUT", "/api/v1/teams/others/members/olga", json={"role": "member"})
     other = server.post("/api/v1/tokens", user="olga", team="others", role="member", label="ray")
-    yield Door(server, folder, _wheel(folder), server.token, other["token"])
+    yield Door(server, folder, small_wheel(folder), server.token, other["token"])
     server.stop()
