@@ -208,7 +208,8 @@ def test_refusals_are_one_sentence_that_helps(report: dict[str, Any]) -> None:
 def test_every_way_to_send_a_token_opens_the_door(report: dict[str, Any]) -> None:
     """Header, Ray's header, cookie and address work for calls and the socket; others do not."""
     for name, text in report["tokens"].items():
-        assert text == f"by {name}\n"
+        # A line of the queue may come first, where the job had to wait a moment.
+        assert text.splitlines()[-1] == f"by {name}"
     assert len(report["tokens"]) == 5
     for words in (report["wrong"], report["none"]):
         # The older client shows the status alone, the newer one our sentence first.
