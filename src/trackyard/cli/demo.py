@@ -53,8 +53,8 @@ def run(args: argparse.Namespace) -> int:
     """Seed a running server, or one of our own."""
     if not 0.01 <= args.scale <= 100:
         raise SetupError("--scale must lie between 0.01 and 100", hint="1 makes 248 runs")
-    api = Api.from_environment()
     try:
+        api = Api.from_environment()
         api.get("/api/v1/session")
     except Unreachable:
         return _with_own_server(args)

@@ -118,8 +118,8 @@ def _private(path: Path) -> Finding:
 
 
 def _server() -> list[Finding]:
-    api = Api.from_environment()
     try:
+        api = Api.from_environment()
         api.get("/ready")
     except (Unreachable, ApiFault) as fault:
         hint = fault.hint if isinstance(fault, Unreachable) else "the server's log says more"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from trackyard.client.api import home
 
 if TYPE_CHECKING:
     from trackyard.server.settings import Settings
@@ -77,8 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 def announce(settings: Settings, code: str | None) -> None:
     """Print where the platform is and how to use it."""
-    scheme = "https" if settings.tls_cert else "http"
-    url = f"{scheme}://{_shown_host(settings)}:{settings.port}{settings.prefix}"
+    url = settings.url
     lines = [
         "",
         f"  Trackyard is ready at {url}",
@@ -87,13 +89,14 @@ def announce(settings: Settings, code: str | None) -> None:
         f"  mlflow    export MLFLOW_TRACKING_URI={url}",
         f"            export MLFLOW_TRACKING_TOKEN=$(cat {settings.token_path})",
         f"  data      {settings.home}",
+        *_other_home(settings),
         "",
     ]
     print("\n".join(lines), flush=True)
 
 
-def _shown_host(settings: Settings) -> str:
-    """Return a name under which the server answers, where it listens on all addresses too."""
-    if settings.host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
-        return settings.allow_hosts[0] if settings.allow_hosts else "127.0.0.1"
-    return f"[{settings.host}]" if ":" in settings.host else settings.host
+def _other_home(settings: Settings) -> list[str]:
+    """Say how `yard` finds this server, where it would look in another home."""
+    if settings.home == home().absolute():
+        return []
+    return [f"  yard      export YARD_HOME={shlex.quote(str(settings.home))}"]

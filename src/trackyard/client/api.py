@@ -61,11 +61,13 @@ class Api:
         home.
         """
         stored = load_login()
-        url = os.environ.get("YARD_URL") or stored.get("url") or DEFAULT_URL
+        url = os.environ.get("YARD_URL") or stored.get("url") or home_address()
         token = os.environ.get("YARD_TOKEN")
         if not token and url.rstrip("/") == stored.get("url", "").rstrip("/"):
             token = stored.get("token")
-        return cls(url, token or home_token(), timeout=timeout)
+        if not token and _is_own(url):
+            token = home_token()
+        return cls(url, token, timeout=timeout)
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
         """GET a path and return its JSON."""
@@ -190,6 +192,44 @@ def _fault(status: int, data: bytes) -> ApiFault:
 def home() -> Path:
     """Return the local server's home folder."""
     return Path(os.environ.get("YARD_HOME") or "~/.trackyard").expanduser()
+
+
+def home_address() -> str:
+    """Return where the server of the home listens; one that is gone is Unreachable."""
+    url, pid = _noted()
+    if not url:
+        return DEFAULT_URL
+    if not _is_alive(pid):
+        raise Unreachable(f"the server of {home()} is not running; it was at {url}")
+    return url
+
+
+def _noted() -> tuple[str, int]:
+    """Return the address and process that the home's server noted; empty where it did not."""
+    try:
+        noted = json.loads((home() / "server.json").read_text())
+        return str(noted["url"]), int(noted["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "", 0
+
+
+def _is_alive(pid: int) -> bool:
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_own(url: str) -> bool:
+    """Tell whether an address is this machine's: nobody else is shown the home's admin token."""
+    host = urlsplit(url).hostname or ""
+    is_near = host in ("localhost", "::1") or host.startswith("127.")
+    return is_near or host == urlsplit(_noted()[0]).hostname
 
 
 def home_token() -> str | None:

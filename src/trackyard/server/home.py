@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
+import logging
 import os
 import resource
 import socket
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import IO
 
 from trackyard.core.errors import SetupError
+
+log = logging.getLogger(__name__)
 
 #: Open files that serve some ten thousand callers at once.
 MANY_FILES = 65_536
@@ -68,6 +72,15 @@ def write_secret(path: Path, text: str) -> None:
     finally:
         os.close(descriptor)
     beside.replace(path)
+
+
+def note_address(path: Path, url: str, *, pid: int) -> None:
+    """Note for this user's `yard` where the server listens; pid 0 says that it ended."""
+    try:
+        write_secret(path, json.dumps({"url": url, "pid": pid}) + "\n")
+    except OSError as fault:
+        # A full disk must not keep the server from serving or from ending.
+        log.warning("cannot note the address in %s: %s", path, fault.strerror)
 
 
 def free_port(host: str, port: int) -> int:

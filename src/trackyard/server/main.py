@@ -42,7 +42,13 @@ from trackyard.server.access import Gate
 from trackyard.server.app import Application
 from trackyard.server.clock import choose_clock
 from trackyard.server.engines import check_engine, open_engine, policy, site
-from trackyard.server.home import HomeLock, allow_many_sockets, free_port, write_secret
+from trackyard.server.home import (
+    HomeLock,
+    allow_many_sockets,
+    free_port,
+    note_address,
+    write_secret,
+)
 from trackyard.server.logs import set_up_logging
 from trackyard.server.routes import table
 from trackyard.server.routing import Router
@@ -119,10 +125,18 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
     )
     touching = asyncio.create_task(_touch_tokens(services))
     try:
-        await _listen(settings, application, services, lambda: announce(settings, code))
+        await _listen(settings, application, services, lambda: _ready(settings, code, announce))
     finally:
+        note_address(settings.address_path, settings.url, pid=0)
         touching.cancel()
         await _stop(application, services)
+
+
+def _ready(
+    settings: Settings, code: str | None, announce: Callable[[Settings, str | None], None]
+) -> None:
+    note_address(settings.address_path, settings.url, pid=os.getpid())
+    announce(settings, code)
 
 
 def build(settings: Settings) -> Services:

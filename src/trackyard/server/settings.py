@@ -104,6 +104,20 @@ class Settings:
         return self.home / "server.lock"
 
     @property
+    def address_path(self) -> Path:
+        """Return the file in which the server notes where it listens."""
+        return self.home / "server.json"
+
+    @property
+    def url(self) -> str:
+        """Return an address under which the server answers, where it listens on all of them too."""
+        scheme = "https" if self.tls_cert else "http"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        if self.host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
+            host = self.allow_hosts[0] if self.allow_hosts else "127.0.0.1"
+        return f"{scheme}://{host}:{self.port}{self.prefix}"
+
+    @property
     def is_loopback(self) -> bool:
         """Tell whether only this machine can reach the server."""
         return self.host in ("127.0.0.1", "localhost", "::1") or self.host.startswith("127.")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.jobs_cli.yarding import SCRIPTS, Yard
+from tests.acceptance.jobs_cli.yarding import SCRIPTS, Said, Yard
 from tests.acceptance.serving import ROOT, pairs, python_of
 
 NOTHING = "--no-working-dir"
@@ -244,8 +244,12 @@ def test_waiting_goes_on_over_a_restart_of_the_server(yard_with: Callable[..., Y
         assert waiter.stdout is not None
         assert waiter.stdout.readline() == "before\n"
         yard.server.kill()
-        time.sleep(1)
+        gone = _by_home_alone(yard, "ps")
+        assert (gone.code, gone.out) == (5, "")
+        assert gone.err.startswith(f"error: the server of {yard.server.home} is not running")
         yard.server.start()
+        told = _by_home_alone(yard, "env", "--json").data
+        assert (told["RAY_ADDRESS"], told["YARD_TOKEN"]) == (yard.server.url, yard.server.token)
         out, err = waiter.communicate(timeout=60)
     finally:
         waiter.kill()
@@ -253,6 +257,21 @@ def test_waiting_goes_on_over_a_restart_of_the_server(yard_with: Callable[..., Y
     (job,) = yard.read("ps", "-a")
     assert (job["attempt"], job["state"]) == (1, "failed")
     assert job["job_id"] in err
+
+
+def _by_home_alone(yard: Yard, *words: str) -> Said:
+    """Run a command that is told of the home folder and of nothing else."""
+    environment = {**yard.environment(), "YARD_HOME": str(yard.server.home)}
+    for name in ("YARD_URL", "YARD_TOKEN"):
+        del environment[name]
+    done = subprocess.run(
+        [sys.executable, "-m", "trackyard.cli.main", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Said(done.returncode, done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("verb", ["ps", "nodes", "queues", "teams", "top"])
