@@ -67,7 +67,9 @@ def nvidia_smi() -> list[dict[str, str]]:
         text=True,
     )
     lines = done.stdout.strip().splitlines()
-    return [dict(zip(FACTS, (part.strip() for part in line.split(",")))) for line in lines]
+    return [
+        dict(zip(FACTS, (part.strip() for part in line.split(",")), strict=True)) for line in lines
+    ]
 
 
 def differences(ours: dict[str, Any], theirs: list[dict[str, str]]) -> list[str]:
@@ -75,7 +77,7 @@ def differences(ours: dict[str, Any], theirs: list[dict[str, str]]) -> list[str]
     faults = []
     if len(ours["gpus"]) != len(theirs):
         faults.append(f"{len(ours['gpus'])} GPUs here, {len(theirs)} by nvidia-smi")
-    for gpu, said in zip(ours["gpus"], theirs):
+    for gpu, said in zip(ours["gpus"], theirs, strict=False):
         if gpu["model"] != said["name"] or gpu["uuid"] != said["uuid"]:
             faults.append(f"GPU {gpu['index']} is {gpu}, nvidia-smi says {said}")
         if abs(gpu["memory_bytes"] / 2**20 - float(said["memory.total"])) > 1024:
