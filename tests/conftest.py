@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.raycluster import ray_cluster
+from tests.spreading import Spreading, place_of, unit_of
 
 __all__ = ["ray_cluster"]
 
@@ -32,3 +33,16 @@ def pytest_configure(config: pytest.Config) -> None:
             del os.environ[name]
     # Most tests start processes; each would compile what it imports anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # The order is ours, not one by how many tests a unit has.
+    config.option.loadscopereorder = False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Bring the tests into the order in which their units start."""
+    items.sort(key=lambda item: place_of(unit_of(item.nodeid)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> Spreading | None:
+    """Take the place of `--dist loadscope`; any other choice is left as it is."""
+    return Spreading(config) if config.getoption("dist") == "loadscope" else None

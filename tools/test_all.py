@@ -1,6 +1,7 @@
-"""Runs every check of the repository, one step after the other, and counts what passed.
+"""Installs what the checks of the repository need, runs every one and counts what passed.
 
-Owns the order, the time of each step and the closing line. It must not know what a test checks.
+Owns the order, what may run beside what, the time of each step and the closing line. It must not
+know what a test checks, and needs nothing but the standard library: it installs the rest.
 Name steps to run those alone: `python tools/test_all.py ruff mypy unit`.
 """
 
@@ -13,7 +14,9 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +29,10 @@ TEMPORARY = Path(tempfile.gettempdir()) / f"trackyard-tests-{os.getuid()}"
 
 #: pytest's exit status when it found no test.
 NO_TESTS = 5
+#: Steps that run at once: installing waits for the network, so a third finds a core idle.
+AT_ONCE = 3
+#: Processes of the long run of pytest: its tests wait for others half of the time.
+WORKERS = "4"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +44,10 @@ class Step:
     report: Path | None = None
     may_be_empty: bool = False
     in_full_run: bool = True
+    #: Steps that must have passed; where they were not asked for, they are taken as done.
+    needs: tuple[str, ...] = ()
+    #: It runs with no other step beside it, and its words are shown as they come.
+    alone: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,46 +60,60 @@ class Outcome:
     failed: int
 
 
-def pytest_step(name: str, *arguments: str, **options: bool) -> Step:
-    """A run of pytest with its report and coverage."""
+def pytest_step(name: str, *arguments: str) -> Step:
+    """A run of pytest with its report."""
     report = REPORTS / f"{name}.xml"
     folder = TEMPORARY / str(os.getpid()) / name
     flags = [f"--junitxml={report}", f"--basetemp={folder}", "--durations=15"]
     command = [PYTHON, "-m", "pytest", *flags, *arguments]
-    return Step(name=name, command=command, report=report, **options)
+    return Step(name=name, command=command, report=report, needs=("dev", "web"), alone=True)
 
 
 def npm_step(name: str, script: str) -> Step:
     """One of the front end's scripts."""
-    return Step(name=name, command=[PYTHON, "tools/web.py", "run", script])
+    return Step(name=name, command=[PYTHON, "tools/web.py", "run", script], needs=("web",))
 
 
-def vitest_step(name: str, script: str) -> Step:
+def vitest_step(name: str, script: str, *needs: str) -> Step:
     """One of the front end's suites, with its report."""
     report = REPORTS / f"{name}.xml"
     flags = ["--reporter=default", "--reporter=junit", f"--outputFile.junit={report}"]
     command = [PYTHON, "tools/web.py", "run", script, "--", *flags]
-    return Step(name=name, command=command, report=report)
+    return Step(name=name, command=command, report=report, needs=("web", *needs))
+
+
+def marked_alone() -> list[str]:
+    """Find the modules with tests that run alone, so that no others are collected for them."""
+    modules = sorted((ROOT / "tests").rglob("test_*.py"))
+    return [str(path) for path in modules if "mark.alone" in path.read_text(encoding="utf-8")]
 
 
 def steps() -> list[Step]:
-    """Every step, in order: what is quick to fail first, pytest last."""
+    """Every step, in the order in which they start: installing first, pytest last."""
     cover = ["--cov", "--cov-report="]
-    e2e = [vitest_step("e2e", "e2e")] if any((ROOT / "tests" / "e2e").glob("*.e2e.ts")) else []
+    spread = ["-n", WORKERS, "--dist", "loadscope"]
+    e2e = [vitest_step("e2e", "e2e", "dev", "needs")]
+    ruff = str(BIN / "ruff")
+    dev = ("dev",)
     return [
-        Step(name="ruff", command=[str(BIN / "ruff"), "check", "--quiet", "."]),
-        Step(name="format", command=[str(BIN / "ruff"), "format", "--check", "--quiet", "."]),
-        Step(name="mypy", command=[str(BIN / "mypy")]),
+        Step(name="dev", command=["make", "--no-print-directory", "dev"]),
+        Step(name="envs", command=[PYTHON, "tools/client_envs.py"]),
+        Step(name="needs", command=["sh", "tools/test_needs.sh"]),
+        Step(name="web", command=[PYTHON, "tools/web.py", "build"], needs=dev),
+        Step(name="ruff", command=[ruff, "check", "--quiet", "."], needs=dev),
+        Step(name="format", command=[ruff, "format", "--check", "--quiet", "."], needs=dev),
+        Step(name="mypy", command=[str(BIN / "mypy")], needs=dev),
         npm_step("tsc", "typecheck"),
         npm_step("oxlint", "lint"),
-        pytest_step("imports", "tests/unit/test_imports.py", in_full_run=False),
-        pytest_step("unit", "tests/unit", "-n", "2", in_full_run=False),
-        Step(name="needs", command=["sh", "tools/test_needs.sh"]),
-        Step(name="envs", command=[PYTHON, "tools/client_envs.py"]),
         vitest_step("vitest", "test"),
-        *e2e,
-        pytest_step("pytest", "-n", "2", "--dist", "loadscope", "-m", "not alone", *cover),
-        pytest_step("alone", "-m", "alone", *cover, "--cov-append", may_be_empty=True),
+        *(e2e if any((ROOT / "tests" / "e2e").glob("*.e2e.ts")) else ()),
+        replace(pytest_step("imports", "tests/unit/test_imports.py"), in_full_run=False),
+        replace(pytest_step("unit", "tests/unit", "-n", "2"), in_full_run=False),
+        pytest_step("pytest", *spread, "-m", "not alone", *cover),
+        replace(
+            pytest_step("alone", "-m", "alone", *cover, "--cov-append", *marked_alone()),
+            may_be_empty=True,
+        ),
     ]
 
 
@@ -109,7 +134,7 @@ def run(step: Step) -> Outcome:
     if step.report is not None:
         step.report.unlink(missing_ok=True)
     started = time.monotonic()
-    status = subprocess.run(step.command, cwd=ROOT, check=False).returncode
+    status, words = execute(step)
     seconds = time.monotonic() - started
     if status == NO_TESTS and step.may_be_empty:
         status = 0
@@ -120,8 +145,55 @@ def run(step: Step) -> Outcome:
         passed = 1
     if status != 0 and failed == 0:
         failed = 1
-    print(f"-- {step.name}: {'ok' if status == 0 else 'FAILED'} in {seconds:.1f} s", flush=True)
+    verdict = f"-- {step.name}: {'ok' if status == 0 else 'FAILED'} in {seconds:.1f} s"
+    print(f"{words}{verdict}", flush=True)
     return Outcome(step=step, seconds=seconds, passed=passed, failed=failed)
+
+
+def execute(step: Step) -> tuple[int, str]:
+    """Run a step's command; what it says beside others is held back until it is over."""
+    if step.alone:
+        return subprocess.run(step.command, cwd=ROOT, check=False).returncode, ""
+    done = subprocess.run(
+        step.command,
+        cwd=ROOT,
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    return done.returncode, done.stdout
+
+
+def run_all(chosen: Iterable[Step]) -> list[Outcome]:
+    """Run steps as soon as what they need has passed and there is room beside the others."""
+    left = list(chosen)
+    names = {step.name for step in left}
+    outcomes: list[Outcome] = []
+    under_way: dict[Future[Outcome], Step] = {}
+    with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        while left or under_way:
+            good = {one.step.name for one in outcomes if not one.failed}
+            bad = {one.step.name for one in outcomes if one.failed}
+            for step in [step for step in left if bad & set(step.needs)]:
+                print(f"-- {step.name}: not run, for it needs what failed", flush=True)
+                left.remove(step)
+                outcomes.append(Outcome(step=step, seconds=0.0, passed=0, failed=1))
+            for step in list(left):
+                waits = (set(step.needs) & names) - good
+                beside = len(under_way)
+                if waits or beside >= AT_ONCE or any(one.alone for one in under_way.values()):
+                    continue
+                if step.alone and (beside or step is not left[0]):
+                    continue
+                left.remove(step)
+                under_way[pool.submit(run, step)] = step
+            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            outcomes += [future.result() for future in done]
+            for future in done:
+                del under_way[future]
+    return outcomes
 
 
 def is_alive(pid: str) -> bool:
@@ -167,7 +239,7 @@ def main(names: list[str]) -> int:
     started = time.monotonic()
     clear_temporary()
     (TEMPORARY / str(os.getpid())).mkdir()
-    outcomes = [run(step) for step in chosen]
+    outcomes = run_all(chosen)
     clear_temporary()
     if not names:
         report_coverage()

@@ -25,10 +25,12 @@ def test_the_status_tells_of_every_node_and_how_to_use_the_cluster(
     )
     facts = json.loads(done.stdout)
     assert facts["engine"] == f"ray={ray_cluster.address}"
-    assert [(node["name"], node["state"], node["gpus"]) for node in facts["nodes"]] == [
-        ("head", "ready", 0),
-        ("worker-1", "ready", 1),
-        ("worker-2", "ready", 1),
+    # Nodes that others had join and leave may still be listed, as down.
+    ready = [node for node in facts["nodes"] if node["state"] == "ready"]
+    assert [(node["name"], node["gpus"]) for node in ready] == [
+        ("head", 0),
+        ("worker-1", 1),
+        ("worker-2", 1),
     ]
 
 

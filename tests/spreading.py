@@ -1,0 +1,58 @@
+"""How tests are spread over processes: who goes together, and who goes first.
+
+Owns the units that pytest-xdist hands out and their order. All that shares the Ray cluster is one
+unit, so that a single cluster lives; a module is a unit otherwise, and a test where a module is
+long and its tests share nothing. Long units start first, or the last would run on alone.
+"""
+
+from __future__ import annotations
+
+from xdist.scheduler.loadscope import LoadScopeScheduling
+
+#: Folders and modules whose tests use the session's Ray cluster.
+ON_THE_CLUSTER = (
+    "tests/acceptance/ray/",
+    "tests/acceptance/ray_door/test_on_a_cluster.py",
+    "tests/integration/engines/ray/",
+)
+#: Modules whose tests are long and independent.
+APART = (
+    "tests/acceptance/clients/test_training.py",
+    "tests/integration/runner/test_checkpoint_frameworks.py",
+    "tests/acceptance/jobs_cli/test_surviving.py",
+)
+#: The longest, in the order in which they start: those that wait stand between those that compute.
+FIRST = (
+    "ray cluster",
+    "tests/integration/runner/test_checkpoint_frameworks.py",
+    "tests/acceptance/leases/",
+    "tests/acceptance/clients/test_training.py",
+    "tests/acceptance/jobs_cli/",
+    "tests/acceptance/jobs/",
+    "tests/acceptance/ray_door/",
+    "tests/acceptance/clients/",
+    "tests/acceptance/",
+    "tests/integration/",
+)
+
+
+def unit_of(nodeid: str) -> str:
+    """Name the unit that a test belongs to."""
+    if nodeid.startswith(ON_THE_CLUSTER):
+        return "ray cluster"
+    if nodeid.startswith(APART):
+        return nodeid
+    return nodeid.partition("::")[0]
+
+
+def place_of(unit: str) -> int:
+    """Say how early a unit starts."""
+    places = (place for place, start in enumerate(FIRST) if unit.startswith(start))
+    return next(places, len(FIRST))
+
+
+class Spreading(LoadScopeScheduling):
+    """xdist's own scheduler by scope, with our units in our order."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)
