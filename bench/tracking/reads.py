@@ -147,7 +147,6 @@ def chart(server: Server, seconds: float) -> Figures:
         return {"none": "has no roll-up endpoint"}
     run = fill_series(server, 1_000_000)
     path = f"/api/v1/series?run_id={run}&key=loss"
-    times: list[float] = []
     size = 0
 
     def draw() -> float:
@@ -160,14 +159,20 @@ def chart(server: Server, seconds: float) -> Figures:
             raise BenchError(f"{server.name}: {path} answered {status}: {raw[:300]!r}")
         return took
 
-    # Once while the points just written are still being settled, then at rest.
-    fresh = draw()
+    def draw_often() -> list[float]:
+        times: list[float] = []
+        over = time.perf_counter() + seconds
+        while len(times) < 50 and (len(times) < 5 or time.perf_counter() < over):
+            times.append(draw())
+        return times
+
+    # While the points just written are still being settled, then at rest.
+    fresh = draw_often()
     time.sleep(SETTLED_AFTER)
-    over = time.perf_counter() + seconds
-    while len(times) < 50 and (len(times) < 5 or time.perf_counter() < over):
-        times.append(draw())
+    times = draw_often()
     return {
-        "fresh_ms": fresh * 1000,
+        "fresh_p50_ms": percentile(fresh, 0.5) * 1000,
+        "fresh_p95_ms": percentile(fresh, 0.95) * 1000,
         "p50_ms": percentile(times, 0.5) * 1000,
         "p95_ms": percentile(times, 0.95) * 1000,
         "bytes": size,

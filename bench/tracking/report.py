@@ -38,6 +38,7 @@ ROWS = (
     Row("fetch", "p50_ms", "fetch 1,000 whole runs", "ms", False),
     Row("history", "points_per_s", "read a 100,000-point history", "points/s"),
     Row("chart", "p95_ms", "chart of a 1,000,000-point metric, p95", "ms", False),
+    Row("chart", "fresh_p95_ms", "the same right after it was written, p95", "ms", False),
     Row("chart", "bytes", "chart of a 1,000,000-point metric", "bytes", False),
     Row("disk", "bytes_per_point", "disk at rest", "bytes/point", False),
     Row("artifact", "up_growth_mb", "memory growth, artifact streaming in", "MB", False),

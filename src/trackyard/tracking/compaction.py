@@ -24,9 +24,7 @@ from trackyard.tracking.points import (
     unpack_log,
 )
 
-#: Log rows or points of one run that make it worth settling, and rows taken at once.
-ENOUGH_ROWS = 128
-ENOUGH_POINTS = BLOCK_POINTS
+#: Log rows of one run taken at once.
 MOST_ROWS = 1024
 #: A block merges with newer points while it is at most this many times larger than they are.
 GROWTH = 4

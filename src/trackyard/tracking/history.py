@@ -4,6 +4,7 @@ the log's tail.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ from trackyard.tracking.points import (
     shift_for,
     unpack_log,
 )
+
+#: series -> (attempt, points) of what is still in the log
+Tails = dict[int, list[tuple[int, Points]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ def load(
     parts = []
     for attempt, points in _blocks(reader, run, name_id, span):
         parts.append(_surviving(points, cuts.limit(attempt), orphans))
-    for attempt, points in _tail(reader, run, name_id):
+    for attempt, points in tails(reader, run, (name_id,))[name_id]:
         parts.append(_surviving(points, cuts.limit(attempt), orphans))
     points = join([part for part in parts if len(part)])
     if span is not None and len(points):
@@ -80,16 +84,19 @@ def _blocks(
     return [(row[0], decode_block(row[1])) for row in rows]
 
 
-def _tail(reader: Reader, run: int, name_id: int) -> list[tuple[int, Points]]:
-    """Return what is still in the log, joined per attempt."""
-    found: dict[int, Gathered] = {}
+def tails(reader: Reader, run: int, name_ids: Collection[int]) -> Tails:
+    """Return what is still in the log of each of these series, joined per attempt."""
+    found: dict[int, dict[int, Gathered]] = {name_id: {} for name_id in name_ids}
     for attempt, data in reader.all(
         "SELECT attempt, data FROM metric_log WHERE run_id = ? ORDER BY id", (run,)
     ):
         for series_id, steps, times, values in unpack_log(data):
-            if series_id == name_id:
-                found.setdefault(attempt, Gathered()).add(steps, times, values)
-    return [(attempt, gathered.points()) for attempt, gathered in found.items()]
+            if (of_series := found.get(series_id)) is not None:
+                of_series.setdefault(attempt, Gathered()).add(steps, times, values)
+    return {
+        name_id: [(attempt, gathered.points()) for attempt, gathered in of_series.items()]
+        for name_id, of_series in found.items()
+    }
 
 
 def _surviving(points: Points, limit: int | None, orphans: bool) -> Points:
@@ -116,13 +123,14 @@ def chart(
     reader: Reader,
     run: int,
     name_id: int,
+    fresh: list[tuple[int, Points]],
     *,
     buckets: int,
     span: tuple[int, int] | None = None,
     orphans: bool = False,
 ) -> Buckets | None:
     """Return a series as at most `buckets` roll-ups, from block summaries wherever those
-    suffice.
+    suffice, and from its `fresh` points, which `tails` reads for all series of a run at once.
     """
     cuts = lineage(reader, run)
     where, params = "run_id = ? AND name_id = ?", [run, name_id]
@@ -135,8 +143,7 @@ def chart(
         params,
     )
     tail = [
-        _clip(_surviving(points, cuts.limit(attempt), orphans), span)
-        for attempt, points in _tail(reader, run, name_id)
+        _clip(_surviving(points, cuts.limit(attempt), orphans), span) for attempt, points in fresh
     ]
     tail = [points for points in tail if len(points)]
     bounds = [(head[2], head[3]) for head in heads]

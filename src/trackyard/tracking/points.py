@@ -36,7 +36,7 @@ _unpack = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw, msgspec.Raw, msgs
 _ints = msgspec.msgpack.Decoder(list[int]).decode
 _floats = msgspec.msgpack.Decoder(list[float]).decode
 #: Bytes of a column from which on it is worth reading at once.
-_LONG = 128
+_LONG = 1000
 #: msgpack's marks of numbers of one width each, with what follows the mark.
 _WIDTHS = {
     0xCB: np.dtype([("mark", "u1"), ("value", ">f8")]),

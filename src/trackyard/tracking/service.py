@@ -1,12 +1,12 @@
 """Tracking as the server uses it: one object that holds the database and the dictionary of
-names, and settles points
-in the background.
+names, and settles points in the background.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 
 from trackyard.access.principal import Principal
@@ -16,13 +16,13 @@ from trackyard.tracking import compaction
 from trackyard.tracking.points import BLOCK_POINTS
 from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.runs import Run, find_run, load_runs
+from trackyard.tracking.settling import Pace
 from trackyard.tracking.shelf import Shelf
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks at the log, and looks a quiet run is given before its rest is settled.
+#: Seconds between looks at the log.
 SETTLE_EVERY = 1.0
-QUIET_LOOKS = 3
 
 
 class Tracking:
@@ -36,8 +36,8 @@ class Tracking:
         self.shelf = Shelf() if database.is_sqlite else None
         if self.shelf is not None:
             database.commit_hooks.append(self.shelf.committed)
+        self.pace = Pace()
         self._task: asyncio.Task[None] | None = None
-        self._quiet: dict[int, tuple[int, int]] = {}
         #: told (team id, run id) after points of a run were committed
         self.on_points: Callable[[int, str], None] = lambda _team, _run: None
 
@@ -87,24 +87,16 @@ class Tracking:
 
     async def _settle_loop(self) -> None:
         while True:
+            began, spent = time.monotonic(), time.process_time()
             await asyncio.sleep(SETTLE_EVERY)
+            # Nothing is settled meanwhile, so this is what the server's other work takes.
+            share = (time.process_time() - spent) / (time.monotonic() - began)
             try:
-                await self._settle_some()
+                for run in self.pace.due(
+                    await self.database.read(compaction.waiting, seconds=None), share
+                ):
+                    await compaction.settle(self.database, run)
             except asyncio.CancelledError:
                 raise
             except Exception:
                 log.exception("settling metric points failed; it is tried again")
-
-    async def _settle_some(self) -> None:
-        """Settle runs with many rows at once, and the rest of runs that went quiet."""
-        runs = await self.database.read(compaction.waiting, seconds=None)
-        seen: dict[int, tuple[int, int]] = {}
-        for run, rows, points in runs:
-            before, looks = self._quiet.get(run, (-1, 0))
-            looks = looks + 1 if rows == before else 0
-            full = rows >= compaction.ENOUGH_ROWS or points >= compaction.ENOUGH_POINTS
-            if full or looks >= QUIET_LOOKS:
-                await compaction.settle(self.database, run)
-            else:
-                seen[run] = (rows, looks)
-        self._quiet = seen

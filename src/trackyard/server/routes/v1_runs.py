@@ -185,6 +185,7 @@ class RunRoutes:
 
     async def _series(self, request: Request, query: SeriesQuery) -> Response:
         principal, names = request.principal, self._tracking.names
+        pace = self._tracking.pace
         if not 1 <= query.points <= MAX_POINTS:
             raise InvalidInput(f"points must be between 1 and {MAX_POINTS}")
         if len(query.run_ids) * len(query.keys) > MAX_SERIES:
@@ -196,16 +197,18 @@ class RunRoutes:
 
         def load(reader: Reader) -> bytes:
             found = []
+            ids = ((names.find(reader, key), key) for key in query.keys)
+            known = {name_id: key for name_id, key in ids if name_id is not None}
             for run_id in query.run_ids:
                 run = find_run(reader, principal, run_id)
-                for key in query.keys:
-                    name_id = names.find(reader, key)
-                    if name_id is None:
-                        continue
+                fresh = history.tails(reader, run.id, known)
+                pace.look_at(run.id)
+                for name_id, key in known.items():
                     buckets = history.chart(
                         reader,
                         run.id,
                         name_id,
+                        fresh[name_id],
                         buckets=query.points,
                         span=span,
                         orphans=query.orphans,
