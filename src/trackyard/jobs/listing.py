@@ -14,7 +14,7 @@ from typing import Any
 from trackyard.core.job import JobState
 from trackyard.core.reasons import EVALUATING, Code, Reason, Tier
 from trackyard.jobs.admission.scheduler import Pass
-from trackyard.jobs.foresight import Foresight
+from trackyard.jobs.foresight import Ahead, Foresight
 from trackyard.jobs.records import HOLDING, JOB_COLUMNS, SHOWN, STATES, JobRow
 from trackyard.jobs.views import JobList, JobView, ReasonView, job_view, load_facts, reason_view
 from trackyard.store.database import Database, Reader
@@ -47,10 +47,10 @@ class ListWish:
 class Lists:
     """Shapes lists, remembering the jobs that have not changed."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, ahead: Ahead) -> None:
         self._db = database
         self._views: dict[int, tuple[int, JobView]] = {}
-        self.foresight = Foresight()
+        self.foresight = Foresight(ahead)
 
     async def show(self, wish: ListWish, looked: Pass) -> JobList:
         """Return the jobs asked for."""

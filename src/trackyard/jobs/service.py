@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,10 +21,12 @@ from trackyard.core.health import read_checks
 from trackyard.core.job import JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
 from trackyard.jobs import hints, logs, signs
-from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief, foresee, full, lessen
+from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.demand_watch import Rule, Watch
+from trackyard.jobs.forecast.desk import Desk
+from trackyard.jobs.foresight import Ahead
 from trackyard.jobs.life import ask_stop, end_attempt, hold, release
 from trackyard.jobs.listing import Lists, ListWish, reasons_of, told
 from trackyard.jobs.packages import Packages
@@ -61,7 +63,6 @@ from trackyard.jobs.views import (
     spec_view,
 )
 from trackyard.jobs.wishes import JobSpec, Wish, check
-from trackyard.scheduling import Snapshot
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.tracking.service import Tracking
 
@@ -92,15 +93,18 @@ class Jobs:
         packages: Packages,
         scheduler: Scheduler,
         undeclared: Rule | None = None,
+        *,
+        desk: Desk | None = None,
     ) -> None:
         self._db = database
+        self._ahead = Ahead(desk)
         self._tracking = tracking
         self.packages = packages
         self.scheduler = scheduler
         self.demands = Demands(database, scheduler)
         self.watch = Watch(database, scheduler.dispatcher, scheduler.wake, undeclared or Rule())
         scheduler.keep_watch = self.watch.look
-        self._lists = Lists(database)
+        self._lists = Lists(database, self._ahead)
         self._memory = signs.Memory()
         self._followers: dict[int, set[asyncio.Event]] = {}
         self._is_started = self._is_stopping = False
@@ -119,6 +123,7 @@ class Jobs:
         for waiting in self._followers.values():
             for event in waiting:
                 event.set()
+        await self._ahead.close()
         await self._lists.foresight.close()
         await self.scheduler.stop()
 
@@ -159,16 +164,17 @@ class Jobs:
 
     async def _answer(self, caller: Principal, wish: Wish, spec: JobSpec) -> Answer:
         """Answer a wish; running ahead of a long queue is left to those who ask for it."""
-        snapshot = (await self.scheduler.view()).loaded.snapshot
-        if not snapshot.nodes and self._is_started:
+        looked = await self.scheduler.view()
+        if not looked.loaded.snapshot.nodes and self._is_started:
             # The very first start: the engine is about to tell its nodes.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.scheduler.has_looked.wait(), FIRST_LOOK_SECONDS)
-            snapshot = (await self.scheduler.view()).loaded.snapshot
-        if not wish.dry_run and (len(snapshot.waiting) > FEW_WAITING or self._answering.locked()):
-            return brief(snapshot)
+            looked = await self.scheduler.view()
+        waiting = len(looked.loaded.snapshot.waiting)
+        if not wish.dry_run and (waiting > FEW_WAITING or self._answering.locked()):
+            return brief(looked.loaded.snapshot)
         async with self._answering:
-            return await asyncio.to_thread(full, snapshot, caller, wish, spec)
+            return await self._ahead.wished(looked, caller, wish, spec)
 
     # -- show -------------------------------------------------------------------------------
 
@@ -222,16 +228,18 @@ class Jobs:
         looked = await self.scheduler.view()
         if job_id not in looked.loaded.waiting:
             return None
-        return await self._once(foresee, looked, job_id)
+        return await self._once(self._ahead.start, looked, job_id)
 
     async def smaller(self, job_id: str) -> list[Smaller]:
         """Say which lesser requests of a waiting job would start now; told once per pass."""
         looked = await self.scheduler.view()
         if job_id not in looked.loaded.waiting:
             return []
-        return await self._once(lessen, looked, job_id)
+        return await self._once(self._ahead.lesser, looked, job_id)
 
-    async def _once(self, think: Callable[[Snapshot, str], T], looked: Pass, job_id: str) -> T:
+    async def _once(
+        self, think: Callable[[Pass, str], Awaitable[T]], looked: Pass, job_id: str
+    ) -> T:
         """Run ahead for a job, once per look."""
         async with self._answering:
             if self._foreseen[0] is not looked:
@@ -239,7 +247,7 @@ class Jobs:
             known = self._foreseen[1]
             key = (think.__name__, job_id)
             if key not in known:
-                known[key] = await asyncio.to_thread(think, looked.loaded.snapshot, job_id)
+                known[key] = await think(looked, job_id)
             found: T = known[key]
             return found
 

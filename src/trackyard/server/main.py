@@ -30,6 +30,8 @@ from trackyard.jobs.admission.edges import Edges
 from trackyard.jobs.admission.moving import Foresight
 from trackyard.jobs.admission.scheduler import Scheduler
 from trackyard.jobs.demand_watch import Rule
+from trackyard.jobs.forecast.desk import Desk
+from trackyard.jobs.forecast.words import Setup
 from trackyard.jobs.packages import Packages
 from trackyard.jobs.queues import apply_config, read_config
 from trackyard.jobs.retention import Retention
@@ -192,6 +194,7 @@ def build(settings: Settings) -> Services:
             Packages(database, blobs),
             scheduler,
             Rule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
+            desk=Desk(Setup(settings.database_url, policy(settings), leases.rules)),
         ),
         leases=leases,
     )

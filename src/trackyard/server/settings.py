@@ -110,7 +110,7 @@ class Settings:
 
     @property
     def url(self) -> str:
-        """Return an address under which the server answers, where it listens on all of them too."""
+        """Return an address under which it answers, where it listens on all of them too."""
         scheme = "https" if self.tls_cert else "http"
         host = f"[{self.host}]" if ":" in self.host else self.host
         if self.host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound

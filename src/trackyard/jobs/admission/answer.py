@@ -98,12 +98,6 @@ def _smaller(found: eta.Smaller) -> Smaller:
     )
 
 
-def foresee(snapshot: Snapshot, job_id: str) -> EtaView | None:
-    """Foresee when a waiting job starts."""
-    found = forecast(snapshot, (job_id,), most_events=FORECAST_EVENTS)
-    return eta_view(found[job_id])
-
-
 def foresee_many(snapshot: Snapshot, jobs: Collection[str]) -> dict[str, EtaView | None]:
     """Foresee when several waiting jobs start, in one run ahead."""
     found = forecast(snapshot, jobs, most_events=FORECAST_EVENTS)

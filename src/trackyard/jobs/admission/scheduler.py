@@ -347,10 +347,12 @@ class Scheduler:
 
     async def run_pass(self) -> Pass:
         """Load the queue, decide, apply; then tell the engine."""
-        changes = self._changes
-        looked = await self._look(self.board)
-        self.last = self._shown = looked
-        self._shown_at = changes
+        # Who asks meanwhile waits for this look instead of making another beside it.
+        async with self._looking:
+            changes = self._changes
+            looked = await self._look(self.board)
+            self.last = self._shown = looked
+            self._shown_at = changes
         self.has_looked.set()
         decisions = looked.decisions
         admitted: list[Admitted] = []
@@ -370,6 +372,8 @@ class Scheduler:
 
     async def view(self) -> Pass:
         """Return the queue as it stands; of a long queue, a look at most two seconds old."""
+        if self._shown is not None and self._is_fresh(self._shown):
+            return self._shown
         async with self._looking:
             shown = self._shown
             if shown is not None and self._is_fresh(shown):
