@@ -1,6 +1,7 @@
 """Plumbing for every suite: nothing here starts a server or opens a file."""
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -43,6 +44,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> Spreading | None:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Spreading | None:
     """Take the place of `--dist loadscope`; any other choice is left as it is."""
-    return Spreading(config) if config.getoption("dist") == "loadscope" else None
+    return Spreading(config, log) if config.getoption("dist") == "loadscope" else None

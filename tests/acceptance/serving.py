@@ -43,6 +43,8 @@ class TrackingServer:
     token: str = ""
     #: a database address in place of the file in the home
     database: str = ""
+    #: what its config file says
+    config: str = ""
 
     @property
     def url(self) -> str:
@@ -80,6 +82,7 @@ class TrackingServer:
             "--home",
             str(self.home),
             *(["--database", self.database] if self.database else []),
+            *(["--config", str(self.home / "config.toml")] if self.config else []),
             "--port",
             str(self.port),
         ]
@@ -89,6 +92,8 @@ class TrackingServer:
         self.home.mkdir(parents=True, exist_ok=True)
         quiet = {"DO_NOT_TRACK": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **quiet, **self.environment}
+        if self.config:
+            (self.home / "config.toml").write_text(self.config)
         began = time.monotonic()
         with (self.home / "server.log").open("ab") as log:
             self.process = subprocess.Popen(

@@ -12,7 +12,7 @@ from typing import Any
 from trackyard.access.principal import Principal
 from trackyard.core.errors import BadRequest, EndpointNotFound, InternalFault, YardError
 from trackyard.server.access import Gate
-from trackyard.server.http import Request, Response, error_response
+from trackyard.server.http import BODY_SECONDS, Request, Response, error_response
 from trackyard.server.pace import Pace, Turn
 from trackyard.server.routing import Route, Router
 from trackyard.server.wire import ProtocolClosed
@@ -24,11 +24,18 @@ class Application:
     """One callable for every request of the platform."""
 
     def __init__(
-        self, router: Router, gate: Gate, *, prefix: str = "", pace: Pace | None = None
+        self,
+        router: Router,
+        gate: Gate,
+        *,
+        prefix: str = "",
+        pace: Pace | None = None,
+        body_seconds: float = BODY_SECONDS,
     ) -> None:
         self.router = router
         self.gate = gate
         self._pace = pace or Pace()
+        self._body_seconds = body_seconds
         #: path under which a proxy mounts us, without a trailing slash
         self.prefix = prefix
         self.in_flight = 0
@@ -45,7 +52,7 @@ class Application:
             self.in_flight -= 1
 
     async def _serve(self, scope: Any, proto: Any) -> None:
-        request = Request(scope, proto)
+        request = Request(scope, proto, self._body_seconds)
         try:
             response = await self._answer(request)
         except YardError as fault:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trackyard.server.pace import Turn
 
 JSON_LIMIT = 8 * 1024 * 1024
-#: Seconds in which a JSON body must have arrived.
+#: Seconds in which a JSON body must have arrived, where the settings name no other.
 BODY_SECONDS = 30.0
 #: Digits of any number worth reading: 64 bits have 19.
 _DIGITS = 19
@@ -53,6 +53,7 @@ class Request:
     __slots__ = (
         "_headers",
         "_query",
+        "body_seconds",
         "method",
         "params",
         "path",
@@ -63,8 +64,9 @@ class Request:
         "turn",
     )
 
-    def __init__(self, scope: Any, proto: Any) -> None:
+    def __init__(self, scope: Any, proto: Any, body_seconds: float = BODY_SECONDS) -> None:
         self.scope = scope
+        self.body_seconds = body_seconds
         self.proto = proto
         self.method: str = scope.method
         self.path: str = scope.path
@@ -149,11 +151,12 @@ class Request:
         raw: bytes | None = self.proto.whole()
         if raw is None:
             try:
-                async with asyncio.timeout(BODY_SECONDS):
+                async with asyncio.timeout(self.body_seconds):
                     raw = await self._receive(length, limit)
             except TimeoutError:
                 raise TooSlow(
-                    f"the body did not arrive within {BODY_SECONDS:.0f} seconds; nothing was done"
+                    f"the body did not arrive within {self.body_seconds:.0f} seconds;"
+                    " nothing was done"
                 ) from None
         elif len(raw) > limit:
             raise TooLarge(f"the body is over {limit} bytes, the most this call takes")

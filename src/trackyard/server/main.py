@@ -123,7 +123,10 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
     services.hub.start()
     services.jobs.start()
     application = Application(
-        Router(table.routes(services)), services.gate, prefix=settings.prefix
+        Router(table.routes(services)),
+        services.gate,
+        prefix=settings.prefix,
+        body_seconds=settings.request_seconds,
     )
     touching = asyncio.create_task(_touch_tokens(services))
     try:
@@ -268,6 +271,7 @@ async def _listen(
         host=settings.host,
         port=settings.port,
         tls=(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
+        head_seconds=settings.request_seconds,
     )
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()

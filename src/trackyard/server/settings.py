@@ -43,6 +43,8 @@ class Settings:
     this machine may then speak to it in the clear."""
     prefix: str = ""
     """Path under which a proxy mounts this server."""
+    request_seconds: int = 30
+    """Seconds that a caller has to send a request, uploads of artifacts aside."""
     engine: str = "local"
     """What runs jobs: `local` for this machine, `ray=http://head:8265` for a Ray cluster, `none`
     for a server that only serves."""

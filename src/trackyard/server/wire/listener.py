@@ -21,12 +21,19 @@ class Listener:
     """Takes connections and gives their requests to the application."""
 
     def __init__(
-        self, app: App, *, host: str, port: int, tls: tuple[str, str] | None = None
+        self,
+        app: App,
+        *,
+        host: str,
+        port: int,
+        tls: tuple[str, str] | None = None,
+        head_seconds: float = HEAD_SECONDS,
     ) -> None:
         self.app = app
         self._host = host
         self._port = port
         self._tls = tls
+        self._head_seconds = head_seconds
         self.scheme = "http" if tls is None else "https"
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
@@ -78,4 +85,6 @@ class Listener:
             await asyncio.sleep(SWEEP_SECONDS)
             now = loop.time()
             for connection in list(self.connections):
-                connection.sweep(now, idle=IDLE_SECONDS, head=HEAD_SECONDS, stall=STALL_SECONDS)
+                connection.sweep(
+                    now, idle=IDLE_SECONDS, head=self._head_seconds, stall=STALL_SECONDS
+                )
