@@ -298,6 +298,8 @@ class ExitRecord:
     notes: tuple[str, ...] = ()
     #: the job's last complete checkpoint, as the runner describes it
     checkpoint: Mapping[str, Any] | None = None
+    #: the last step that the command told its runner of
+    step: int | None = None
     #: the node's health as the runner found it after a failure
     health: tuple[CheckReport, ...] = ()
 
@@ -329,6 +331,7 @@ class ExitRecord:
                 error_line=None if data.get("error_line") is None else str(data["error_line"]),
                 notes=tuple(str(note) for note in data.get("notes", ())),
                 checkpoint=saved if isinstance(saved := data.get("checkpoint"), dict) else None,
+                step=_int_or_none(data.get("step")),
                 health=read_checks(data.get("health")),
             )
         except (KeyError, TypeError, ValueError) as fault:

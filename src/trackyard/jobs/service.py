@@ -515,7 +515,7 @@ def _take_exit(tx: Tx, attempt_id: str, record: ExitRecord, raw: bytes) -> None:
         "UPDATE attempt_members SET exit = ? WHERE attempt = ? AND member = ? AND exit IS NULL",
         (raw.decode(), attempt.id, record.member),
     )
-    signs.note_last_checkpoint(tx, record)
+    signs.take_last_signs(tx, record)
     rows = tx.all("SELECT exit FROM attempt_members WHERE attempt = ?", (attempt.id,))
     if any(row[0] is None for row in rows):
         return

@@ -218,10 +218,14 @@ def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> N
         )
 
 
-def note_last_checkpoint(tx: Tx, record: ExitRecord) -> None:
-    """List the checkpoint that an exit record names, whoever brought the record."""
+def take_last_signs(tx: Tx, record: ExitRecord) -> None:
+    """Note the last step and checkpoint that an exit record names, whoever brought it."""
     attempt = attempt_of(tx, record.attempt_id)
-    if attempt is None or record.checkpoint is None:
+    if attempt is None:
+        return
+    if record.step is not None and record.step > (attempt.step or -1):
+        attempt = change_attempt(tx, attempt, step=record.step)
+    if record.checkpoint is None:
         return
     try:
         saved = msgspec.convert(record.checkpoint, Saved)

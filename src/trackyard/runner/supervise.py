@@ -542,6 +542,7 @@ class Supervisor:
             "stragglers": len(self._stragglers - {self._main}),
             "hostname": socket.gethostname(),
             "checkpoint": self._signs.checkpoint(),
+            "step": self._signs.progress().get("step"),
             "notes": self._notes,
             "health": self._fitness.after(verdict.cause),
         }

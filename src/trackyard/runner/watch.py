@@ -21,6 +21,8 @@ REASONS = frozenset(
 )
 #: reasons that leave no time to save
 AT_ONCE = frozenset({"fenced", "memory", "gang_done"})
+#: a greater step is no step: databases could not hold it
+MOST_STEPS = 2**53
 
 
 class StopRequest(NamedTuple):
@@ -131,7 +133,7 @@ class Signs:
         age = max(0.0, time.time() - last)
         found: Dict[str, Any] = {"age_seconds": round(age, 1)}
         step = (records.read_json(self.progress_file) or {}).get("step")
-        if isinstance(step, int):
+        if isinstance(step, int) and abs(step) < MOST_STEPS:
             found["step"] = step
         if self._promised is not None:
             found["promised_seconds"] = self._promised

@@ -84,7 +84,7 @@ async def take_exit(yard: Yard, job: str, *, code: int = 0, log_bytes: int = 0) 
         "attempt_id": attempt_id, "epoch": epoch, "member": 0, "exit_code": code, "signal": None,
         "cause": "succeeded" if code == 0 else "exit_code", "sentence": "It ended.",
         "started_ms": 1, "ended_ms": 2, "duration_seconds": 0.001, "log_bytes": log_bytes,
-        "checkpoint": {"name": "step-00000009-ab", "step": 9},
+        "checkpoint": {"name": "step-00000009-ab", "step": 9}, "step": 11,
     }  # fmt: skip
     import msgspec
 
@@ -97,6 +97,7 @@ async def test_the_runner_word_ends_the_attempt_before_the_engine_notices(yard: 
     await take_exit(yard, job, code=4)
     detail = await yard.detail(job)
     assert (detail.job.state, detail.attempts[0].exit_code) == ("failed", 4)
+    assert detail.attempts[0].step == 11
     assert [one.step for one in detail.checkpoints] == [9]
     await take_exit(yard, job, code=0)
     assert (await yard.detail(job)).job.state == "failed"
@@ -124,7 +125,9 @@ async def test_the_last_checkpoint_is_listed_when_the_engine_brings_the_end_firs
     job = await yard.run_job(gpus=1)
     await yard.end(job)
     await take_exit(yard, job)
-    assert [one.step for one in (await yard.detail(job)).checkpoints] == [9]
+    detail = await yard.detail(job)
+    assert [one.step for one in detail.checkpoints] == [9]
+    assert detail.attempts[0].step == 11
 
 
 async def test_reports_of_another_attempt_or_epoch_are_refused(yard: Yard) -> None:

@@ -213,4 +213,4 @@ def test_progress_and_checkpoints_are_told_with_the_heartbeat(
     assert beat["progress"]["step"] == 12
     assert beat["checkpoint"] == {"name": "step-12", "step": 12}
     runner.send_stop("stopped", 0)
-    runner.wait()
+    assert runner.wait()["step"] == 12

@@ -44,7 +44,7 @@ from trackyard.jobs.records import (
     load_attempts,
     load_spec,
 )
-from trackyard.jobs.signs import note_last_checkpoint, take_health
+from trackyard.jobs.signs import take_health, take_last_signs
 from trackyard.store.database import Database, Reader, Tx
 
 log = logging.getLogger(__name__)
@@ -325,7 +325,7 @@ class Dispatcher:
             if record is not None and has_ended:
                 verdict = hints.judged(tx, record)
             if record is not None:
-                note_last_checkpoint(tx, record)
+                take_last_signs(tx, record)
                 take_health(tx, self.fleet, record.attempt_id, record.member, record.health)
             end_attempt(tx, report.attempt_id, verdict)
 
