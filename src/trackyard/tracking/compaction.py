@@ -12,20 +12,18 @@ from typing import Any
 
 from trackyard.core.errors import Conflict
 from trackyard.store.database import Database, Reader, Tx
+from trackyard.tracking.logrows import gather
 from trackyard.tracking.points import (
     BLOCK_POINTS,
-    Gathered,
     Points,
     by_step,
     decode_block,
     encode_block,
     encode_summary,
     join,
-    unpack_log,
 )
+from trackyard.tracking.settling import MOST_ROWS
 
-#: Log rows of one run taken at once.
-MOST_ROWS = 1024
 #: A block merges with newer points while it is at most this many times larger than they are.
 GROWTH = 4
 
@@ -51,28 +49,31 @@ def waiting(reader: Reader) -> list[tuple[int, int, int]]:
     return [(row[0], row[1], int(row[2])) for row in rows]
 
 
-async def settle(database: Database, run: int, *, final: bool = False) -> int:
+async def settle(
+    database: Database, run: int, *, final: bool = False, most: int = MOST_ROWS
+) -> int:
     """Move one run's log rows into blocks; return how many rows moved."""
-    work = await database.read(lambda reader: _prepare(reader, run, final=final), seconds=None)
+    work = await database.read(
+        lambda reader: _prepare(reader, run, final=final, most=most), seconds=None
+    )
     if not work.log_ids and not work.dead_blocks:
         return 0
     try:
-        await database.write(lambda tx: _apply(tx, work))
+        await database.write(lambda tx: _apply(tx, work), frees=True)
     except Conflict:
         return 0  # another process settled it first
     return len(work.log_ids)
 
 
-def _prepare(reader: Reader, run: int, *, final: bool) -> _Work:
+def _prepare(reader: Reader, run: int, *, final: bool, most: int = MOST_ROWS) -> _Work:
     work = _Work()
-    fresh: dict[tuple[int, int, int], Gathered] = {}
-    for log_id, attempt, rank, data in reader.all(
+    rows = reader.all(
         "SELECT id, attempt, rank, data FROM metric_log WHERE run_id = ? ORDER BY id LIMIT ?",
-        (run, MOST_ROWS),
-    ):
-        work.log_ids.append(log_id)
-        for name_id, steps, times, values in unpack_log(data):
-            fresh.setdefault((name_id, attempt, rank), Gathered()).add(steps, times, values)
+        (run, most),
+    )
+    work.log_ids = [row[0] for row in rows]
+    found = gather(((row[1], row[2]), row[3]) for row in rows)
+    fresh = {(name_id, *place): points for (name_id, place), points in found.items()}
     keys = set(fresh)
     if final:
         keys |= {
@@ -84,8 +85,7 @@ def _prepare(reader: Reader, run: int, *, final: bool) -> _Work:
             )
         }
     for key in sorted(keys):
-        points = fresh[key].points() if key in fresh else None
-        _grow(reader, run, key, points, work, final=final)
+        _grow(reader, run, key, fresh.get(key), work, final=final)
     return work
 
 

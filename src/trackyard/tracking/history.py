@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from trackyard.store.database import Reader
+from trackyard.tracking.logrows import gather
 from trackyard.tracking.points import (
     EMPTY,
     Buckets,
-    Gathered,
     Points,
     by_step,
     by_time,
@@ -23,7 +23,6 @@ from trackyard.tracking.points import (
     merge,
     roll_up,
     shift_for,
-    unpack_log,
 )
 
 #: series -> (attempt, points) of what is still in the log
@@ -86,17 +85,12 @@ def _blocks(
 
 def tails(reader: Reader, run: int, name_ids: Collection[int]) -> Tails:
     """Return what is still in the log of each of these series, joined per attempt."""
-    found: dict[int, dict[int, Gathered]] = {name_id: {} for name_id in name_ids}
-    for attempt, data in reader.all(
-        "SELECT attempt, data FROM metric_log WHERE run_id = ? ORDER BY id", (run,)
-    ):
-        for series_id, steps, times, values in unpack_log(data):
-            if (of_series := found.get(series_id)) is not None:
-                of_series.setdefault(attempt, Gathered()).add(steps, times, values)
-    return {
-        name_id: [(attempt, gathered.points()) for attempt, gathered in of_series.items()]
-        for name_id, of_series in found.items()
-    }
+    rows = reader.all("SELECT attempt, data FROM metric_log WHERE run_id = ? ORDER BY id", (run,))
+    found: Tails = {name_id: [] for name_id in name_ids}
+    logged = gather(((int(attempt), data) for attempt, data in rows), name_ids)
+    for (name_id, attempt), points in logged.items():
+        found[name_id].append((attempt, points))
+    return found
 
 
 def _surviving(points: Points, limit: int | None, orphans: bool) -> Points:

@@ -22,7 +22,7 @@ from trackyard.store.database import Tx
 from trackyard.store.journal import INSERT_POINTS, UPSERT_LATEST
 from trackyard.store.names import Names
 from trackyard.tracking.job_runs import MACHINE_ATTEMPT, note_resume
-from trackyard.tracking.points import pack_log
+from trackyard.tracking.logrows import pack_log
 from trackyard.tracking.runs import RUN_NAME_TAG, Metric, RunRow, find_active_run, write_tags
 from trackyard.tracking.validation import (
     MAX_ENTITIES_PER_BATCH,

@@ -1,7 +1,5 @@
-"""How metric points lie on disk: log rows as they arrive, blocks and roll-ups once settled.
-Pure bytes and arrays.
+"""How metric points lie on disk once settled: blocks and roll-ups. Pure bytes and arrays.
 
-A log row is one request: msgpack of [[name_id, steps, times, values], ...].
 A block is up to BLOCK_POINTS points of one series, sorted by step, as three compressed columns.
 Its summary holds power-of-two step buckets (least, most, last, sum, count), aligned to
 absolute steps,
@@ -12,11 +10,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,21 +26,6 @@ SUMMARY_FROM = 1024
 _ZLIB_LEVEL = 4
 _HEADER = struct.Struct("<BI")
 _RAMP = struct.Struct("<qq")
-
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw, msgspec.Raw, msgspec.Raw]]).decode
-_ints = msgspec.msgpack.Decoder(list[int]).decode
-_floats = msgspec.msgpack.Decoder(list[float]).decode
-#: Bytes of a column from which on it is worth reading at once.
-_LONG = 1000
-#: msgpack's marks of numbers of one width each, with what follows the mark.
-_WIDTHS = {
-    0xCB: np.dtype([("mark", "u1"), ("value", ">f8")]),
-    0xCC: np.dtype([("mark", "u1"), ("value", "u1")]),
-    0xCD: np.dtype([("mark", "u1"), ("value", ">u2")]),
-    0xCE: np.dtype([("mark", "u1"), ("value", ">u4")]),
-    0xCF: np.dtype([("mark", "u1"), ("value", ">u8")]),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,64 +45,6 @@ class Points:
 
 
 EMPTY = Points(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float64))
-
-
-def pack_log(
-    series: list[tuple[int, Sequence[int], Sequence[int], Sequence[float]]],
-) -> bytes:
-    """Encode the points of one request."""
-    return _pack(series)
-
-
-def unpack_log(data: bytes) -> list[tuple[int, msgspec.Raw, msgspec.Raw, msgspec.Raw]]:
-    """Take apart the points of one request; `Gathered` reads the columns."""
-    return _unpack(data)
-
-
-class Gathered:
-    """Points of one series as they are found in log rows, in any order."""
-
-    __slots__ = ("_parts", "_steps", "_times", "_values")
-
-    def __init__(self) -> None:
-        self._steps: list[int] = []
-        self._times: list[int] = []
-        self._values: list[float] = []
-        self._parts: list[Points] = []
-
-    def add(self, steps: msgspec.Raw, times: msgspec.Raw, values: msgspec.Raw) -> None:
-        """Take the columns of one log row."""
-        if memoryview(values).nbytes < _LONG:
-            self._steps.extend(_ints(steps))
-            self._times.extend(_ints(times))
-            self._values.extend(_floats(values))
-            return
-        self._parts.append(
-            Points(
-                _column(steps, np.int64, _ints),
-                _column(times, np.int64, _ints),
-                _column(values, np.float64, _floats),
-            )
-        )
-
-    def points(self) -> Points:
-        """Return all of them."""
-        lone = [from_lists(self._steps, self._times, self._values)] if self._steps else []
-        return join(self._parts + lone)
-
-
-def _column(raw: msgspec.Raw, kind: Any, one_by_one: Callable[[msgspec.Raw], Any]) -> Any:
-    """Read a column: at once where all its numbers have one width, else one by one."""
-    view = memoryview(raw)
-    # A list of up to 65,535 items begins with 0xDC and its length.
-    if view[0] == 0xDC:
-        count, body = int.from_bytes(view[1:3], "big"), view[3:]
-        width = _WIDTHS.get(body[0])
-        if width is not None and body.nbytes == count * width.itemsize:
-            found = np.frombuffer(body, width)
-            if (found["mark"] == body[0]).all():
-                return found["value"].astype(kind)
-    return np.array(one_by_one(raw), kind)
 
 
 def from_lists(steps: list[int], times: list[int], values: list[float]) -> Points:

@@ -22,7 +22,7 @@ from trackyard.store.names import Names
 from trackyard.store.replies import BOOT, WINDOW_MS
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.ingest import Series, checked_params, fresh_params, point_rows
-from trackyard.tracking.points import pack_log
+from trackyard.tracking.logrows import pack_log
 from trackyard.tracking.runs import (
     ENDED,
     RUN_NAME_TAG,

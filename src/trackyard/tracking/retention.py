@@ -45,7 +45,7 @@ async def purge_runs(
                 _purge(tx, inner, run_id, actor=actor)
                 forget(tx, run_id)
 
-        await database.write(change)
+        await database.write(change, frees=True)
         purged += len(batch)
 
 

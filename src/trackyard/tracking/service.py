@@ -92,10 +92,9 @@ class Tracking:
             # Nothing is settled meanwhile, so this is what the server's other work takes.
             share = (time.process_time() - spent) / (time.monotonic() - began)
             try:
-                for run in self.pace.due(
-                    await self.database.read(compaction.waiting, seconds=None), share
-                ):
-                    await compaction.settle(self.database, run)
+                waiting = await self.database.read(compaction.waiting, seconds=None)
+                for run, rows in self.pace.due(waiting, share):
+                    await compaction.settle(self.database, run, most=rows)
             except asyncio.CancelledError:
                 raise
             except Exception:

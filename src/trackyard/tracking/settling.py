@@ -16,6 +16,9 @@ ENOUGH_POINTS = BLOCK_POINTS
 #: time, and settling more at once rewrites each point less often.
 MANY_ROWS = 2048
 MANY_POINTS = 16 * BLOCK_POINTS
+#: Rows of one run taken at once, and while the server is busy.
+MOST_ROWS = 1024
+FEW_ROWS = 128
 #: Looks a quiet run is given before its rest is settled.
 QUIET_LOOKS = 3
 #: Share of one core that the server's other work takes from which on it counts as busy.
@@ -23,6 +26,8 @@ BUSY_SHARE = 0.4
 
 #: A run with rows in the log: its id, rows, points.
 Waiting = tuple[int, int, int]
+#: A run to settle, and how many of its rows.
+Piece = tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -36,8 +41,8 @@ class Pace:
         """Note that someone draws this run, so that it is settled before others."""
         self._watched.add(run)
 
-    def due(self, waiting: list[Waiting], share: float) -> list[int]:
-        """Choose the runs to settle now, given the share of a core that others use."""
+    def due(self, waiting: list[Waiting], share: float) -> list[Piece]:
+        """Choose what to settle now, given the share of a core that others use."""
         busy = share >= BUSY_SHARE
         watched, self._watched = self._watched, set()
         seen: dict[int, tuple[int, int]] = {}
@@ -54,8 +59,11 @@ class Pace:
                     ripe.append((looks, run))
             seen[run] = (rows, looks)
         if busy:
-            # One run a look, whichever waits longest, so that the log cannot grow for ever.
+            # A little of one run a look, whichever waits longest, so that all have their turn.
             ripe = sorted(ripe, key=lambda one: -one[0])[: 0 if chosen else 1]
-        chosen += [run for _, run in ripe]
-        self._quiet = {run: seen[run] for run in seen if run not in chosen}
-        return chosen
+        pieces = [(run, MOST_ROWS) for run in chosen]
+        pieces += [(run, FEW_ROWS if busy else MOST_ROWS) for _, run in ripe]
+        for run, _ in pieces:
+            del seen[run]
+        self._quiet = seen
+        return pieces

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from trackyard.tracking.points import (
     BLOCK_BUCKETS,
     SUMMARY_FROM,
-    Gathered,
     Points,
     by_step,
     by_time,
@@ -19,10 +18,8 @@ from trackyard.tracking.points import (
     encode_summary,
     from_lists,
     merge,
-    pack_log,
     roll_up,
     shift_for,
-    unpack_log,
 )
 
 INTS = st.integers(-(2**62), 2**62)
@@ -48,17 +45,6 @@ def test_a_block_gives_back_its_points_to_the_bit(rows) -> None:
     """Encoding and decoding a block changes nothing, whatever the numbers."""
     points = _points(rows)
     assert _same(decode_block(encode_block(points)), points)
-
-
-@given(ROWS)
-def test_a_log_row_gives_back_its_points(rows) -> None:
-    """A request's points survive the log."""
-    steps, times, values = map(list, zip(*rows, strict=True))
-    ((name, *columns),) = unpack_log(pack_log([(7, steps, times, values)]))
-    assert name == 7
-    gathered = Gathered()
-    gathered.add(*columns)
-    assert _same(gathered.points(), _points(rows))
 
 
 @given(ROWS)
@@ -148,19 +134,3 @@ def test_training_metrics_settle_below_the_budget() -> None:
     points = Points(steps, times, values)
     size = len(encode_block(points)) + len(encode_summary(points))
     assert size / count < 12
-
-
-@given(
-    st.integers(min_value=0, max_value=2**40),
-    st.integers(min_value=16, max_value=2000),
-    st.sampled_from([1, 3, 70_000]),
-)
-def test_a_long_log_row_gives_back_its_points(first: int, count: int, stride: int) -> None:
-    """Columns of one width are read at once, mixed ones one by one, with the same outcome."""
-    steps = [first + place * stride for place in range(count)]
-    times = [1_700_000_000_000 + place for place in range(count)]
-    values = [place / 7 for place in range(count)]
-    ((_, *columns),) = unpack_log(pack_log([(7, steps, times, values)]))
-    gathered = Gathered()
-    gathered.add(*columns)
-    assert _same(gathered.points(), from_lists(steps, times, values))
