@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trackyard.tracking.logrows import gather, pack_log
@@ -56,6 +56,7 @@ def stretches(draw: st.DrawFn, count: int) -> Series:
 
 
 @given(st.data())
+@settings(max_examples=60)
 def test_rows_of_any_shape_give_back_their_points(data: st.DataObject) -> None:
     """Whatever the numbers and however the rows differ, nothing changes and order stays."""
     rows = data.draw(
