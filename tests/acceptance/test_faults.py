@@ -82,6 +82,7 @@ def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> N
     server.start()
     try:
         run_id = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
+        doomed = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
         small_disk.fill(server)
         kept: list[str] = []
         for number in range(400):
@@ -98,6 +99,8 @@ def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> N
         found = server.get("runs/get", run_id=run_id)["run"]["data"]["tags"]
         assert set(kept) <= {tag["key"] for tag in found}
         assert server.post("runs/search", experiment_ids=["0"])["runs"]
+        if small_disk.is_mounted:
+            check_that_room_can_be_made(server, doomed)
         small_disk.free(server)
         wait_until(lambda: server.ask("GET", "/ready").status_code == 200)
         server.post("runs/set-tag", run_id=run_id, key="after", value="x")
@@ -108,6 +111,17 @@ def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> N
             assert conn.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     finally:
         server.kill()
+
+
+def check_that_room_can_be_made(server: TrackingServer, doomed: str) -> None:
+    """Deleting and collecting garbage go on in the space kept back for them; nothing else does."""
+    assert server.ask("POST", "runs/delete", json={"run_id": doomed}).status_code == 200
+    answer = server.ask("POST", "/api/v1/admin/gc", json={"purge_days": 0})
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["purged_runs"] == 1
+    refused = server.ask("POST", "runs/create", json={"experiment_id": "0"})
+    assert refused.status_code == 507, refused.text
+    assert "disk" in server.ask("GET", "/ready").text
 
 
 def test_a_disk_that_fails_to_flush_ends_writing(new_server: NewServer) -> None:

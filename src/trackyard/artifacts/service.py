@@ -119,7 +119,9 @@ class Artifacts:
 
     async def delete(self, principal: Principal, owner: Owner, path: str) -> int:
         """Delete a file, or a folder with all below it; an empty path is the whole tree."""
-        rows = await self._database.write(lambda tx: _remove(tx, principal, owner, path))
+        rows = await self._database.write(
+            lambda tx: _remove(tx, principal, owner, path), frees=True
+        )
         await self.retire(row[1] for row in rows)
         return len(rows)
 

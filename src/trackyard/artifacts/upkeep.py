@@ -47,7 +47,7 @@ async def collect_garbage(
     stale = await database.read(lambda reader: _stale_uploads(reader, before_ms), seconds=None)
     if not dry_run:
         for upload_id in stale:
-            blobs = await database.write(partial(remove_upload, upload_id=upload_id))
+            blobs = await database.write(partial(remove_upload, upload_id=upload_id), frees=True)
             await artifacts.retire(blobs)
     count = total = 0
     batch: list[str] = []

@@ -170,7 +170,7 @@ class Uploads:
             _find(tx, principal, owner, path, upload_id)
             return remove_upload(tx, upload_id)
 
-        await self._artifacts.retire(await self._database.write(remove))
+        await self._artifacts.retire(await self._database.write(remove, frees=True))
 
     def _finished(self, upload_id: str, task: asyncio.Task[Artifact]) -> None:
         self._completing.pop(upload_id, None)

@@ -53,7 +53,7 @@ async def _clean_logs(database: Database, before_ms: int, *, dry_run: bool, acto
         return await database.read(lambda reader: _count_logs(reader, before_ms), seconds=None)
     logs = size = 0
     while True:
-        done = await database.write(lambda tx: _remove_logs(tx, before_ms, actor))
+        done = await database.write(lambda tx: _remove_logs(tx, before_ms, actor), frees=True)
         logs, size = logs + done.logs, size + done.log_bytes
         if not done.logs:
             return Removed(logs=logs, log_bytes=size)
@@ -103,5 +103,6 @@ async def _clean_keys(database: Database, before_ms: int, *, dry_run: bool) -> i
         )
         return int(row[0]) if row else 0
     return await database.write(
-        lambda tx: tx.run("DELETE FROM submissions WHERE created_ms < ?", (before_ms,))
+        lambda tx: tx.run("DELETE FROM submissions WHERE created_ms < ?", (before_ms,)),
+        frees=True,
     )

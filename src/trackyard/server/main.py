@@ -60,6 +60,7 @@ from trackyard.server.sse import Hub
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
 from trackyard.store.migrate import prepare
+from trackyard.store.reserve import Reserve
 from trackyard.tracking.service import Tracking
 
 log = logging.getLogger(__name__)
@@ -147,7 +148,9 @@ def _ready(
 def build(settings: Settings) -> Services:
     """Make every part of the platform, stopped."""
     clock = choose_clock(ephemeral=settings.ephemeral)
-    database = Database(settings.database_url, clock=clock)
+    is_kept = not settings.database and not settings.ephemeral
+    reserve = Reserve(settings.home / "reserve") if is_kept else None
+    database = Database(settings.database_url, clock=clock, reserve=reserve)
     directory, sessions = Directory(database), Sessions(database)
     gate = Gate(
         directory=directory,

@@ -38,10 +38,13 @@ from trackyard.store.faults import (
     away,
     explain_read,
     explain_write,
+    is_full,
     is_sync_fault,
+    no_room,
     not_kept,
     unconfirmed,
 )
+from trackyard.store.reserve import Reserve
 from trackyard.store.sole import SoleWriter
 from trackyard.store.transaction import EVERYTHING, Reader, Tx
 
@@ -79,6 +82,7 @@ class _Pending:
     operation: Callable[[Tx], Any]
     future: asyncio.Future[Any]
     quick: Callable[[Tx], Any] | None = None
+    frees: bool = False
     result: Any = None
     fault: BaseException | None = None
 
@@ -90,8 +94,11 @@ Listener = Callable[[list[tuple[int, int, Event]]], None]
 class Database:
     """Readers on their own connections, one writer that commits requests in groups."""
 
-    def __init__(self, url: str, *, clock: Clock, readers: int = 4) -> None:
+    def __init__(
+        self, url: str, *, clock: Clock, readers: int = 4, reserve: Reserve | None = None
+    ) -> None:
         self.url = url
+        self._reserve = reserve or Reserve(None)
         self.clock = clock
         self.is_sqlite = url.startswith("sqlite:///")
         self._queue: deque[_Pending] = deque()
@@ -142,6 +149,7 @@ class Database:
         loop = asyncio.get_running_loop()
         if self.is_sqlite:
             self._recover()
+            self._reserve.hold()
         self._task = loop.create_task(self._write_loop(), name="yard-writer")
         if self.is_sqlite:
             self._mover = loop.create_task(keep_short(self.url), name="yard-checkpoint")
@@ -217,7 +225,7 @@ class Database:
     async def _move_waiting(self) -> None:
         """Bring rows that wait in the journal into their tables, so that a reader sees them."""
         try:
-            await self.write(_nothing)
+            await self.write(_nothing, frees=True)
         except YardError as fault:
             # They stay on disk and are tried again; who only reads is served what there is.
             log.warning("cannot move the journal into its tables now: %s", fault.message)
@@ -289,13 +297,17 @@ class Database:
     # -- writes -----------------------------------------------------------------------------
 
     def write(
-        self, operation: Callable[[Tx], T], quick: Callable[[Tx], Any] | None = None
+        self,
+        operation: Callable[[Tx], T],
+        quick: Callable[[Tx], Any] | None = None,
+        *,
+        frees: bool = False,
     ) -> asyncio.Future[T]:
         """Queue a write; the future resolves once the commit is durable.
 
         `quick` does the same without looking at the database: it checks by what this process
         knows, defers its rows as its last act, or returns NOT_QUICK. SQLite only, where no other
-        process writes.
+        process writes. `frees` says that it makes room, so that a full disk takes it still.
         """
         if self._wake is None or self._closing:
             raise TooBusy("the server is shutting down; try again shortly", retry_after=2)
@@ -303,8 +315,10 @@ class Database:
             raise TooBusy("the server has more writes than it can take; slow down", retry_after=5)
         if self._is_broken:
             raise not_kept()
+        if self._reserve.is_spent and not frees and not self._reserve.is_back():
+            raise no_room()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Pending(operation, future, quick if self.is_sqlite else None))
+        self._queue.append(_Pending(operation, future, quick if self.is_sqlite else None, frees))
         if not self._wake.is_set():
             self._wake.set()
         return future
@@ -464,16 +478,8 @@ class Database:
         for event in events:
             if not written:
                 writer.all("SELECT pg_advisory_xact_lock(?)", (EVENT_LOCK,))
-            row = (
-                now_ms,
-                event.team_id,
-                event.actor,
-                event.kind,
-                event.subject,
-                event.subject_id,
-                _encode(event.data).decode(),
-            )
-            written.append((writer.insert(_INSERT_EVENT, row), now_ms, event))
+            number = writer.insert(_INSERT_EVENT, _event_row(now_ms, event))
+            written.append((number, now_ms, event))
         return written
 
     def _run_quick(self, pending: _Pending, tx: Tx) -> bool:
@@ -495,19 +501,7 @@ class Database:
     ) -> list[tuple[int, int, Event]]:
         """Write a group's events on SQLite, into the journal if all else of the group is there."""
         written = [(self._sole.new_id("events"), now_ms, event) for event in events]
-        rows = [
-            (
-                number,
-                now_ms,
-                event.team_id,
-                event.actor,
-                event.kind,
-                event.subject,
-                event.subject_id,
-                _encode(event.data).decode(),
-            )
-            for number, _, event in written
-        ]
+        rows = [(number, *_event_row(now_ms, event)) for number, _, event in written]
         if rows and self._is_quick_group:
             self.journal.add(journal.EVENT, rows)
         elif rows:
@@ -541,8 +535,18 @@ class Database:
         return events
 
     def _run_alone(self, pending: _Pending) -> list[tuple[int, int, Event]]:
+        """Run one write; what makes room gets a second try in the space kept back for it."""
         if not self.is_sqlite:
             return self._run_and_commit([pending])
+        try:
+            return self._run_here(pending)
+        except sqlite3.OperationalError as fault:
+            if not (pending.frees and is_full(fault) and self._reserve.spend()):
+                raise
+            self._undo()
+            return self._run_here(pending)
+
+    def _run_here(self, pending: _Pending) -> list[tuple[int, int, Event]]:
         events = self._run_group([pending])
         self._commit()
         return events
@@ -574,6 +578,11 @@ class Database:
             else:
                 self._is_away = False
                 return self._writer
+
+
+def _event_row(now_ms: int, event: Event) -> tuple[Any, ...]:
+    data = _encode(event.data).decode()
+    return now_ms, event.team_id, event.actor, event.kind, event.subject, event.subject_id, data
 
 
 def _nothing(_: Tx) -> None:

@@ -47,17 +47,29 @@ def is_away(fault: BaseException) -> bool:
     )
 
 
+def is_full(fault: BaseException) -> bool:
+    """Tell whether SQLite found no room on its disk."""
+    return isinstance(fault, sqlite3.OperationalError) and (
+        getattr(fault, "sqlite_errorcode", 0) in _FULL or "full" in str(fault)
+    )
+
+
+def no_room() -> OutOfSpace:
+    """Return the answer while the database's disk is full."""
+    return OutOfSpace(
+        "the disk that holds the database is full; nothing was written. Free space (what is"
+        " deleted may still be), or ask an admin to",
+        retry_after=30,
+    )
+
+
 def explain_write(fault: BaseException) -> YardError:
     """Return the answer to a write that failed."""
     if isinstance(fault, YardError):
         return fault
     if isinstance(fault, sqlite3.OperationalError):
-        if getattr(fault, "sqlite_errorcode", 0) in _FULL or "full" in str(fault):
-            return OutOfSpace(
-                "the disk that holds the database is full; nothing was written. Free space, or"
-                " ask an admin to",
-                retry_after=30,
-            )
+        if is_full(fault):
+            return no_room()
         return TooBusy(f"the database cannot write now ({fault})", retry_after=2)
     if type(fault).__name__ == "DiskFull":
         return OutOfSpace("the database's disk is full; nothing was written", retry_after=30)

@@ -115,7 +115,9 @@ class TrackingRoutes:
         """POST experiments/delete."""
         args, principal = await Arguments.of(request), request.principal
         inner = inner_experiment_id(principal, args.need("experiment_id"))
-        await self._db.write(lambda tx: experiments.delete_experiment(tx, principal, inner))
+        await self._db.write(
+            lambda tx: experiments.delete_experiment(tx, principal, inner), frees=True
+        )
         return JSONResponse(_EMPTY)
 
     async def restore_experiment(self, request: Request) -> Response:
@@ -273,7 +275,7 @@ class TrackingRoutes:
                     )
             runs.delete_run(tx, principal, run_id)
 
-        await self._db.write(change)
+        await self._db.write(change, frees=True)
         return JSONResponse(_EMPTY)
 
     async def restore_run(self, request: Request) -> Response:

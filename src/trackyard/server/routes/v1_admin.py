@@ -87,7 +87,6 @@ class AdminRoutes:
     async def clean_up(self, request: Request) -> Response:
         """POST /api/v1/admin/gc: settle points, purge what was deleted, collect orphans."""
         wish = await decode(request, CleanUp)
-        settled = 0 if wish.dry_run else await self._services.tracking.settle_all()
         purged = await self._purge(wish, request.principal.name)
         found = await collect_garbage(self._db, self._services.artifacts, dry_run=wish.dry_run)
         kept = self._services.jobs.scheduler.retention
@@ -100,6 +99,8 @@ class AdminRoutes:
             dry_run=wish.dry_run,
             actor=request.principal.name,
         )
+        # Last, for it needs room before it makes some.
+        settled = 0 if wish.dry_run else await self._services.tracking.settle_all()
         damaged = []
         if wish.scrub:
             checked = await scrub(self._db, self._services.artifacts)
