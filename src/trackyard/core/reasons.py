@@ -273,7 +273,7 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.NO_FREE_GPUS: Entry(
         Tier.CAPACITY,
-        "It needs {needed} GPUs and {free} are free; {holders} hold what would fit, "
+        "It needs {needed} GPUs and finds {free} free; what would fit is held by {holders}, "
         "until about {until}",
         "Wait, or ask for fewer GPUs",
     ),

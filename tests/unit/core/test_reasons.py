@@ -35,7 +35,7 @@ def test_the_sentence_is_filled_from_the_numbers():
         code=Code.NO_FREE_GPUS, needed=4.0, free=1.0, holders=("a", "b"), holder_count=3, until=0.0
     )
     assert reason.sentence == (
-        "It needs 4 GPUs and 1 are free; `a`, `b` and 1 more hold what would fit, "
+        "It needs 4 GPUs and finds 1 free; what would fit is held by `a`, `b` and 1 more, "
         "until about 1970-01-01 00:00 UTC"
     )
 
