@@ -146,6 +146,70 @@ def test_a_disk_that_fails_to_flush_ends_writing(new_server: NewServer) -> None:
     assert len(server.history(run_id, "m")) == acked
 
 
+def test_bit_rot_is_named_and_the_rest_is_served(new_server: NewServer) -> None:
+    """A flipped bit in points or in a page: its readers are told, others served, a scrub names."""
+    server = new_server()
+    server.start()
+    rotten, sound = (
+        server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"] for _ in range(2)
+    )
+    for run_id in (rotten, sound):
+        points = [
+            {"key": "loss", "value": step**0.5, "timestamp": step, "step": step}
+            for step in range(200)
+        ]
+        server.post("runs/log-batch", run_id=run_id, metrics=points)
+    server.post("registered-models/create", name="resnet")
+    assert server.ask("POST", "/api/v1/admin/gc", json={}).status_code == 200
+    assert server.stop() == 0
+    path = server.home / "trackyard.db"
+    damage_points(path, rotten)
+    damage_table(path, "models")
+    server.start()
+    ask = {"run_id": rotten, "metric_key": "loss"}
+    answer = server.ask("GET", "metrics/get-history", params=ask)
+    assert (answer.status_code, answer.json()["error_code"]) == (500, "INTERNAL_ERROR")
+    assert "points of this metric are damaged" in answer.json()["message"]
+    answer = server.ask("GET", "registered-models/search")
+    assert answer.status_code == 500
+    assert "the database file is damaged" in answer.json()["message"]
+    assert len(server.history(sound, "loss")) == 200
+    found = server.post("/api/v1/admin/gc", scrub=True)["damaged"]
+    assert f"{rotten}, metric loss" in found
+    assert any(line.startswith("the database file: ") for line in found)
+    assert server.stop() == 0
+    damage_table(path, "events")
+    with pytest.raises(AssertionError, match=r"(?s)is damaged .*hint: put it aside.*yard restore"):
+        server.start()
+
+
+def damage_points(path: Path, run_id: str) -> None:
+    """Flip a bit in the stored points of a run."""
+    with contextlib.closing(sqlite3.connect(path)) as conn:
+        [(block, data)] = conn.execute(
+            "SELECT b.id, b.data FROM metric_blocks b JOIN runs r ON r.id = b.run_id"
+            " WHERE r.uuid = ?",
+            (run_id,),
+        ).fetchall()
+        flipped = data[:-20] + bytes([data[-20] ^ 4]) + data[-19:]
+        conn.execute("UPDATE metric_blocks SET data = ? WHERE id = ?", (flipped, block))
+        conn.commit()
+
+
+def damage_table(path: Path, table: str) -> None:
+    """Flip a bit in the first page of a table."""
+    with contextlib.closing(sqlite3.connect(path)) as conn:
+        [(page,)] = conn.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)
+        ).fetchall()
+        [(size,)] = conn.execute("PRAGMA page_size").fetchall()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        kind = file.read(1)
+        file.seek((page - 1) * size)
+        file.write(bytes([kind[0] ^ 16]))
+
+
 # -- the process ------------------------------------------------------------------------------
 
 

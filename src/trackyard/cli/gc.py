@@ -32,7 +32,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="N",
         help="forget keys of submissions made N days ago (default: the setting key_days)",
     )
-    parser.add_argument("--scrub", action="store_true", help="read every file and check its sum")
+    parser.add_argument(
+        "--scrub",
+        action="store_true",
+        help="read every file and the database, and name what is damaged",
+    )
     add_json(parser)
     parser.set_defaults(func=run)
 
@@ -62,5 +66,5 @@ def run(args: argparse.Namespace) -> int:
         f" {done['keys']} keys of submissions"
     )
     for path in done["damaged"]:
-        say(f"damaged: {path} (restore it from a backup or upload it again)")
+        say(f"damaged: {path} (restore it from a backup, or upload a file again)")
     return 1 if done["damaged"] else 0

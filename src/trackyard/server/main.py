@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import signal
+import sqlite3
 import ssl
 import sys
 import tempfile
@@ -59,6 +60,7 @@ from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
+from trackyard.store.faults import is_damaged
 from trackyard.store.migrate import prepare
 from trackyard.store.reserve import Reserve
 from trackyard.tracking.service import Tracking
@@ -100,6 +102,13 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
         gc.set_threshold(50_000, 20, 50)
         _run_loop(_serve(settings, announce))
         return 0
+    except sqlite3.DatabaseError as fault:
+        if not is_damaged(fault):
+            raise
+        raise SetupError(
+            f"the database {settings.database_url.partition(':///')[2]} is damaged ({fault})",
+            hint="put it aside and bring back a backup with `yard restore`",
+        ) from fault
     finally:
         lock.release()
         if throwaway is not None:

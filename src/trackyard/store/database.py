@@ -219,7 +219,10 @@ class Database:
         if self.is_sqlite:
             if journaled and self.journal.waiting:
                 await self._move_waiting()
-            return query(self._peeker)
+            try:
+                return query(self._peeker)
+            except sqlite3.DatabaseError as fault:
+                raise explain_read(fault, None) or fault from fault
         return await self.read(query)
 
     async def _move_waiting(self) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 from trackyard.core.errors import InternalFault, OutOfSpace, TooBusy, YardError
 
 _SYNC = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 #: psycopg's faults of a database that is away, by name: the driver may not be installed.
 _AWAY = frozenset(
@@ -47,6 +48,22 @@ def is_away(fault: BaseException) -> bool:
     )
 
 
+def is_damaged(fault: BaseException) -> bool:
+    """Tell whether SQLite met a page that is not as it was written."""
+    return (
+        isinstance(fault, sqlite3.DatabaseError)
+        and getattr(fault, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+    )
+
+
+def damaged() -> InternalFault:
+    """Return the answer to a request that met a damaged page."""
+    return InternalFault(
+        "the database file is damaged where this request looked; an admin can restore it from a"
+        " backup, and `yard gc --scrub` names what is damaged"
+    )
+
+
 def is_full(fault: BaseException) -> bool:
     """Tell whether SQLite found no room on its disk."""
     return isinstance(fault, sqlite3.OperationalError) and (
@@ -71,6 +88,8 @@ def explain_write(fault: BaseException) -> YardError:
         if is_full(fault):
             return no_room()
         return TooBusy(f"the database cannot write now ({fault})", retry_after=2)
+    if is_damaged(fault):
+        return damaged()
     if type(fault).__name__ == "DiskFull":
         return OutOfSpace("the database's disk is full; nothing was written", retry_after=30)
     if type(fault).__name__ in _MET:
@@ -89,6 +108,8 @@ def explain_read(fault: BaseException, seconds: float | None) -> YardError | Non
             " experiments, a simpler filter or a smaller page",
             retry_after=10,
         )
+    if is_damaged(fault):
+        return damaged()
     if isinstance(fault, sqlite3.OperationalError):
         return TooBusy(f"the database cannot be read now ({fault})", retry_after=2)
     return away() if is_away(fault) else None

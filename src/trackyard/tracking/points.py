@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trackyard.core.errors import InternalFault
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -126,19 +128,25 @@ def encode_block(points: Points) -> bytes:
 
 
 def decode_block(data: bytes) -> Points:
-    """Restore the columns of a block."""
-    _, count = _HEADER.unpack_from(data)
-    columns, offset = [], _HEADER.size
-    for _ in range(3):
-        (length,) = struct.unpack_from("<I", data, offset)
-        offset += 4
-        columns.append(data[offset : offset + length])
-        offset += length
-    return Points(
-        _decode_ints(columns[0], count),
-        _decode_ints(columns[1], count),
-        _decode_floats(columns[2], count),
-    )
+    """Restore the columns of a block; one whose bytes have changed is named, never guessed."""
+    try:
+        _, count = _HEADER.unpack_from(data)
+        columns, offset = [], _HEADER.size
+        for _ in range(3):
+            (length,) = struct.unpack_from("<I", data, offset)
+            offset += 4
+            columns.append(data[offset : offset + length])
+            offset += length
+        return Points(
+            _decode_ints(columns[0], count),
+            _decode_ints(columns[1], count),
+            _decode_floats(columns[2], count),
+        )
+    except (zlib.error, struct.error, ValueError) as fault:
+        raise InternalFault(
+            "points of this metric are damaged on the disk; an admin can restore the database from"
+            " a backup, and `yard gc --scrub` names all that is damaged"
+        ) from fault
 
 
 def _encode_ints(column: Ints) -> bytes:

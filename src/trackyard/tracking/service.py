@@ -8,8 +8,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 from trackyard.access.principal import Principal
+from trackyard.core.errors import InternalFault
 from trackyard.store.database import Database, Reader
 from trackyard.store.names import Names
 from trackyard.tracking import compaction
@@ -71,7 +73,7 @@ class Tracking:
                 break
             before = moved
             for run, _, _ in runs:
-                moved += await compaction.settle(self.database, run)
+                moved += await self._settle(run)
             if moved == before:
                 break
         rows = await self.database.read(
@@ -82,8 +84,16 @@ class Tracking:
             seconds=None,
         )
         for row in rows:
-            await compaction.settle(self.database, row[0], final=True)
+            await self._settle(row[0], final=True)
         return moved
+
+    async def _settle(self, run: int, **how: Any) -> int:
+        """Settle one run; one whose points are damaged holds up no other."""
+        try:
+            return await compaction.settle(self.database, run, **how)
+        except InternalFault as fault:
+            log.error("cannot settle the points of run %d: %s", run, fault.message)
+            return 0
 
     async def _settle_loop(self) -> None:
         while True:
@@ -94,7 +104,7 @@ class Tracking:
             try:
                 waiting = await self.database.read(compaction.waiting, seconds=None)
                 for run, rows in self.pace.due(waiting, share):
-                    await compaction.settle(self.database, run, most=rows)
+                    await self._settle(run, most=rows)
             except asyncio.CancelledError:
                 raise
             except Exception:

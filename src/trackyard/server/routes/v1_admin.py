@@ -21,6 +21,7 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader
 from trackyard.tracking.retention import count_deleted, purge_runs
+from trackyard.tracking.soundness import find_damage
 
 DAY_MS = 86_400_000
 _COUNTED = ("experiments", "runs", "params", "tags", "metric_latest", "artifacts", "events")
@@ -105,6 +106,7 @@ class AdminRoutes:
         if wish.scrub:
             checked = await scrub(self._db, self._services.artifacts)
             damaged = [f"{artifact.owner}/{artifact.path}" for artifact in checked.damaged]
+            damaged += await find_damage(self._db)
         return JSONResponse(
             CleanedUp(
                 dry_run=wish.dry_run,
