@@ -69,6 +69,44 @@ async def test_a_thousand_callers_at_once_are_all_served(new_server: NewServer) 
     assert sum(len(series) for series in points) == CROWD * 3
 
 
+@pytest.mark.alone
+async def test_a_thousand_come_back_at_once_after_a_crash(new_server: NewServer) -> None:
+    """As after a kill for want of memory: all return at once, and all are served."""
+    server = new_server()
+    server.start()
+    run_id = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
+    acked: list[int] = []
+    some = asyncio.Event()
+
+    async def log(caller: int) -> None:
+        point = {"key": "m", "value": 1.0, "timestamp": caller, "step": caller}
+        while True:
+            try:
+                reader, writer = await connect(server)
+                writer.write(call(server, "runs/log-metric", {"run_id": run_id, **point}))
+                status, _, _ = await answer(reader)
+                writer.close()
+            except (OSError, asyncio.IncompleteReadError):
+                await asyncio.sleep(0.2)
+                continue
+            if status == 200:
+                acked.append(caller)
+                if len(acked) == 20:
+                    some.set()
+                return
+            assert status in (429, 503)
+            await asyncio.sleep(0.2)
+
+    callers = [asyncio.create_task(log(number)) for number in range(CROWD)]
+    await some.wait()
+    server.kill()
+    assert len(acked) < CROWD
+    await asyncio.to_thread(server.start)
+    await asyncio.wait_for(asyncio.gather(*callers), 60)
+    assert [int(point["step"]) for point in server.history(run_id, "m")] == list(range(CROWD))
+    assert await latency(server) < 1.0
+
+
 async def test_those_who_dawdle_are_sent_away(new_server: NewServer) -> None:
     """Half a header, half a body, silence, a giant header: refused; others hardly notice."""
     server = new_server()
