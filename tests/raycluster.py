@@ -1,8 +1,7 @@
 """A real Ray cluster for tests: a head that takes no work and two workers with one GPU each.
 
 One cluster serves a whole session (`ray_cluster`), since a start costs twenty seconds of CPU
-time. A test that kills a node or the head puts back what it took, or starts a cluster of its own
-with `RayCluster`.
+time. Each test finds both workers in it, whatever became of them in the one before.
 """
 
 from __future__ import annotations
@@ -73,7 +72,10 @@ class RayCluster:
         self.local.add_worker(name, gpus=gpus, cpus=cpus)
 
     def restore(self) -> None:
-        """Start again those of the two workers that are gone."""
+        """Start again those of the two workers that are gone, and end what others added."""
+        for node in self.local.nodes:
+            if node.name not in ("head", *WORKERS) and lives(node):
+                end(node)
         for name in WORKERS:
             if not lives(self.node(name)):
                 self.add_node(name)
@@ -122,6 +124,13 @@ def _kill_tree(pid: int) -> None:
                 process.kill()
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, 0)
+
+
+@pytest.fixture(autouse=True)
+def _whole_cluster(request: pytest.FixtureRequest) -> None:
+    """Give every test that uses the cluster the cluster it expects."""
+    if "ray_cluster" in request.fixturenames:
+        request.getfixturevalue("ray_cluster").restore()
 
 
 @pytest.fixture(scope="session")

@@ -116,7 +116,9 @@ def test_a_killed_raylet_costs_no_step_and_leaves_no_process(
     yard.wait(job, "running", patience=60)
     starts = let_go(yard, job)
     lost, done = yard.detail(job)["attempts"]
-    assert (lost["cause"], lost["nodes"], lost["state"]) == ("node_lost", [node], "lost")
+    assert lost["nodes"] == [node]
+    # Ray kills what is left on the node; a runner that outlives its command tells of that.
+    assert (lost["cause"], lost["state"]) in {("node_lost", "lost"), ("signal", "failed")}
     assert done["nodes"] != [node]
     assert starts[-1] > 0
     ray_cluster.restore()
