@@ -23,7 +23,14 @@ from trackyard.store.journal import INSERT_POINTS, UPSERT_LATEST
 from trackyard.store.names import Names
 from trackyard.tracking.job_runs import MACHINE_ATTEMPT, note_resume
 from trackyard.tracking.logrows import pack_log
-from trackyard.tracking.runs import RUN_NAME_TAG, Metric, RunRow, find_active_run, write_tags
+from trackyard.tracking.runs import (
+    RUN_NAME_TAG,
+    Metric,
+    RunRow,
+    find_active_run,
+    record,
+    write_tags,
+)
 from trackyard.tracking.validation import (
     MAX_ENTITIES_PER_BATCH,
     MAX_METRICS_PER_BATCH,
@@ -242,17 +249,23 @@ def write_batch(
             if key == RUN_NAME_TAG:
                 tx.run("UPDATE runs SET name = ? WHERE id = ?", (check_run_name(value), run.id))
     if fresh or tags:
-        tx.event(
-            "run.logged",
-            team_id=principal.team_id,
-            actor=principal.name,
-            subject="run",
-            subject_id=run_id,
-            experiment_id=str(run.experiment_id),
-            params=[key for key, _ in params],
-            tags=[key for key, _ in tags],
-        )
+        record_logged(tx, principal, run_id, run.experiment_id, params=params, tags=tags)
     return run
+
+
+def record_logged(
+    tx: Tx,
+    principal: Principal,
+    run_id: str,
+    experiment_id: int,
+    *,
+    params: Sequence[tuple[str, str]],
+    tags: Sequence[tuple[str, str]],
+) -> None:
+    """Append the event of logged parameters and tags, by name alone."""
+    named = [key for key, _ in params]
+    tagged = [key for key, _ in tags]
+    record(tx, "run.logged", principal, run_id, experiment_id, params=named, tags=tagged)
 
 
 class PointRows(NamedTuple):

@@ -21,7 +21,13 @@ from trackyard.store.database import NOT_QUICK, Database, Tx
 from trackyard.store.names import Names
 from trackyard.store.replies import BOOT, WINDOW_MS
 from trackyard.tracking.experiments import outer_experiment_id
-from trackyard.tracking.ingest import Series, checked_params, fresh_params, point_rows
+from trackyard.tracking.ingest import (
+    Series,
+    checked_params,
+    fresh_params,
+    point_rows,
+    record_logged,
+)
 from trackyard.tracking.logrows import pack_log
 from trackyard.tracking.runs import (
     ENDED,
@@ -32,6 +38,7 @@ from trackyard.tracking.runs import (
     RunInfo,
     RunRow,
     agree_on_name,
+    record,
 )
 from trackyard.tracking.validation import MAX_TAG, check_name, clip
 
@@ -195,16 +202,7 @@ class QuickRuns:
         if tagged:
             tx.later(journal.TAG, tagged)
         if fresh or tags:
-            tx.event(
-                "run.logged",
-                team_id=principal.team_id,
-                actor=principal.name,
-                subject="run",
-                subject_id=run_id,
-                experiment_id=str(run.experiment_id),
-                params=[key for key, _ in params],
-                tags=[key for key, _ in tags],
-            )
+            record_logged(tx, principal, run_id, run.experiment_id, params=params, tags=tags)
         return None
 
     def _new_params(
@@ -270,15 +268,7 @@ class QuickRuns:
         tx.later(journal.RUN, (_run_row(inner, experiment_id, principal.team_id, info),))
         tx.later(journal.TAG, [(inner, name_id, value) for _, name_id, value in checked])
         tx.later(journal.REPLY, ((digest, run_id, peer, BOOT, tx.now_ms),))
-        tx.event(
-            "run.created",
-            team_id=principal.team_id,
-            actor=principal.name,
-            subject="run",
-            subject_id=run_id,
-            experiment_id=str(experiment_id),
-            name=name,
-        )
+        record(tx, "run.created", principal, run_id, experiment_id, name=name)
         by_name = sorted(zip((row[1] for row in checked), tagged, checked, strict=True))
         shown = [{"key": key, "value": row[2]} for _, key, row in by_name]
         return Run(info, RunData(tags=shown))
@@ -312,15 +302,8 @@ class QuickRuns:
         tx.touched.add(run.inner)
         tx.later(journal.RUN_STATE, ((status, end_ms, run.inner),))
         ended = status in ENDED and info.status not in ENDED
-        tx.event(
-            "run.finished" if ended else "run.updated",
-            team_id=principal.team_id,
-            actor=principal.name,
-            subject="run",
-            subject_id=run_id,
-            experiment_id=str(run.experiment_id),
-            **changes,
-        )
+        kind = "run.finished" if ended else "run.updated"
+        record(tx, kind, principal, run_id, run.experiment_id, **changes)
         return run.info
 
 

@@ -160,15 +160,7 @@ def create_run(
             row,
         )
     write_tags(tx, names, inner, list(tagged.items()))
-    tx.event(
-        "run.created",
-        team_id=principal.team_id,
-        actor=principal.name,
-        subject="run",
-        subject_id=run_id,
-        experiment_id=str(experiment_id),
-        name=name,
-    )
+    record(tx, "run.created", principal, run_id, experiment_id, name=name)
     return run_id
 
 
@@ -223,15 +215,8 @@ def update_run(
         f"UPDATE runs SET {assignments} WHERE id = ?", [value for _, value in changes] + [run.id]
     )
     ended = status in ENDED and run.status not in ENDED
-    tx.event(
-        "run.finished" if ended else "run.updated",
-        team_id=principal.team_id,
-        actor=principal.name,
-        subject="run",
-        subject_id=run_id,
-        experiment_id=str(run.experiment_id),
-        **dict(changes),
-    )
+    kind = "run.finished" if ended else "run.updated"
+    record(tx, kind, principal, run_id, run.experiment_id, **dict(changes))
 
 
 def delete_run(tx: Tx, principal: Principal, run_id: str) -> None:
@@ -245,7 +230,7 @@ def delete_run(tx: Tx, principal: Principal, run_id: str) -> None:
         "UPDATE runs SET lifecycle = 'deleted', deleted_ms = ? WHERE id = ?", (tx.now_ms, run.id)
     )
     tx.touched.add(run.id)
-    _life_event(tx, "run.deleted", principal, run_id, run)
+    record(tx, "run.deleted", principal, run_id, run.experiment_id)
 
 
 def restore_run(tx: Tx, principal: Principal, run_id: str) -> None:
@@ -257,17 +242,21 @@ def restore_run(tx: Tx, principal: Principal, run_id: str) -> None:
         )
     tx.run("UPDATE runs SET lifecycle = 'active', deleted_ms = NULL WHERE id = ?", (run.id,))
     tx.touched.add(run.id)
-    _life_event(tx, "run.restored", principal, run_id, run)
+    record(tx, "run.restored", principal, run_id, run.experiment_id)
 
 
-def _life_event(tx: Tx, kind: str, principal: Principal, run_id: str, run: RunRow) -> None:
+def record(
+    tx: Tx, kind: str, principal: Principal, run_id: str, experiment_id: int, **facts: Any
+) -> None:
+    """Append the event of a change to a run."""
     tx.event(
         kind,
         team_id=principal.team_id,
         actor=principal.name,
         subject="run",
         subject_id=run_id,
-        experiment_id=str(run.experiment_id),
+        experiment_id=str(experiment_id),
+        **facts,
     )
 
 
