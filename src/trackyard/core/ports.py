@@ -257,6 +257,8 @@ class LaunchSpec:
     saved_exit_code: int = SAVED_EXIT_CODE
     #: what the attempt is called where the engine shows names
     name: str = ""
+    #: leases whose nodes it may use: its holder's own, and those that are lent
+    leases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for what, value in (("attempt", self.attempt_id), ("job", self.job_id)):

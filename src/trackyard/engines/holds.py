@@ -1,18 +1,31 @@
-"""Leases as an engine without reservations of its own keeps them: a file beside its state.
+"""Leases as engines keep them: who may start on a held node, and a file that outlives a restart.
 
-Owns that file. The queue alone starts work here and respects leases; the file tells other programs
-on the machine for whom it is held. Must not touch the store.
+Owns that file, which also tells other programs on the machine for whom it is held. Must not touch
+the store.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from trackyard.core.ports import LeaseHold
+from trackyard.core.ports import LaunchRefused, LaunchSpec, LeaseHold
 from trackyard.engines.statefolder import write_json
+
+
+def check_held(spec: LaunchSpec, holds: Iterable[LeaseHold], now: datetime) -> None:
+    """Refuse an attempt on a node that is held now for a lease it may not use."""
+    nodes = {share.node_id for share in spec.placement}
+    for hold in holds:
+        taken = sorted(nodes & set(hold.node_ids))
+        if taken and hold.starts_at <= now < hold.ends_at and hold.lease_id not in spec.leases:
+            raise LaunchRefused(
+                f"node {taken[0]} is held for lease {hold.lease_id} until"
+                f" {hold.ends_at:%Y-%m-%d %H:%MZ}; the job waits, or names the lease with --lease"
+            )
 
 
 class Holds:

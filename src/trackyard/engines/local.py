@@ -40,7 +40,7 @@ from trackyard.core.ports import (
     Unsubscribe,
 )
 from trackyard.engines import machine, wrapper
-from trackyard.engines.holds import Holds
+from trackyard.engines.holds import Holds, check_held
 from trackyard.engines.nursery import UNKNOWN, Nursery, Runner
 from trackyard.engines.statefolder import AttemptFolder, Launched, MemberFolder, write_json
 
@@ -125,6 +125,7 @@ class LocalEngine:
             if folder.is_stopped() and self.lookup(spec.attempt_id) is None:
                 raise LaunchRefused(f"attempt {spec.attempt_id} was stopped before it started")
             if folder.launched() is None:
+                check_held(spec, self._holds.all(), self._clock.now())
                 folder.note_launch(spec)
             with self._lock:
                 self._start_missing(spec, folder)
@@ -214,7 +215,7 @@ class LocalEngine:
         return unsubscribe
 
     def hold_lease(self, hold: LeaseHold) -> None:
-        """Write down for whom the machine is held; only the queue starts work here."""
+        """Write down for whom nodes are held; nobody else's attempt is started on them."""
         self._holds.keep(hold)
 
     def drop_lease(self, lease_id: str) -> None:

@@ -216,6 +216,19 @@ def scheduler_leases(
     return found
 
 
+def usable_leases(
+    records: Sequence[Record], *, team: str, user: str, lease: str, preemptible: bool
+) -> tuple[str, ...]:
+    """Return the leases that admit such a job, and the pools they are handed out from."""
+    found = {
+        one.part_of or one.id
+        for one in scheduler_leases(records)
+        if one.admits(team=team, user=user, lease=lease, preemptible=preemptible)
+    }
+    pools = {one.parent_id for one in records if one.row.lease_id in found and one.parent_id}
+    return tuple(sorted(found | pools))
+
+
 def _rest(pool: Record, parts: Sequence[Record]) -> list[Lease]:
     """Return what is left of a pool, as pieces that together are the pool."""
     row, found = pool.row, []

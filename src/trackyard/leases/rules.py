@@ -66,6 +66,8 @@ class LeaseRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lend_minutes: int | None = 30
     #: idle minutes after which a lease that was never used is released; 0: never
     release_idle_minutes: int = 0
+    #: what becomes of jobs that were started past the queue on nodes of a lease: "leave" or "stop"
+    foreign_jobs: str = "leave"
     classes: dict[str, ClassRules] = {}
     teams: dict[str, TeamRules] = {}
 
@@ -104,6 +106,8 @@ class LeaseRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             value = getattr(self, name)
             if isinstance(value, int | float) and value < 0:
                 raise SetupError(f"[leases] {name} cannot be negative")
+        if self.foreign_jobs not in ("leave", "stop"):
+            raise SetupError('[leases] foreign_jobs is "leave" or "stop"')
         for name in ("hoard_share", "stacking_share"):
             if not 0 < getattr(self, name) <= 1:
                 raise SetupError(f"[leases] {name} lies above 0 and at most at 1")

@@ -27,7 +27,7 @@ BAD_SPEC_CODE = 64
 ALREADY_RAN_CODE = 73
 USAGE = (
     "usage: python -m trackyard.runner SPEC.json | --inventory [JSON] | --sweep SPEC.json"
-    " | --nursery | --ray | --ray-gang\n"
+    " | --nursery | --ray | --ray-gang | --ray-keep\n"
 )
 
 
@@ -47,6 +47,10 @@ def main(argv: Optional[List[str]] = None) -> int:
         from trackyard.runner import ray_gang
 
         return ray_gang.run()
+    if words == ["--ray-keep"]:
+        from trackyard.runner import ray_keep
+
+        return ray_keep.run()
     sweeping = words[:1] == ["--sweep"]
     if sweeping:
         words = words[1:]

@@ -94,7 +94,9 @@ def complete(data: Dict[str, Any], environ: Dict[str, str], here: Path) -> None:
     if facts.get("in_place"):
         data["working_dir"] = str(here)
     values = base_environment(environ)
-    data["gpus"] = visible_gpus(environ, float(share.get("gpus") or 0))
+    data["gpus"] = share.get("given")
+    if data["gpus"] is None:
+        data["gpus"] = visible_gpus(environ, float(share.get("gpus") or 0))
     if data["gpus"] is None:
         values["YARD_GPUS"] = next((environ[name] for name in _VISIBLE if name in environ), "")
     platform = {**dict(data.get("env") or {}), **dict(data.get("platform_env") or {})}

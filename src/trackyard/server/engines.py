@@ -13,6 +13,7 @@ from trackyard.core.errors import SetupError
 from trackyard.core.ports import Engine, EngineError
 from trackyard.fleet.policy import read_policy
 from trackyard.jobs.admission.launching import Site
+from trackyard.leases.rules import read_rules
 from trackyard.scheduling import Policy, preset
 from trackyard.server.settings import Settings
 
@@ -103,7 +104,11 @@ def _open_ray(settings: Settings) -> Engine:
     name = hashlib.sha256(settings.database_url.encode()).hexdigest()[:16]
     ends_itself = max(SELF_END_SECONDS, settings.lost_after - SELF_END_SECONDS)
     ray_site = RaySite(
-        name=name, folder=settings.ray_folder, renew_within_seconds=float(ends_itself)
+        name=name,
+        folder=settings.ray_folder,
+        renew_within_seconds=float(ends_itself),
+        limits=read_policy(settings.health).limits,
+        clears_leases=read_rules(settings.leases).foreign_jobs == "stop",
     )
     try:
         return RayEngine(settings.engine[len(RAY) :], site=ray_site, token=ray_token(settings))

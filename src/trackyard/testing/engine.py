@@ -30,6 +30,7 @@ from trackyard.core.ports import (
     NoticeKind,
     Unsubscribe,
 )
+from trackyard.engines.holds import check_held
 
 GIGABYTE = 1024**3
 
@@ -121,6 +122,7 @@ class FakeEngine:
         if self._refusals:
             raise LaunchRefused(self._refusals.pop(0))
         if spec.attempt_id not in self._attempts:
+            check_held(spec, self.leases.values(), self._clock.now())
             self._start(spec)
         if self._lost_answers:
             self._lost_answers -= 1
@@ -176,7 +178,7 @@ class FakeEngine:
         return lambda: self._listeners.remove(listener)
 
     def hold_lease(self, hold: LeaseHold) -> None:
-        """Remember the hold, for tests to look at."""
+        """Keep others' attempts off the nodes."""
         self.leases[hold.lease_id] = hold
 
     def drop_lease(self, lease_id: str) -> None:

@@ -13,6 +13,8 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from trackyard.core.ports import (
     GpuShare,
     LaunchRefused,
     LaunchSpec,
+    LeaseHold,
     NodeShare,
     NoticeKind,
 )
@@ -62,6 +65,10 @@ class Harness:
     def reopen(self) -> Engine:
         """Return a second engine over the same work, as after a restart of the server."""
         raise LookupError
+
+    def now(self) -> datetime:
+        """Return what the engine's clock shows."""
+        return datetime.now(UTC)
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass."""
@@ -265,6 +272,27 @@ class EngineConformance:
 
     def test_an_unknown_lease_can_be_dropped(self, harness: Harness) -> None:
         harness.engine.drop_lease("no-such-lease")
+
+    def test_a_held_node_starts_nothing_but_what_its_lease_admits(self, harness: Harness) -> None:
+        engine, node = harness.engine, harness.node_id
+        now = harness.now()
+        hold = LeaseHold(
+            lease_id="l1", node_ids=(node,), starts_at=now, ends_at=now + timedelta(hours=1)
+        )
+        engine.hold_lease(hold)
+        stranger = harness.spec("succeed")
+        with pytest.raises(LaunchRefused, match="held for lease l1 until"):
+            engine.launch(stranger)
+        assert engine.lookup(stranger.attempt_id) is None
+        report = harness.run(harness.spec("succeed", leases=("l1",)))
+        assert report.exit is not None
+        assert report.exit.cause is ExitCause.SUCCEEDED
+        later = replace(hold, lease_id="l2", starts_at=hold.ends_at)
+        engine.hold_lease(later)
+        engine.drop_lease("l1")
+        report = harness.run(harness.spec("succeed"))
+        assert report.exit is not None
+        engine.drop_lease("l2")
 
     def test_the_log_can_be_read_by_offset(self, harness: Harness) -> None:
         spec = harness.spec("say hello")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,9 @@ class FakeHarness(Harness):
 
     def pass_time(self, seconds: float) -> None:
         self.clock.advance(seconds)
+
+    def now(self) -> datetime:
+        return self.clock.now()
 
 
 class TestFakeEngine(EngineConformance):

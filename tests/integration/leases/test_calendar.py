@@ -208,19 +208,26 @@ async def test_a_dry_run_names_the_jobs_that_are_drained_and_those_that_wait_lon
         minutes=300,
         dry_run=True,
     )
-    effects = sorted((one.effect, one.name) for one in tried.effects)
-    assert effects.count(("drained", "")) == 1
-    assert effects.count(("ends_before", "")) == 2
+    effects = [(one.effect, one.name) for one in tried.effects]
+    assert sorted(effects) == [
+        ("drained", ""),
+        ("ends_before", ""),
+        ("ends_before", ""),
+        ("waits", ""),
+    ]
+    # Of one's own team the job is named: it would start after two hours, and not before six.
     again = await calendar.add(
-        "own",
+        "theirs",
+        replace(calendar.ann, is_admin=True),
+        team="vision",
         where="gpu.count=2",
         count=3,
-        starts_ms=at(2.5),
+        starts_ms=at(1),
         minutes=300,
-        personal=True,
         dry_run=True,
     )
-    assert [one.job_id for one in again.effects if one.effect == "waits"] in ([], [waiting.job_id])
+    [later] = [one for one in again.effects if one.effect == "waits"]
+    assert (later.job_id, later.at_ms) == (waiting.job_id, at(6))
 
 
 async def test_the_list_filters(calendar: LeaseYard, tmp_path: Path) -> None:

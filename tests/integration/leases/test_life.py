@@ -9,6 +9,7 @@ from tests.integration.leases.yard import LeaseYard, at, explained, open_lease_y
 from trackyard.core.errors import LeaseRefused
 from trackyard.core.node import NodeState
 from trackyard.core.reasons import Code
+from trackyard.jobs.admission.edges import Edges
 from trackyard.leases.rules import LeaseRules
 from trackyard.testing.engine import fake_node
 
@@ -45,6 +46,26 @@ async def test_the_engine_is_told_and_told_again_when_it_is_over(calendar: Lease
     await calendar.release("mine")
     await calendar.yard.tick()
     assert calendar.yard.engine.leases == {}
+
+
+async def test_an_engine_that_forgot_is_told_again_by_the_next_server(calendar: LeaseYard) -> None:
+    """As a cluster's engine does with its process; and what meanwhile ended is dropped."""
+    await calendar.add("kept", nodes=["n1"], starts_ms=at(1))
+    await calendar.add("gone", nodes=["n2"], starts_ms=at(1))
+    await calendar.until(0, 1)
+    engine = calendar.yard.engine
+    assert len(engine.leases) == 2
+    gone = engine.leases[(await calendar.show("gone")).lease_id]
+    engine.leases.clear()
+    fresh = Edges(calendar.yard.database, calendar.leases, calendar.yard.scheduler)
+    await fresh.tick()
+    assert {hold.node_ids for hold in engine.leases.values()} == {("n1",), ("n2",)}
+    await calendar.release("gone")
+    other = Edges(calendar.yard.database, calendar.leases, calendar.yard.scheduler)
+    await other.tick()
+    engine.hold_lease(gone)
+    await fresh.tick()
+    assert {hold.node_ids for hold in engine.leases.values()} == {("n1",)}
 
 
 async def test_a_server_that_was_down_catches_up(calendar: LeaseYard) -> None:

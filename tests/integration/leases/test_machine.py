@@ -153,6 +153,19 @@ class StoreMachine(RuleBasedStateMachine):
             if one.promise.overlaps(other.row.starts_ms, other.row.ends_ms):
                 assert not set(one.nodes) & set(other.nodes)
 
+    @invariant()
+    def no_job_is_sent_to_a_node_held_for_others(self) -> None:
+        """The engine refuses such an attempt; the queue never asks for one."""
+        if hasattr(self, "calendar"):
+            refused = self.run(
+                self.calendar.yard.database.read(
+                    lambda reader: reader.all(
+                        "SELECT sentence FROM attempts WHERE sentence LIKE '%held for lease%'"
+                    )
+                )
+            )
+            assert refused == []
+
 
 TestStoreMachine = StoreMachine.TestCase
 TestStoreMachine.settings = settings(max_examples=8, stateful_step_count=14)

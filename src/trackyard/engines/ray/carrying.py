@@ -21,7 +21,7 @@ FETCH_SECONDS = 120.0
 
 def carry(api: RayApi, spec: LaunchSpec) -> Carried:
     """Upload what the cluster lacks; return where everything lies."""
-    _ensure(api, *runner_package())
+    carry_runner(api)
     gate = ray_gate.archive()
     gate_name = package_name(hashlib.sha256(gate).hexdigest())
     _ensure(api, gate_name, gate)
@@ -33,6 +33,13 @@ def carry(api: RayApi, spec: LaunchSpec) -> Carried:
     return Carried(
         uris=uris, modules=(f"gcs://{gate_name}",), variables=ray_gate.environment(spec.env)
     )
+
+
+def carry_runner(api: RayApi) -> str:
+    """Upload the runner where it is missing; return its address in the cluster."""
+    name, content = runner_package()
+    _ensure(api, name, content)
+    return f"gcs://{name}"
 
 
 def _ensure(api: RayApi, name: str, content: bytes) -> None:

@@ -33,6 +33,7 @@ class ClusterView:
         self._lock = threading.RLock()
         self._jobs: dict[str, dict[str, Any]] = {}
         self._others: list[dict[str, Any]] = []
+        self._keepers: dict[str, dict[str, Any]] = {}
         self._jobs_at: float | None = None
         self._submitted: dict[str, tuple[float, dict[str, Any]]] = {}
         self._nodes: list[RayNode] = []
@@ -60,6 +61,12 @@ class ClusterView:
         with self._lock:
             return list(self._others)
 
+    def keepers(self) -> dict[str, dict[str, Any]]:
+        """Return our jobs that hold the nodes of leases, by their Ray id."""
+        self.jobs()
+        with self._lock:
+            return dict(self._keepers)
+
     def look_again(self) -> None:
         """Have the next caller list the jobs anew."""
         with self._lock:
@@ -81,14 +88,19 @@ class ClusterView:
         rows = self._api.jobs()
         ours: dict[str, dict[str, Any]] = {}
         others = []
+        keepers: dict[str, dict[str, Any]] = {}
         for row in rows:
             attempt_id = judging.attempt_id_of(row, self._site)
             if attempt_id is not None:
                 ours[attempt_id] = row
+            elif judging.lease_id_of(row, self._site) is not None:
+                keepers[str(row["submission_id"])] = row
             elif row.get("status") not in judging.ENDED:
                 others.append(row)
-        own_drivers = {row["job_id"] for row in ours.values() if row.get("job_id")}
+        mine = (*ours.values(), *keepers.values())
+        own_drivers = {row["job_id"] for row in mine if row.get("job_id")}
         self._jobs = ours
+        self._keepers = keepers
         self._others = [row for row in others if row.get("job_id") not in own_drivers]
         self._jobs_at = began
         for attempt_id in [key for key, (at, _) in self._submitted.items() if at < began]:

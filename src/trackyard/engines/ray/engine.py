@@ -31,10 +31,12 @@ from trackyard.core.ports import (
     NoticeKind,
     Unsubscribe,
 )
+from trackyard.engines.holds import check_held
 from trackyard.engines.ray import carrying, foreign, judging, submission
 from trackyard.engines.ray.api import RayApi
 from trackyard.engines.ray.channel import Channel, NoChannel
 from trackyard.engines.ray.cluster import ClusterView
+from trackyard.engines.ray.keeping import Keepers
 from trackyard.engines.ray.pending import Pending
 from trackyard.engines.ray.stopping import Stops
 from trackyard.engines.ray.submission import Site
@@ -68,6 +70,7 @@ class RayEngine:
         self._view = ClusterView(self._api, site.name, clock)
         self._stops = Stops(self._api, self._channel, clock)
         self._pending = Pending(clock)
+        self._keepers = Keepers(self._api, self._view, site, clock)
         self._lock = threading.RLock()
         self._barred: set[str] = set()
         self._forgotten: set[str] = set()
@@ -102,8 +105,13 @@ class RayEngine:
             barred = spec.attempt_id in self._barred
         if barred and self.lookup(spec.attempt_id) is None:
             raise LaunchRefused(f"attempt {spec.attempt_id} was stopped before it started")
+        if spec.attempt_id not in self._view.jobs():
+            check_held(spec, self._keepers.holds(), self._clock.now())
         carried = carrying.carry(self._api, spec)
-        body = submission.submission(spec, nodes, self._view.cluster(), self._site, carried)
+        given = self._keepers.give(spec)
+        body = submission.submission(
+            spec, nodes, self._view.cluster(), self._site, carried, given=given
+        )
         is_new = self._api.submit(body)
         if is_new:
             self._view.note_submitted(body)
@@ -191,10 +199,13 @@ class RayEngine:
         return unsubscribe
 
     def hold_lease(self, hold: LeaseHold) -> None:
-        """Do nothing: what is started past the queue is shown as foreign."""
+        """Have a job in the cluster keep the nodes from work past the queue, while it lasts."""
+        self._keepers.hold(hold)
+        self._work.set()
 
     def drop_lease(self, lease_id: str) -> None:
-        """Do nothing."""
+        """Stop the keeper; what it held is free for every job of the cluster."""
+        self._keepers.drop(lease_id)
 
     def close(self) -> None:
         """End the watching thread; attempts run on."""
@@ -241,6 +252,7 @@ class RayEngine:
 
     def _look(self) -> bool:
         self._compare_nodes()
+        self._keepers.look()
         with self._lock:
             known = dict(self._phases)
         open_before = {key for key, phase in known.items() if phase in _LIVE}

@@ -43,6 +43,14 @@ def attempt_id_of(job: Mapping[str, Any], site: str) -> str | None:
     return str(found) if found and found == job.get("submission_id") else None
 
 
+def lease_id_of(job: Mapping[str, Any], site: str) -> str | None:
+    """Return the lease whose nodes a job keeps, or None if it is no keeper of ours."""
+    words = job.get("metadata") or {}
+    if words.get(submission.SITE) != site or not job.get("submission_id"):
+        return None
+    return words.get(submission.LEASE)
+
+
 def judge(
     job: Mapping[str, Any], alive: Collection[str], asked: ExitCause | None = None
 ) -> AttemptReport:

@@ -28,6 +28,10 @@ from trackyard.engines.ray.nodes import RayNode
 ATTEMPT = "trackyard.attempt"
 SITE = "trackyard.site"
 JOB = "trackyard.job"
+LEASE = "trackyard.lease"
+NODES = "trackyard.nodes"
+#: GPUs held by a lease's keeper that the attempt has, by name
+GIVEN = "trackyard.given"
 EPOCH = "trackyard.epoch"
 PLACEMENT = "trackyard.placement"
 REPORTS = "trackyard.reports"
@@ -52,6 +56,19 @@ class Site:
     folder: str = ""
     #: an attempt that reaches neither server nor cluster for so long ends itself
     renew_within_seconds: float | None = None
+    #: limits of the health checks that runners make, where they are not the built-in ones
+    limits: Mapping[str, float] = field(default_factory=dict)
+    #: whether jobs past the queue are stopped on the nodes of a lease that has begun
+    clears_leases: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenGpu:
+    """A GPU that a lease's keeper holds in Ray's books, and an attempt uses."""
+
+    name: str
+    vendor: str
+    fraction: float
 
 
 @cache
@@ -93,27 +110,32 @@ def submission(
     cluster: Cluster,
     site: Site,
     carried: Carried,
+    *,
+    given: Sequence[GivenGpu] | None = None,
 ) -> dict[str, Any]:
-    """Return the body that starts this attempt, pinned to the first of its nodes."""
+    """Return the body that starts this attempt, pinned to the first of its nodes.
+
+    With `given` GPUs, even none, it runs on what a lease's keeper holds and asks Ray for nothing.
+    """
     is_gang = len(spec.placement) > 1
     share = spec.placement[0]
     gpus = gpu_amount(share)
+    asks = not is_gang and given is None
     body: dict[str, Any] = {
         "submission_id": spec.attempt_id,
-        "entrypoint": entrypoint(is_gang=is_gang),
-        "metadata": metadata(spec, site),
-        "runtime_env": runtime_env(spec, nodes, site, carried),
+        "entrypoint": entrypoint("--ray-gang" if is_gang else "--ray"),
+        "metadata": metadata(spec, site, given),
+        "runtime_env": runtime_env(spec, nodes, site, carried, given),
         # A gang's resources are held by its placement group, not by the launcher.
-        "entrypoint_num_cpus": 0 if is_gang else share.cpus,
+        "entrypoint_num_cpus": share.cpus if asks else 0,
     }
     resources: dict[str, float] = {}
-    if not is_gang:
-        if gpus:
-            body["entrypoint_num_gpus"] = gpus
-        if share.memory_bytes:
-            body["entrypoint_memory"] = share.memory_bytes
-        if spec.ray is not None:
-            resources.update(spec.ray.resources)
+    if asks and gpus:
+        body["entrypoint_num_gpus"] = gpus
+    if asks and share.memory_bytes:
+        body["entrypoint_memory"] = share.memory_bytes
+    if not is_gang and spec.ray is not None:
+        resources.update(spec.ray.resources)
     if cluster.is_at_least(2, 54):
         body["entrypoint_label_selector"] = {"ray.io/node-id": nodes[0].ray_id}
     else:
@@ -123,18 +145,20 @@ def submission(
     return body
 
 
-def entrypoint(*, is_gang: bool) -> str:
+def entrypoint(role: str) -> str:
     """Return the shell line that finds the runner among the job's modules and becomes it."""
-    # The launcher of a gang needs the cluster's own packages, the runner wants none of them.
-    python = 'python3 "$d/%s" --ray-gang' if is_gang else 'python3 -I -S "$d/%s" --ray'
+    # All but the runner itself need the cluster's own packages; the runner wants none of them.
+    python = "python3 -I -S" if role == "--ray" else "python3"
     return (
         f'IFS=:; for d in $PYTHONPATH; do if [ -d "$d/{RUNNER_FOLDER}" ]; '
-        f"then exec {python % RUNNER_FOLDER}; fi; done; "
+        f'then exec {python} "$d/{RUNNER_FOLDER}" {role}; fi; done; '
         "echo 'the runner did not reach this node' >&2; exit 70"
     )
 
 
-def metadata(spec: LaunchSpec, site: Site) -> dict[str, str]:
+def metadata(
+    spec: LaunchSpec, site: Site, given: Sequence[GivenGpu] | None = None
+) -> dict[str, str]:
     """Return what any server needs to find the attempt again."""
     placement = [
         [
@@ -154,6 +178,7 @@ def metadata(spec: LaunchSpec, site: Site) -> dict[str, str]:
         EPOCH: str(spec.epoch),
         PLACEMENT: json.dumps(placement, separators=(",", ":")),
         REPORTS: "yes" if spec.report is not None else "no",
+        **({} if given is None else {GIVEN: json.dumps([gpu.name for gpu in given])}),
     }
 
 
@@ -171,13 +196,17 @@ def placement_of(words: Mapping[str, str]) -> tuple[NodeShare, ...]:
 
 
 def runtime_env(
-    spec: LaunchSpec, nodes: Sequence[RayNode], site: Site, carried: Carried
+    spec: LaunchSpec,
+    nodes: Sequence[RayNode],
+    site: Site,
+    carried: Carried,
+    given: Sequence[GivenGpu] | None = None,
 ) -> dict[str, Any]:
     """Return the environment Ray makes: the user's own if the job came as a Ray job, and ours."""
     values = dict(spec.ray.runtime_env) if spec.ray is not None else {}
     variables = dict(values.pop("env_vars", None) or {})
     variables.update(carried.variables)
-    variables[SPEC_VARIABLE] = encode(node_spec(spec, nodes, site, carried))
+    variables[SPEC_VARIABLE] = encode(node_spec(spec, nodes, site, carried, given))
     variables[STOP_WAIT] = str(math.ceil(spec.grace_seconds) + STOP_SLACK_SECONDS)
     values["env_vars"] = variables
     folder = values.pop("working_dir", None)
@@ -195,7 +224,11 @@ def _carried(address: str, carried: Carried) -> str | None:
 
 
 def node_spec(
-    spec: LaunchSpec, nodes: Sequence[RayNode], site: Site, carried: Carried
+    spec: LaunchSpec,
+    nodes: Sequence[RayNode],
+    site: Site,
+    carried: Carried,
+    given: Sequence[GivenGpu] | None = None,
 ) -> dict[str, Any]:
     """Return SPEC.json as it travels: folders and devices are filled in on the node."""
     if spec.report is not None and site.renew_within_seconds is not None:
@@ -213,7 +246,7 @@ def node_spec(
         base_env={},
         python="python3",
         echo=len(spec.placement) == 1,
-        health={},
+        health={"limits": dict(site.limits)},
     )
     data = wrapper.runner_spec(spec, place)
     data["ray"] = {
@@ -228,6 +261,11 @@ def node_spec(
             for share, node in zip(spec.placement, nodes, strict=True)
         ],
     }
+    if given is not None:
+        data["ray"]["members"][0]["given"] = [
+            {"index": int(gpu.name), "fraction": gpu.fraction, "vendor": gpu.vendor}
+            for gpu in given
+        ]
     if spec.ray is not None:
         _leave_to_ray(data, spec.ray, carried)
     return data

@@ -45,6 +45,7 @@ from trackyard.jobs.records import (
     load_spec,
 )
 from trackyard.jobs.signs import take_health, take_last_signs
+from trackyard.leases.records import load_open, usable_leases
 from trackyard.store.database import Database, Reader, Tx
 
 log = logging.getLogger(__name__)
@@ -170,6 +171,13 @@ class Dispatcher:
             experiment_id="0" if row[1] == row[2] else str(row[2]),
             package_sizes={one.digest: one.size for one in packages if one is not None},
             array_size=_array_size(reader, job),
+            leases=usable_leases(
+                load_open(reader),
+                team=row[0],
+                user=job.user_name,
+                lease=spec.lease,
+                preemptible=spec.preemptible,
+            ),
         )
         return launch_spec(admitted, spec, context, self._site)
 

@@ -60,6 +60,8 @@ class Edges:
         self._db = database
         self._leases = leases
         self._scheduler = scheduler
+        #: what this server told the engine, which may forget with it, of each lease
+        self._told: dict[str, str] = {}
         leases.on_change = scheduler.wake
         leases.occupants = self.occupants
         scheduler.keep_leases = self.tick
@@ -156,21 +158,37 @@ class Edges:
         records = await self._db.read(_to_tell)
         for record in records:
             wanted = _fingerprint(record)
-            if wanted != record.row.hold:
+            if not wanted == record.row.hold == self._told.get(record.row.lease_id, ""):
                 await self._tell(record, wanted)
+        # Another server may have led, and dropped them, since.
+        gone = self._told.keys() - {record.row.lease_id for record in records}
+        for lease_id in sorted(gone):
+            if await self._call_engine(lease_id, None):
+                del self._told[lease_id]
 
     async def _tell(self, record: Record, wanted: str) -> None:
-        lease_id, dispatcher = record.row.lease_id, self._scheduler.dispatcher
+        lease_id = record.row.lease_id
+        if not await self._call_engine(lease_id, hold_of(record) if wanted else None):
+            return
+        if wanted:
+            self._told[lease_id] = wanted
+        else:
+            self._told.pop(lease_id, None)
+        if wanted != record.row.hold:
+            await self._db.write(lambda tx: _note_hold(tx, lease_id, wanted))
+
+    async def _call_engine(self, lease_id: str, hold: LeaseHold | None) -> bool:
+        """Have the engine hold a lease, or drop it; tell whether it was told."""
+        dispatcher = self._scheduler.dispatcher
         try:
-            if wanted:
-                hold = hold_of(record)
+            if hold is not None:
                 await dispatcher.call(lambda: dispatcher.engine.hold_lease(hold))
             else:
                 await dispatcher.call(lambda: dispatcher.engine.drop_lease(lease_id))
         except EngineError as fault:
-            log.warning("the engine was not told of lease %s: %s", record.row.name, fault)
-            return
-        await self._db.write(lambda tx: _note_hold(tx, lease_id, wanted))
+            log.warning("the engine was not told of lease %s: %s", lease_id, fault)
+            return False
+        return True
 
 
 def activities(world: World, looked: Pass) -> dict[str, Activity]:

@@ -45,6 +45,8 @@ class Context:
     #: bytes of the packages it may fetch, by digest
     package_sizes: Mapping[str, int] = field(default_factory=dict)
     array_size: int = 0
+    #: leases whose nodes it may use
+    leases: tuple[str, ...] = ()
 
 
 def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site) -> LaunchSpec:
@@ -85,6 +87,7 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         time_limit_seconds=spec.time_limit_seconds,
         progress_seconds=spec.progress_seconds,
         name=job.name,
+        leases=context.leases,
     )
 
 

@@ -72,11 +72,8 @@ def _times(world: World, wish: NewLease) -> tuple[int, int]:
     start = world.minute_ms if wish.starts_ms is None else wish.starts_ms
     if wish.ends_ms is not None:
         return start, wish.ends_ms
-    minutes = (wish.minutes or 0) * MINUTE_MS
-    if wish.starts_ms is not None:
-        return start, start + minutes
-    # What starts in the middle of a minute is not a moment shorter than asked for.
-    return start, -(-(world.now_ms + minutes) // MINUTE_MS) * MINUTE_MS if minutes > 0 else start
+    # "Now" is the minute that has begun, so that three hours from now read as three hours.
+    return start, start + (wish.minutes or 0) * MINUTE_MS
 
 
 def check_span(world: World, times: tuple[int, int], holder: Holder) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,15 @@ from tests.integration.engines.conformance import Harness, ProcessConformance
 from tests.integration.engines.ray.receiver import Receiver
 from tests.integration.engines.test_local import SCRIPTS, processes_of
 from tests.raycluster import RayCluster
-from trackyard.core.ports import AttemptPhase, ExitCause, GpuShare, LaunchSpec, NodeReport
+from trackyard.core.ports import (
+    AttemptPhase,
+    ExitCause,
+    GpuShare,
+    LaunchSpec,
+    LeaseHold,
+    NodeReport,
+    NodeShare,
+)
 from trackyard.engines.ray import RayEngine
 from trackyard.engines.ray.submission import Site
 
@@ -114,3 +124,53 @@ class TestRayEngine(ProcessConformance):
         assert report.exit is not None
         assert report.exit.cause is ExitCause.FENCED
         assert processes_of(spec.attempt_id) == []
+
+    def test_a_leased_node_is_kept_for_attempts_and_from_jobs_past_the_queue(
+        self, harness: RayHarness
+    ) -> None:
+        """Ray starts no other job there, an attempt waits for nobody; its end gives it back."""
+        engine, now = harness.engine, datetime.now(UTC)
+        kept = min(engine.nodes(), key=lambda node: node.node_id)
+        lease = LeaseHold(
+            lease_id="l1",
+            node_ids=(kept.node_id,),
+            starts_at=now,
+            ends_at=now + timedelta(hours=1),
+        )
+        engine.hold_lease(lease)
+
+        def held() -> dict[str, float]:
+            rows = harness.ask_ray("GET", "/api/v0/placement_groups?detail=1&limit=10000")
+            amounts: dict[str, float] = {}
+            for row in rows["data"]["result"]["result"]:
+                bundle = row["bundles"][0]
+                if row["state"] == "CREATED" and row["name"].startswith("lease-"):
+                    assert row["name"].startswith(f"lease-l1-{kept.node_id}-")
+                    assert bundle["node_id"] == kept.labels["ray-node-id"]
+                    for kind, amount in bundle["unit_resources"].items():
+                        amounts[kind] = amounts.get(kind, 0.0) + amount
+            return amounts
+
+        whole = {"GPU": float(len(kept.gpus)), "CPU": kept.cpus}
+        harness.wait_until(lambda: held() == whole, f"held are {held()}, not {whole}")
+        assert [node.foreign for node in engine.nodes()] == [(), ()]
+        body = {
+            "entrypoint": "true",
+            "entrypoint_num_gpus": 1,
+            "entrypoint_label_selector": {"ray.io/node-id": kept.labels["ray-node-id"]},
+        }
+        past = harness.ask_ray("POST", "/api/jobs/", body)["submission_id"]
+        share = NodeShare(node_id=kept.node_id, gpus=(GpuShare(index=0),), cpus=1)
+        report = harness.run(harness.spec("print environment", placement=(share,), leases=("l1",)))
+        assert report.exit is not None
+        assert report.exit.cause is ExitCause.SUCCEEDED
+        said = engine.read_log(report.attempt_id, 0, offset=0, limit=99_999)
+        assert json.loads(said)["CUDA_VISIBLE_DEVICES"] == "0"
+        assert harness.ask_ray("GET", f"/api/jobs/{past}")["status"] == "PENDING"
+        assert held() == whole
+        engine.drop_lease("l1")
+        harness.wait_until(lambda: not held(), "it is still held")
+        harness.wait_until(
+            lambda: harness.ask_ray("GET", f"/api/jobs/{past}")["status"] == "SUCCEEDED",
+            "the job past the queue did not start after the lease",
+        )
