@@ -115,6 +115,30 @@ def test_the_database_may_go_away_under_load(on_postgres: NewServer, postgres: P
     assert server.stop() == 0
 
 
+def create_run(client: httpx.Client, name: str) -> str:
+    """Create a run in the very words another caller may use."""
+    wish = {"experiment_id": "0", "start_time": 1_700_000_000_000, "run_name": name}
+    answer = client.post("/api/2.0/mlflow/runs/create", json=wish)
+    return str(answer.json()["run"]["info"]["run_id"])
+
+
+def test_the_same_words_to_two_servers_make_two_runs_unless_repeated(
+    on_postgres: NewServer,
+) -> None:
+    """Two callers get a run each; one whose connection broke finds its own at the other server."""
+    first, second = on_postgres(), on_postgres()
+    first.start()
+    second.start()
+    with (
+        httpx.Client(base_url=first.url, headers=first.headers) as one,
+        httpx.Client(base_url=second.url, headers=first.headers) as other,
+    ):
+        assert create_run(one, "both") != create_run(other, "both")
+        lost = create_run(one, "lost")
+        one.close()
+        assert create_run(other, "lost") == lost
+
+
 def test_two_servers_share_a_database(on_postgres: NewServer) -> None:
     """Both serve, each sees what the other wrote, and events of one stream from the other."""
     first, second = on_postgres(), on_postgres()

@@ -5,14 +5,13 @@ Stock clients repeat a POST when its reply was lost, with no key on the wire. Th
 sending the same words within five minutes is taken for a retry only if all of this holds: it
 comes on another connection, that caller asked nothing else about the same thing in between, what
 was made is untouched, and the first connection is gone. Who says it twice on a living connection
-means it twice.
+means it twice, and be it to two servers of one database.
 """
 
 from __future__ import annotations
 
 import hashlib
 import ipaddress
-import secrets
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -21,17 +20,17 @@ from typing import Any
 
 import msgspec
 
+from trackyard.store.boot import BOOT, is_neighbour, name_of
 from trackyard.store.database import Tx
 from trackyard.store.journal import UPSERT_REPLY
 
 #: How long a first try is remembered; the gap that is a retry where sockets cannot be seen.
 WINDOW_MS = 5 * 60 * 1000
 BLIND_WINDOW_MS = 60 * 1000
-#: Names this process: a connection of an earlier one cannot be alive.
-BOOT = secrets.token_hex(8)
-
 #: Tells whether a peer's connection is still up; None where the system does not say.
 PeerCheck = Callable[[str], bool | None]
+#: Tells whether a process that shares the database still runs.
+BootCheck = Callable[[Tx, str], bool]
 
 _ESTABLISHED = "01"
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
@@ -62,6 +61,14 @@ def connection_is_open(peer: str, tables: tuple[Path, ...] = _TABLES) -> bool | 
     return False if seen_any else None
 
 
+def boot_is_running(tx: Tx, boot: str) -> bool:
+    """Tell whether another server of this database, known by its boot, is connected to it."""
+    if tx.dialect.name == "sqlite":
+        return False
+    named = (name_of(boot),)
+    return tx.one("SELECT 1 FROM pg_stat_activity WHERE application_name = ?", named) is not None
+
+
 def find_retry(
     tx: Tx,
     digest: str,
@@ -71,6 +78,7 @@ def find_retry(
     is_fresh: Callable[[str], bool] | None = None,
     boot: str = BOOT,
     is_open: PeerCheck = connection_is_open,
+    is_running: BootCheck = boot_is_running,
 ) -> str | None:
     """Return what the first try answered if this request is its retry, else None.
 
@@ -87,11 +95,13 @@ def find_retry(
         return None
     if is_fresh is not None and not is_fresh(str(result)):
         return None
-    if first_boot != boot:
+    if first_boot != boot and not is_running(tx, first_boot):
+        # A connection of a process that has ended cannot be alive.
         return str(result)
     if first_peer == peer:
         return None
-    alive = is_open(first_peer)
+    # Sockets of another machine cannot be seen from here.
+    alive = is_open(first_peer) if is_neighbour(first_boot, boot) else None
     if alive is None:
         alive = gap_ms >= BLIND_WINDOW_MS
     return None if alive else str(result)

@@ -17,9 +17,10 @@ from trackyard.access.principal import Principal
 from trackyard.core.events import Event
 from trackyard.core.ids import new_run_id
 from trackyard.store import journal
+from trackyard.store.boot import BOOT
 from trackyard.store.database import NOT_QUICK, Database, Tx
 from trackyard.store.names import Names
-from trackyard.store.replies import BOOT, WINDOW_MS
+from trackyard.store.replies import WINDOW_MS
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.ingest import (
     Series,

@@ -36,6 +36,7 @@ def retry(
     is_fresh: bool = True,
     boot: str = "b1",
     digest: str = "d",
+    is_running: bool = False,
 ) -> str | None:
     replies.remember(Tx(conn, START), "d", "first", peer=FIRST, boot="b1")
     return replies.find_retry(
@@ -46,6 +47,7 @@ def retry(
         is_fresh=lambda result: is_fresh and result == "first",
         boot=boot,
         is_open=lambda _: is_open,
+        is_running=lambda _tx, name: is_running and name == "b1",
     )
 
 
@@ -77,6 +79,16 @@ def test_after_five_minutes_it_is_a_new_wish(conn: SqliteConnection) -> None:
 
 def test_after_a_restart_the_first_connection_is_gone_for_sure(conn: SqliteConnection) -> None:
     assert retry(conn, boot="b2", is_open=True, peer=FIRST) == "first"
+
+
+def test_two_servers_of_one_machine_see_each_others_connections(conn: SqliteConnection) -> None:
+    assert retry(conn, boot="b1-2", is_running=True, is_open=True) is None
+    assert retry(conn, boot="b1-2", is_running=True, is_open=False) == "first"
+
+
+def test_of_a_server_elsewhere_that_lives_a_minute_decides(conn: SqliteConnection) -> None:
+    assert retry(conn, boot="b2", is_running=True, is_open=True) == "first"
+    assert retry(conn, boot="b2", is_running=True, after_ms=60_000) is None
 
 
 @pytest.mark.parametrize(("after_ms", "answer"), [(59_999, "first"), (60_000, None)])
