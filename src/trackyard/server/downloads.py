@@ -167,6 +167,7 @@ async def _partial(
     artifacts: Artifacts, artifact: Artifact, headers: Headers, span: tuple[int, int]
 ) -> Response:
     start, end = span
+    await artifacts.vouch(artifact)
     headers.append(("content-range", f"bytes {start}-{end - 1}/{artifact.size}"))
     if end - start <= WHOLE_BYTES:
         body = b"".join([piece async for piece in artifacts.read(artifact, start, end)])

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import uuid
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -403,6 +404,18 @@ class TestDownloads:
         people.member.put(root, "a.txt", b"other")
         whole = people.member.get(root, "a.txt", Range="bytes=2-", If_Range=etag)
         assert (whole.status, whole.body) == (200, b"other")
+
+    def test_a_part_of_a_damaged_file_is_refused(
+        self, people: People, root: str, site: Site
+    ) -> None:
+        content = uuid.uuid4().bytes * 100
+        people.member.put(root, "rotten.bin", content)
+        files = (path for path in (site.home / "artifacts").rglob("*") if path.is_file())
+        blob = next(path for path in files if path.read_bytes() == content)
+        blob.chmod(0o600)
+        blob.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        answer = people.member.get(root, "rotten.bin", Range="bytes=0-9")
+        assert (answer.status, answer.error) == (500, "INTERNAL_ERROR")
 
     def test_a_range_outside_says_how_long_the_file_is(self, people: People, root: str) -> None:
         answer = people.member.get(root, "a.txt", Range="bytes=5-")

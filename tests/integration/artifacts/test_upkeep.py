@@ -82,6 +82,9 @@ async def test_damage_is_named_and_the_rest_is_served(
         BlobFault, match=r"'dir/rotten' of [0-9a-f]{32} is damaged.*upload it again"
     ):
         await artifacts.read_all(rotten)
+    with pytest.raises(BlobFault, match="'dir/rotten'"):
+        await artifacts.vouch(rotten)
+    await artifacts.vouch(sound)
     assert await artifacts.read_all(sound) == b"as it was"
     assert (await scrub(team.database, artifacts, owner_id="m-none")).files == 0
 
