@@ -192,7 +192,7 @@ _FIGURES: tuple[tuple[str, Callable[[Measures], str]], ...] = (
     ("wait, p99 s", lambda m: f"{m.p99_wait_seconds:,.0f}"),
     ("makespan", lambda m: duration_words(m.makespan_seconds)),
     ("GPUs in use, %", lambda m: f"{m.utilisation_percent:.1f}"),
-    ("GPUs free while jobs wait, %", lambda m: f"{m.idle_while_waiting_percent:.1f}"),
+    ("fragmented: GPUs free while jobs wait, %", lambda m: f"{m.idle_while_waiting_percent:.1f}"),
     ("fairness between teams", lambda m: f"{m.fairness:.3f}"),
     ("worst finish-time fairness", lambda m: f"{m.worst_finish_time_fairness:.2f}"),
     ("jobs treated unfairly, %", lambda m: f"{m.unfair_percent:.1f}"),

@@ -12,7 +12,6 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trackyard.core.job import Job
 
@@ -24,6 +23,8 @@ LEVELS = len(EDGES) + 1
 _MIDDLES: tuple[float, ...] = (0.5, *(edge * (1 + _STEP) / 2 for edge in EDGES))
 #: A key speaks once it was seen this often.
 _ENOUGH = 3
+#: Kinds of jobs of which it is remembered which key speaks of them.
+_MOST_KINDS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,21 +47,16 @@ UNKNOWN = Estimate(
 )
 
 
-_NO_ROWS: NDArray[np.float64] = np.zeros(0)
-
-
 class _Seen:
     """Run times seen under one key: a histogram and their sum."""
 
-    __slots__ = ("array", "bins", "bounds", "count", "rows", "rows_count", "total")
+    __slots__ = ("bins", "bounds", "count", "rows", "rows_count", "total")
 
     def __init__(self) -> None:
         self.bins = [0] * LEVELS
         self.count = 0
         self.total = 0.0
         self.rows: tuple[float, ...] = ()
-        #: the same for those who copy it
-        self.array = _NO_ROWS
         self.bounds: tuple[float, ...] = ()
         self.rows_count = 0
 
@@ -73,7 +69,6 @@ class _Seen:
         """Bring what is derived from the histogram up to date, now and then."""
         if not self.rows or self.count > self.rows_count * 1.1:
             self.rows = _ranks(self.bins)
-            self.array = np.array(self.rows)
             self.bounds = _bounds(self.bins)
             self.rows_count = self.count
 
@@ -91,6 +86,8 @@ class DurationModel:
 
     def __init__(self) -> None:
         self._seen: dict[Hashable, _Seen] = {}
+        #: what speaks of jobs that are alike, until another key has something to say
+        self._speaks: dict[tuple[object, ...], tuple[str, _Seen | None]] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -104,6 +101,8 @@ class DurationModel:
             if seen is None:
                 seen = self._seen[key] = _Seen()
             seen.add(seconds)
+            if seen.count == _ENOUGH:
+                self._speaks.clear()
 
     def estimate(self, job: Job) -> Estimate:
         """Foresee a whole run of this job: as stated, else as learned."""
@@ -149,14 +148,6 @@ class DurationModel:
         seen.settle()
         return seen.rows
 
-    def row_array(self, job: Job) -> NDArray[np.float64]:
-        """Return the same as an array, not to be changed."""
-        _, seen = self._best(job)
-        if seen is None:
-            return _UNKNOWN_ARRAY
-        seen.settle()
-        return seen.array
-
     def rows_of(self, jobs: Sequence[Job]) -> list[tuple[float, ...]]:
         """Return the rows of many jobs; what they have in common is looked up once."""
         if not self._seen:
@@ -182,6 +173,16 @@ class DurationModel:
     def _best(self, job: Job) -> tuple[str, _Seen | None]:
         if not self._seen:
             return "nothing", None
+        size = job.request.gpu_milli_total
+        alike = (job.team, job.user, job.name, job.command, job.group, size)
+        known = self._speaks.get(alike)
+        if known is None:
+            if len(self._speaks) >= _MOST_KINDS:
+                self._speaks.clear()
+            known = self._speaks[alike] = self._look_up(job)
+        return known
+
+    def _look_up(self, job: Job) -> tuple[str, _Seen | None]:
         for source, key in _keys(job):
             seen = self._seen.get(key)
             if seen is not None and seen.count >= _ENOUGH:
@@ -256,4 +257,3 @@ _WHOLE_BIN = np.array(EDGES) - _LOW
 _BEYOND = np.array([2 * EDGES[min(level, LEVELS - 2)] for level in range(LEVELS)])
 
 _UNKNOWN_ROWS = _ranks([1] * LEVELS)
-_UNKNOWN_ARRAY = np.array(_UNKNOWN_ROWS)

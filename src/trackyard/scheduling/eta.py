@@ -15,12 +15,15 @@ from math import inf
 from trackyard.core.job import Job
 from trackyard.core.reasons import Reason, in_singular
 from trackyard.core.resources import WHOLE, Placement, Request
+from trackyard.scheduling.durations import DurationModel
 from trackyard.scheduling.policy import Preemption
 from trackyard.scheduling.scheduler import Scheduler, decide
 from trackyard.scheduling.snapshot import Snapshot, Waiting
 
 #: Events run forward before giving up on a forecast.
 _MOST_EVENTS = 20_000
+#: Seconds that stand for a run time without any bound.
+_AGES = 1e9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,8 +122,22 @@ def lesser(snapshot: Snapshot, job_id: str) -> tuple[Smaller, ...]:
     return tuple(_smaller(replace(snapshot, waiting=others), own[0].job))
 
 
-#: How long jobs take, as parts of their foreseen run time.
-_PACES = (0.25, 0.6, 1.0)
+#: How long jobs take, as parts of the time they may: soon, as expected, all of it.
+_PACES = _SOON, _EXPECTED, _ALL = (0.25, 0.6, 1.0)
+
+
+def _runs_on(durations: DurationModel, job: Job, ran: float, bound: float, pace: float) -> float:
+    """How long a job that ran for so long runs on at a pace; it may for `bound` seconds."""
+    if pace == _ALL or (pace == _EXPECTED and job.estimate_seconds is not None):
+        return bound
+    if job.estimate_seconds is not None or job.time_limit_seconds is not None:
+        return pace * bound
+    # Nothing is stated: the bound is that of the one in ten that runs longest, which says little
+    # of the others.
+    known = durations.estimate(job)
+    whole = known.seconds if pace == _EXPECTED else known.low_seconds
+    rest = whole - ran if whole > ran else pace * ran
+    return min(rest, bound)
 
 
 def _run_forward(
@@ -134,7 +151,10 @@ def _run_forward(
     for held in scheduler.state.held.values():
         number += 1
         rest = held.ends_by(snapshot.now) - snapshot.now
-        heappush(ends, (snapshot.now + pace * rest, number, held.job.id))
+        if held.stops_at is None:
+            ran = held.attained + snapshot.now - held.started_at
+            rest = _runs_on(snapshot.durations, held.job, ran, rest, pace)
+        heappush(ends, (snapshot.now + rest, number, held.job.id))
     starts: dict[str, float] = {}
     current: dict[str, int] = {name: order for _, order, name in ends}
     now = snapshot.now
@@ -147,7 +167,9 @@ def _run_forward(
         for pending, held, _ in result.started:
             number += 1
             current[held.job.id] = number
-            heappush(ends, (now + pace * min(pending.bound, 10**9), number, held.job.id))
+            bound = min(pending.bound, _AGES)
+            runs = _runs_on(snapshot.durations, held.job, held.attained, bound, pace)
+            heappush(ends, (now + runs, number, held.job.id))
             if held.job.id in wanted and held.job.id not in starts:
                 starts[held.job.id] = now
         if len(starts) == len(wanted):
@@ -176,7 +198,7 @@ def _next_moment(
         _, number, name = heappop(ends)
         if current.get(name) == number:
             del current[name]
-            scheduler.finish(name)
+            scheduler.finish(name, at=now)
     return now
 
 

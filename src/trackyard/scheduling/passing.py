@@ -29,6 +29,7 @@ from trackyard.scheduling.preempt import Plan, Preemption
 from trackyard.scheduling.state import Held, State, protection
 
 _NO_REASONS: tuple[Reason, ...] = ()
+_NO_GPUS: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -52,9 +53,11 @@ class Pass:
         self._policy = state.policy
         self._preemption = Preemption(state)
         self._can_preempt = state.policy.preemption.is_on
-        depth = {Backfill.EASY: 1, Backfill.CONSERVATIVE: state.policy.reservations}
-        self._is_strict = state.policy.backfill is Backfill.STRICT
-        self._depth = depth.get(state.policy.backfill, 0)
+        backfill = state.policy.backfill
+        self._is_strict = backfill is Backfill.STRICT
+        self._depth = 1 if backfill is Backfill.EASY else 0
+        if backfill is Backfill.CONSERVATIVE:
+            self._depth = state.policy.reservations
         self.reservations = reservations
         self.result = Result()
         self._explainer = Explainer(state, self.result) if explain else None
@@ -76,7 +79,7 @@ class Pass:
             entry = bucket.line.first()
             if entry is not None and bucket.gate is None and bucket.shape.least_milli <= room:
                 item = (bucket.key(entry, ledger), bucket.number, bucket, entry)
-                if not tells and ledger.is_blocked(bucket.job, bucket.shape):
+                if not tells and ledger.is_blocked(bucket.job, bucket.shape, bucket.team):
                     self._limited.append(item)
                 else:
                     heap.append(item)
@@ -144,7 +147,7 @@ class Pass:
             return None
         pending = entry[4]
         ledger = self._state.ledger
-        if ledger.is_blocked(pending.waiting.job, pending.shape):
+        if ledger.is_blocked(pending.waiting.job, pending.shape, bucket.team):
             limit = ledger.block(pending.waiting.job, pending.shape) if self._explainer else None
             bucket.closed = _NO_REASONS if limit is None else (limit,)
             bucket.is_limited = True
@@ -297,7 +300,7 @@ class Pass:
             return False
         ends_at = state.now + pending.bound
         allowed, view = self._allowed(bucket, pending), self.reservations.view(ends_at)
-        kept = self.reservations.kept_gpus(ends_at)
+        kept = self.reservations.kept_gpus(ends_at) if view is not None else _NO_GPUS
         plan = self._preemption.find(pending, bucket.order, allowed, kept, view)
         if plan is None:
             return False

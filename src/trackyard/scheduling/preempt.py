@@ -8,7 +8,6 @@ itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -17,8 +16,9 @@ from trackyard.scheduling.decisions import Cause
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.capacity import Capacity
 from trackyard.scheduling.place.sketch import RowSketch
-from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
+from trackyard.scheduling.place.table import Ints, Mask, Shape
 from trackyard.scheduling.policy import Order
+from trackyard.scheduling.rests import Rests
 from trackyard.scheduling.state import Held, State
 
 _CAUSES = (Cause.HIGHER_CLASS, Cause.RECLAIMED, Cause.YIELDS_TO_SHORTER)
@@ -37,49 +37,6 @@ class Plan:
     rows: tuple[int, ...]
 
 
-class _Ripe:
-    """Running jobs that may be stopped as far as their own time goes, in columns."""
-
-    def __init__(self, state: State, min_run_seconds: float) -> None:
-        self._victims, now = state.victims, state.now
-        victims = state.victims
-        ripe = victims.can_stop & (victims.started <= now - min_run_seconds)
-        if min_run_seconds <= 0:
-            # Whoever started at this very moment was just preferred to others.
-            ripe &= victims.started < now
-        self.slots: Ints = ripe.nonzero()[0]
-        self.loose: Mask = victims.protected[self.slots] <= now
-        levels = [level for level, count in victims.levels.items() if count]
-        #: the class of all that run, where there is but one
-        self._only = int(levels[0]) if len(levels) == 1 else None
-
-    @cached_property
-    def level(self) -> Ints:
-        """Classes."""
-        return self._victims.level[self.slots]
-
-    @cached_property
-    def team(self) -> Ints:
-        """Numbers of the teams."""
-        return self._victims.team[self.slots]
-
-    @cached_property
-    def milli(self) -> Ints:
-        """GPU thousandths."""
-        return self._victims.milli[self.slots]
-
-    @cached_property
-    def lowest(self) -> int:
-        """The lowest class among them."""
-        if not len(self.slots):
-            return _NOBODY
-        return int(self.level.min()) if self._only is None else self._only
-
-    def is_all_of(self, level: int) -> bool:
-        """Say whether all that run are of this class."""
-        return self._only == level
-
-
 class Preemption:
     """The search for victims within one pass; what it derives from the running jobs is kept."""
 
@@ -87,14 +44,8 @@ class Preemption:
         self._state = state
         self._settings = state.policy.preemption
         self.attempts = 0
-        self._found: _Ripe | None = None
-        self._found_at = -1
-        self._removals = 0
-        self._lengths: dict[bool, Floats] = {}
         self._capacity = state.capacity
-        self._loose: dict[Order, Floats] = {}
-        self._longest: dict[Order, float] = {}
-        self._overs: dict[tuple[str, bool, int], Mask] = {}
+        self._lowest: int | None = None
 
     def find(
         self,
@@ -112,75 +63,70 @@ class Preemption:
         # Without causes only those count who yield to a shorter job, the plainest case by far.
         causes = self._causes(pending, order)
         able = self._yielding(pending, order) if causes is None else causes < _NOBODY
-        if self._state.victims.removals != self._removals:
-            # Rows of those who have gone in this pass may belong to others by now.
-            victims, slots = self._state.victims, self._ripe().slots
-            able &= victims.can_stop[slots] & (victims.started[slots] < self._state.now)
         if kept:
             able &= ~self._kept(kept)
-        places = able.nonzero()[0]
-        if not len(places) or not self._could_do(pending.shape, places):
+        elif causes is None and allowed is None and self._state.table.count == 1:
+            plan = self._longest_alone(pending.shape, order, able)
+            if plan is not None:
+                return plan
+        slots = able.nonzero()[0]
+        if not len(slots) or not self._could_do(pending.shape, slots):
             return None
         self.attempts += 1
-        ranked = self._rank(places, causes, order)
+        ranked = self._rank(slots, causes, order)
         if self._state.table.count == 1:
             ranked = ranked[: self._settings.max_victims]
-        slots = self._ripe().slots[ranked]
-        if causes is None:
-            why = dict.fromkeys(slots.tolist(), 2)
-        else:
-            why = dict(zip(slots.tolist(), causes[ranked].tolist(), strict=True))
-        return self._cheapest(pending.shape, slots, why, allowed)
+        return self._cheapest(pending.shape, ranked, causes, allowed)
 
     def may(self, pending: Pending, order: Order) -> bool:
         """A cheap check whether anyone at all may be stopped for this job."""
-        settings = self._settings
+        settings, level = self._settings, int(pending.waiting.job.priority)
         if self.attempts >= settings.attempts_per_pass:
             return False
-        ripe = self._ripe()
         return (
-            (settings.lower_classes and ripe.lowest < int(pending.waiting.job.priority))
+            self._is_some_longer(pending, order)
+            or (settings.lower_classes and self._lowest_class() < level)
             or (self._reclaims(pending) and self._is_some_over())
-            or settings.yield_ratio * pending.length < self._longest_of(order)
         )
 
     def _is_some_over(self) -> bool:
         return any(use.is_over for use in self._state.ledger.teams.values())
 
-    def _ripe(self) -> _Ripe:
-        """Who was ripe when the pass first asked."""
-        size = len(self._state.victims.started)
-        if self._found is None or self._found_at != size:
-            self._found = _Ripe(self._state, self._settings.min_run_seconds)
-            self._found_at = size
-            self._removals = self._state.victims.removals
-            self._longest.clear()
-            self._lengths.clear()
-            self._loose.clear()
-        return self._found
+    def _is_some_longer(self, pending: Pending, order: Order) -> bool:
+        """Say whether someone of any class may yield to this job for being longer."""
+        settings = self._settings
+        if not settings.yield_to_shorter or order not in _BY_LENGTH:
+            return False
+        teams = self._rests(order).longer_than(settings.yield_ratio * pending.length)
+        if not teams:
+            return False
+        ledger, own = self._state.ledger, pending.waiting.job.team
+        if not ledger.borrows(own, pending.shape):
+            return True
+        names, uses = self._state.victims.team_names, ledger.teams
+        return any(names[at] == own or uses[names[at]].is_over for at in teams)
 
-    def _longest_of(self, order: Order) -> float:
-        """The longest rest of those who may yield, in the unit of an order; 0: nobody yields."""
-        known = self._longest.get(order)
-        if known is None:
-            known = 0.0
-            ripe = self._ripe()
-            if self._settings.yield_to_shorter and order in _BY_LENGTH and len(ripe.slots):
-                known = float(np.maximum.reduce(self._loose_lengths(order)))
-            self._longest[order] = known
-        return known
+    def _rests(self, order: Order) -> Rests:
+        """Who may be stopped now, and for how long they would run on."""
+        rests = self._state.victims.rests(
+            by_size=order is Order.DEFAULT, min_run_seconds=self._settings.min_run_seconds
+        )
+        rests.advance(self._state.now)
+        return rests
+
+    def _lowest_class(self) -> int:
+        """The lowest class of those who might be stopped when the pass first asked."""
+        if self._lowest is None:
+            levels = [level for level, count in self._state.victims.levels.items() if count]
+            self._lowest = min(levels, default=_NOBODY)
+        return self._lowest
 
     def _over(self, team: str, *, own: bool) -> Mask:
         """For each team by number whether it is over its quota; `own` is said of this one."""
-        ledger = self._state.ledger
-        key = (team, own, ledger.changes)
-        known = self._overs.get(key)
-        if known is None:
-            teams = self._state.victims.teams
-            flags = [own if name == team else ledger.teams[name].is_over for name in teams]
-            # A table without any job yet still has one number.
-            known = self._overs[key] = np.array(flags or [False], dtype=np.bool_)
-        return known
+        uses = self._state.ledger.teams
+        flags = [own if name == team else uses[name].is_over for name in self._state.victims.teams]
+        # A table without any job yet still has one number.
+        return np.array(flags or [False], dtype=np.bool_)
 
     def _reclaims(self, pending: Pending) -> bool:
         """Say whether a job may take back what others borrowed from its team."""
@@ -201,83 +147,88 @@ class Preemption:
             if slot >= 0:
                 spared.add(slot)
                 continue
+            if state.capacity.gpu[row, gpu] == WHOLE:
+                continue
             for held in state.on_row(row).values():
                 if any(at == row and gpu in gpus for at, gpus in held.parts):
                     spared.add(held.slot)
-        return np.isin(self._ripe().slots, list(spared))
+        mask: Mask = np.zeros(len(state.victims.started), dtype=np.bool_)
+        mask[list(spared)] = True
+        return mask
 
     def _yielding(self, pending: Pending, order: Order) -> Mask:
         """Those who yield to this job because it is so much shorter."""
-        state, ripe = self._state, self._ripe()
+        state, rests = self._state, self._rests(order)
         if not self._settings.yield_to_shorter or order not in _BY_LENGTH:
-            return np.zeros(len(ripe.slots), dtype=np.bool_)
+            return np.zeros(len(rests.rest), dtype=np.bool_)
         job = pending.waiting.job
-        longer: Mask = self._loose_lengths(order) > self._settings.yield_ratio * pending.length
-        if not ripe.is_all_of(int(job.priority)):
-            longer &= ripe.level == int(job.priority)
+        level = int(job.priority)
+        longer: Mask = rests.rest > self._settings.yield_ratio * pending.length
+        if not state.victims.is_all_of(level):
+            longer &= state.victims.level == level
         if state.ledger.borrows(job.team, pending.shape):
             # Whoever borrows may not push out those within their quota, who would come back.
-            longer &= self._over(job.team, own=True)[ripe.team]
+            longer &= self._over(job.team, own=True)[state.victims.team]
         return longer
 
     def _causes(self, pending: Pending, order: Order) -> Ints | None:
-        """For each ripe job why it may be stopped for this one; None: only for being longer."""
-        settings, ripe = self._settings, self._ripe()
+        """For each row of the victims why it may be stopped for this job; None: for being longer.
+
+        It is None only where no other cause is to be had.
+        """
+        settings, victims = self._settings, self._state.victims
         level = int(pending.waiting.job.priority)
         over = None
         if self._reclaims(pending):
             over = self._over(pending.waiting.job.team, own=False)
             over = over if over.any() else None
-        is_higher = settings.lower_classes and ripe.lowest < level
+        is_higher = settings.lower_classes and self._lowest_class() < level
         if over is None and not is_higher:
             return None
-        causes: Ints = np.full(len(ripe.slots), _NOBODY, dtype=np.int64)
+        ripe = self._rests(order).is_ripe
+        causes: Ints = np.full(len(ripe), _NOBODY, dtype=np.int64)
         causes[self._yielding(pending, order)] = 2
         if over is not None:
-            causes[over[ripe.team] & (ripe.level <= level)] = 1
+            causes[ripe & over[victims.team] & (victims.level <= level)] = 1
         if is_higher:
-            causes[ripe.level < level] = 0
+            causes[ripe & (victims.level < level)] = 0
         return causes
 
-    def lengths(self, order: Order) -> Floats:
-        """Remaining lengths of ripe jobs in the unit of an order, computed once a pass."""
-        by_size = order is Order.DEFAULT
-        known = self._lengths.get(by_size)
-        if known is None:
-            state, slots = self._state, self._ripe().slots
-            known = state.victims.lengths(state.now, slots, by_size=by_size)
-            self._lengths[by_size] = known
-        return known
+    def _longest_alone(self, shape: Shape, order: Order, able: Mask) -> Plan | None:
+        """In a pool of one node the one with the longest rest, if no other need be stopped."""
+        slot = int((self._rests(order).rest * able).argmax())
+        if not able[slot] or not shape.is_plain or shape.node_count > 1:
+            return None
+        capacity, held = self._capacity, self._state.victims.held[slot]
+        size = self._whole_gpus(slot, 0)
+        free = int(capacity.whole[0])
+        is_here = capacity.open[0] and self._state.table.up[0] and shape.any_mask()[0]
+        if held is None or size is None or not is_here or not free < shape.gpus <= free + size:
+            return None
+        self.attempts += 1
+        return Plan(((held, Cause.YIELDS_TO_SHORTER),), (0,))
 
-    def _loose_lengths(self, order: Order) -> Floats:
-        """The same of those who yield to shorter jobs, and 0 of the others."""
-        known = self._loose.get(order)
-        if known is None:
-            ripe = self._ripe()
-            known = self._loose[order] = self.lengths(order) * ripe.loose
-        return known
-
-    def _could_do(self, shape: Shape, places: Ints) -> bool:
+    def _could_do(self, shape: Shape, slots: Ints) -> bool:
         """Say whether all of them together would free enough GPUs somewhere."""
         need = shape.total_milli
         if need == 0 or shape.is_fraction:
             return True
-        free = self._capacity.whole_total * WHOLE
-        return bool(free + int(np.add.reduce(self._ripe().milli[places])) >= need)
+        need -= self._capacity.whole_total * WHOLE
+        return bool(np.add.reduce(self._state.victims.milli[slots]) >= need)
 
-    def _rank(self, places: Ints, causes: Ints | None, order: Order) -> Ints:
+    def _rank(self, slots: Ints, causes: Ints | None, order: Order) -> Ints:
         """Order victims: plainest cause, lowest class, then least lost work or longest rest."""
+        rest = self._rests(order).rest[slots]
         if causes is None:
-            return places[np.argsort(-self.lengths(order)[places], kind="stable")]
-        victims, now, ripe = self._state.victims, self._state.now, self._ripe()
-        slots, why = ripe.slots[places], causes[places]
+            return slots[(-rest).argsort(kind="stable")]
+        victims, now, why = self._state.victims, self._state.now, causes[slots]
         last = (now - victims.saved[slots]) * victims.size[slots]
         if self._settings.yield_to_shorter and order in _BY_LENGTH:
-            last = np.where(why == 2, -self.lengths(order)[places], last)
-        return places[np.lexsort((slots, last, ripe.level[places], why))]
+            last = np.where(why == 2, -rest, last)
+        return slots[np.lexsort((slots, last, victims.level[slots], why))]
 
     def _cheapest(
-        self, shape: Shape, ranked: Ints, causes: dict[int, int], allowed: Mask | None
+        self, shape: Shape, ranked: Ints, causes: Ints | None, allowed: Mask | None
     ) -> Plan | None:
         """Choose the rows where making room costs least."""
         state = self._state
@@ -333,7 +284,7 @@ class Preemption:
         return ready
 
     def _plan(
-        self, rows: list[tuple[int, int, int, list[int]]], causes: dict[int, int]
+        self, rows: list[tuple[int, int, int, list[int]]], causes: Ints | None
     ) -> Plan | None:
         state = self._state
         slots = sorted({slot for option in rows for slot in option[3]})
@@ -343,7 +294,7 @@ class Preemption:
         for slot in slots:
             held = state.victims.held[slot]
             assert held is not None
-            pairs.append((held, _CAUSES[causes[slot]]))
+            pairs.append((held, _CAUSES[2 if causes is None else causes[slot]]))
         return Plan(tuple(pairs), tuple(option[2] for option in rows))
 
     def _clear_row(

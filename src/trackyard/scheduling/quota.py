@@ -16,8 +16,8 @@ from trackyard.core.resources import WHOLE
 from trackyard.scheduling.place.table import NodeTable, Shape
 from trackyard.scheduling.snapshot import Queue, Team
 
-#: A job foreseen to end within this is counted with its own length where others count an hour.
-BRIEF_SECONDS = 60.0
+#: A job foreseen to end within the hour is counted with its own length, others with an hour.
+BRIEF_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
@@ -216,11 +216,13 @@ class Ledger:
             self._block_team(job, shape) or self._block_queue(job, shape) or self._block_array(job)
         )
 
-    def is_blocked(self, job: Job, shape: Shape) -> bool:
+    def is_blocked(self, job: Job, shape: Shape, use: TeamUse | None = None) -> bool:
         """Say whether a limit forbids this job now, without saying which."""
         if self._is_unlimited and not job.array_cap:
             return False
-        use, need = self.team(job.team), shape.total_milli
+        need = shape.total_milli
+        if use is None:
+            use = self.team(job.team)
         if use.team.max_running is None and need:
             after = use.milli + need
             if after > use.limit:

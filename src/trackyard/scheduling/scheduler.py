@@ -106,9 +106,11 @@ class Scheduler:
             return
         self._enter(pending)
 
-    def finish(self, job: str, outcome: JobState = JobState.SUCCEEDED) -> Held:
-        """Take back what a job held when it ended so."""
+    def finish(self, job: str, *, at: float, outcome: JobState = JobState.SUCCEEDED) -> Held:
+        """Take back what a job held until this moment, when it ended so."""
         self._everything_changed = True
+        # Its team used it up to now, and not up to the last time that someone looked.
+        self.state.ledger.advance(at, self.state.policy.half_life_seconds)
         if self._gated:
             self._outcomes[job] = outcome
         return self.state.release(job)
@@ -122,8 +124,7 @@ class Scheduler:
         """Decide at this moment; what starts is held, what stops is released."""
         self._advance(now)
         if self._everything_changed or explain or self._is_strict:
-            self._active = [bucket for bucket in self._active if len(bucket.line)]
-            buckets = self._active
+            self._active = buckets = [bucket for bucket in self._active if bucket.line]
             self._reservations = Reservations(self.state)
         else:
             buckets = list(self._fresh.values())

@@ -129,9 +129,9 @@ class State:
                 for gpu in gpus:
                     line[gpu] = max(line[gpu], held.ends_at)
             else:
-                index = list(gpus)
-                line[index] = held.ends_at
-                self.slot_on[row, index] = held.slot
+                at = gpus[0] if len(gpus) == 1 else list(gpus)
+                line[at] = held.ends_at
+                self.slot_on[row, at] = held.slot
 
     def _load(self, running: Sequence[Running]) -> None:
         """Hold many at once."""
@@ -200,12 +200,12 @@ class State:
             del self.on_row(row)[job]
         self.victims.remove(held)
         for row, gpus in held.parts:
-            index = list(gpus)
-            self.free_at[row, index] = 0.0
+            at = gpus[0] if len(gpus) == 1 else list(gpus)
+            self.free_at[row, at] = 0.0
             if held.shape.is_fraction:
                 self._refill(row, gpus[0])
             else:
-                self.slot_on[row, index] = -1
+                self.slot_on[row, at] = -1
         return held
 
     def count_overdue(self) -> None:

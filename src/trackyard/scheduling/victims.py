@@ -1,6 +1,7 @@
 """Running jobs in columns, so that those who may be stopped are found at once.
 
-Owns Victims: who may be stopped for a claimant, why, and in which order. Knows nothing of nodes.
+Owns Victims: what the search for victims must know of each running job. Knows nothing of nodes
+or claimants.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trackyard.core.job import Job
-from trackyard.scheduling.durations import EDGES, LEVELS, DurationModel
+from trackyard.scheduling.durations import DurationModel
 from trackyard.scheduling.place.table import Floats, Ints, Mask
+from trackyard.scheduling.rests import Rests
 
 if TYPE_CHECKING:
     from trackyard.scheduling.state import Held
 
-_EDGES: Floats = np.array(EDGES)
+_NO_ROWS: tuple[float, ...] = ()
 
 
 class Victims:
@@ -27,14 +28,18 @@ class Victims:
 
     def __init__(self, room: int = 64) -> None:
         self._free: list[int] = []
-        #: numbers of the teams seen
+        #: numbers of the teams seen, and their names by number
         self.teams: dict[str, int] = {}
+        self.team_names: list[str] = []
         self.held: list[Held | None] = []
-        #: how often a row was freed or spared
-        self.removals = 0
+        #: what was learned of each one's length, by level of run time
+        self.rows: list[tuple[float, ...]] = []
         #: how many there are of each class
         self.levels: Counter[int] = Counter()
-        self._stated_count = 0
+        #: how many stated their length
+        self.stated_count = 0
+        #: rests by unit, once someone asked
+        self._rests: dict[bool, Rests] = {}
         #: how often someone protected came or went
         self.protections = 0
         self._resize(room)
@@ -43,14 +48,16 @@ class Victims:
         old = len(self.held)
         self._free.extend(range(room - 1, old - 1, -1))
         self.held.extend([None] * (room - old))
+        self.rows.extend([_NO_ROWS] * (room - old))
         grown: dict[str, NDArray[Any]] = {
-            name: np.zeros((room, LEVELS) if name in ("ranks", "weighted") else room, dtype=kind)
-            for name, kind in _COLUMNS
+            name: np.zeros(room, dtype=kind) for name, kind in _COLUMNS
         }
         for name, column in grown.items():
             if old:
                 column[:old] = getattr(self, name)
             setattr(self, name, column)
+        for rests in self._rests.values():
+            rests.restart()
 
     # Columns, set by _resize.
     can_stop: Mask
@@ -63,9 +70,6 @@ class Victims:
     milli: Ints
     level: Ints
     team: Ints
-    ranks: Floats
-    #: ranks times size
-    weighted: Floats
 
     def add(self, held: Held, durations: DurationModel) -> None:
         """Give a running job its row."""
@@ -76,7 +80,8 @@ class Victims:
         self.held[slot] = held
         job = held.job
         self.levels[job.priority] += 1
-        self.can_stop[slot] = job.preemptible and held.stops_at is None
+        can_stop = job.preemptible and held.stops_at is None
+        self.can_stop[slot] = can_stop
         self.protected[slot] = held.protected_until
         if held.protected_until:
             self.protections += 1
@@ -86,15 +91,22 @@ class Victims:
         self.size[slot] = held.shape.size
         self.milli[slot] = held.shape.total_milli
         self.level[slot] = int(job.priority)
-        self.team[slot] = self.teams.setdefault(job.team, len(self.teams))
+        team = self.team[slot] = self._number(job.team)
         if job.estimate_seconds is None:
             self.stated[slot] = -1.0
-            rows = durations.row_array(job)
-            self.ranks[slot] = rows
-            np.multiply(rows, held.shape.size, out=self.weighted[slot])
+            self.rows[slot] = durations.rows(job)
         else:
             self.stated[slot] = job.estimate_seconds
-            self._stated_count += 1
+            self.stated_count += 1
+        for rests in self._rests.values():
+            rests.add(slot, team, held.started_at, can_stop=can_stop)
+
+    def _number(self, team: str) -> int:
+        known = self.teams.get(team)
+        if known is None:
+            known = self.teams[team] = len(self.teams)
+            self.team_names.append(team)
+        return known
 
     def load(self, everyone: list[Held], durations: DurationModel) -> None:
         """Give many their rows at once, in an empty table."""
@@ -107,7 +119,6 @@ class Victims:
             self.held[slot] = held
         jobs = [held.job for held in everyone]
         shapes = [held.shape for held in everyone]
-        teams = self.teams
         columns: tuple[tuple[str, list[Any]], ...] = (
             ("can_stop", [held.job.preemptible and held.stops_at is None for held in everyone]),
             ("protected", [held.protected_until for held in everyone]),
@@ -116,43 +127,32 @@ class Victims:
             ("saved", [held.saved_at for held in everyone]),
             ("size", [shape.size for shape in shapes]),
             ("milli", [shape.total_milli for shape in shapes]),
-            ("team", [teams.setdefault(job.team, len(teams)) for job in jobs]),
+            ("team", [self._number(job.team) for job in jobs]),
             ("stated", [-1.0 if (e := job.estimate_seconds) is None else e for job in jobs]),
         )
         for name, values in columns:
             getattr(self, name)[:count] = values
         self.level[:count] = np.fromiter((job.priority for job in jobs), np.int64, count)
         self.levels.update(self.level[:count].tolist())
-        self._stated_count = int((self.stated[:count] >= 0).sum())
-        self._load_ranks(jobs, durations)
-        np.multiply(self.ranks[:count], self.size[:count, None], out=self.weighted[:count])
-
-    def _load_ranks(self, jobs: list[Job], durations: DurationModel) -> None:
-        count = len(jobs)
-        if durations.is_empty and jobs:
-            self.ranks[:count] = durations.rows(jobs[0])
-            return
-        rows = durations.rows_of(jobs)
-        kinds: dict[int, int] = {}
-        # Few jobs differ in what was learned of them: copy each kind of row in one go.
-        which = [kinds.setdefault(id(one), len(kinds)) for one in rows]
-        if rows:
-            by_id = {id(one): one for one in rows}
-            self.ranks[:count] = np.array([by_id[key] for key in kinds])[which]
+        self.stated_count = int((self.stated[:count] >= 0).sum())
+        self.rows[:count] = durations.rows_of(jobs)
 
     def remove(self, held: Held) -> None:
         """Free a job's row."""
-        self.removals += 1
-        self.can_stop[held.slot] = False
+        self.spare(held)
         self.levels[held.job.priority] -= 1
         if held.job.estimate_seconds is not None:
-            self._stated_count -= 1
+            self.stated_count -= 1
         if held.protected_until:
             self.protections += 1
         self.protected[held.slot] = 0.0
         self.held[held.slot] = None
         self._free.append(held.slot)
         held.slot = -1
+
+    def is_all_of(self, level: int) -> bool:
+        """Say whether all that run are of this class."""
+        return self.levels[level] == len(self.held) - len(self._free)
 
     def protected_milli(self, now: float) -> tuple[int, float]:
         """GPU thousandths held by those who may not be disturbed, and until when that is so."""
@@ -163,19 +163,17 @@ class Victims:
 
     def spare(self, held: Held) -> None:
         """Never stop this one (again)."""
-        self.removals += 1
         self.can_stop[held.slot] = False
+        for rests in self._rests.values():
+            rests.drop(held.slot)
 
-    def lengths(self, now: float, slots: Ints, *, by_size: bool) -> Floats:
-        """How long each of these is to be taken to be from now on, in the unit of the order."""
-        ran = self.attained[slots] + (now - self.started[slots])
-        levels = _EDGES.searchsorted(ran, side="right")
-        learned: Floats = (self.weighted if by_size else self.ranks)[slots, levels]
-        if not self._stated_count:
-            return learned
-        stated = self.stated[slots]
-        rest = np.maximum(stated - ran, 0.0)
-        return np.where(stated < 0, learned, rest * self.size[slots] if by_size else rest)
+    def rests(self, *, by_size: bool, min_run_seconds: float) -> Rests:
+        """How long each is to be taken to run on, in seconds or GPU-seconds, kept up to date."""
+        known = self._rests.get(by_size)
+        if known is None:
+            known = Rests(self, by_size=by_size, min_run_seconds=min_run_seconds)
+            self._rests[by_size] = known
+        return known
 
 
 _COLUMNS: tuple[tuple[str, type], ...] = (
@@ -189,6 +187,4 @@ _COLUMNS: tuple[tuple[str, type], ...] = (
     ("milli", np.int64),
     ("level", np.int64),
     ("team", np.int64),
-    ("ranks", np.float64),
-    ("weighted", np.float64),
 )

@@ -182,7 +182,7 @@ class Replay:
             if self._started.get(name, (0.0, -1))[1] != start:
                 continue
             lived = self._by_id[name]
-            held = self._scheduler.finish(name)
+            held = self._scheduler.finish(name, at=now)
             del self._started[name]
             self._in_use -= lived.source.gpu_share
             lived.ended_at = now

@@ -164,13 +164,14 @@ class TestOrder:
         line = (waiting("a", 4, at=1), waiting("b", 4, queue="first"))
         assert admitted(yard(*line, queues=queues)) == ["b", "a"]
 
-    def test_brief_jobs_share_time_and_not_places(self):
-        """Of one-second jobs on two GPUs a team with twice the share runs twice as many."""
+    @pytest.mark.parametrize("seconds", [1.0, 90.0, 1500.0])
+    def test_brief_jobs_share_time_and_not_places(self, seconds):
+        """Of like jobs on two GPUs a team with twice the share soon runs twice as many."""
         used = {"t": 0.0, "u": 0.0}
         policy = replace(PLAIN, order=Order.FAIR)
         for second in range(90):
             line = [
-                waiting(f"{team}{second}-{number}", team=team, limit=1.0)
+                waiting(f"{team}{second}-{number}", team=team, limit=seconds)
                 for team in used
                 for number in range(2)
             ]
@@ -180,8 +181,8 @@ class TestOrder:
             )
             snapshot = replace(yard(*line, nodes=(node("n0", 2),), teams=teams), policy=policy)
             for name in admitted(snapshot):
-                used[name[0]] += 1.0
-        assert used == {"t": 120.0, "u": 60.0}
+                used[name[0]] += seconds
+        assert used == {"t": 120 * seconds, "u": 60 * seconds}
 
 
 class TestQuota:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.scheduling.yards import NOW, PLAIN, job, node, start, waiting
 from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code
-from trackyard.scheduling import Snapshot
+from trackyard.scheduling import DurationModel, Policy, Snapshot
 from trackyard.scheduling.eta import forecast, what_if
 
 
@@ -30,6 +32,55 @@ def test_a_job_starts_at_the_latest_when_its_holder_must_end():
 def test_jobs_ahead_are_waited_for():
     line = (waiting("first", 4, limit=300.0, at=1), waiting("second", 4, limit=50.0, at=2))
     assert forecast(yard(*line, running=busy()), ["second"])["second"].latest == NOW + 1100
+
+
+def test_a_running_job_of_unknown_length_is_expected_to_end_within_the_hour():
+    """Not after most of the day that it may take at the worst."""
+    running = start(replace(yard(waiting("r", 4)), now=NOW - 60))
+    answer = forecast(yard(waiting("w", 4, limit=3 * 3600.0), running=running), ["w"])["w"]
+    assert answer.expected == NOW + 3600 - 60
+    assert answer.latest == NOW + 86400
+    assert answer.confidence == 0.0
+
+
+def test_who_has_outlived_what_was_expected_is_not_taken_to_end_at_once():
+    running = start(replace(yard(waiting("r", 4)), now=NOW - 10_000))
+    answer = forecast(yard(waiting("w", 4), running=running), ["w"])["w"]
+    assert NOW + 1000 < answer.earliest < answer.expected < answer.latest
+
+
+def test_what_was_learned_says_when_a_running_job_ends():
+    model = DurationModel()
+    for seconds in (400.0, 500.0, 600.0):
+        model.observe(job("x", 4), seconds)
+    running = start(replace(yard(waiting("r", 4)), now=NOW - 100))
+    answer = forecast(yard(waiting("w", 4), running=running, durations=model), ["w"])["w"]
+    assert answer.expected == NOW + 400
+
+
+def test_a_stated_length_is_believed():
+    running = start(replace(yard(waiting("r", 4, estimate_seconds=900.0)), now=NOW - 100))
+    answer = forecast(yard(waiting("w", 4), running=running), ["w"])["w"]
+    assert answer.expected == NOW + 800
+
+
+@pytest.mark.parametrize(
+    ("begins", "preemptible", "latest"),
+    [(None, False, 0.5), (4.0, False, 0.5), (1.0, False, 5.0), (1.0, True, 0.5)],
+)
+def test_a_long_job_behind_a_short_one_starts_after_it_or_after_the_lease_between(
+    begins, preemptible, latest
+):
+    """Three hours behind half an hour on one node, with a lease of four hours or without."""
+    leases = ()
+    if begins is not None:
+        starts = NOW + begins * 3600
+        end = starts + 4 * 3600
+        leases = (Lease(id="l", nodes=("n0",), starts_at=starts, ends_at=end, team="u"),)
+    running = start(yard(waiting("r", 4, limit=1800.0)))
+    long = waiting("w", 4, limit=3 * 3600.0, preemptible=preemptible)
+    snapshot = yard(long, running=running, leases=leases, policy=Policy())
+    assert forecast(snapshot, ["w"])["w"].latest == NOW + latest * 3600
 
 
 def test_a_job_that_fits_nowhere_has_no_start():

@@ -138,8 +138,8 @@ def scale(order: Order, phase: int, team: TeamUse, ledger: Ledger) -> tuple[floa
     if order is Order.DEFAULT:
         return team.stretch, 0.0
     if order is Order.FAIR:
-        # What a team holds counts as used for the hour to come, so that one pass is fair; brief
-        # jobs count as long as they run, or else teams would share places and not time.
+        # What a team holds counts as used for as long as it is foreseen to, an hour at most, so
+        # that one pass is fair and teams share time and not places.
         return 0.0, (team.usage + team.soon_used) / max(team.team.weight, 1e-9)
     if order is Order.DOMINANT:
         return 0.0, ledger.dominant_share(team)

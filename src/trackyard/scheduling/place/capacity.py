@@ -103,6 +103,9 @@ class Capacity:
         if shape.is_fraction:
             room = np.where(free >= shape.milli, free, 2 * WHOLE)
             return (int(room.argmin()),)
+        if shape.gpus == 1:
+            # The first that is whole: none has more.
+            return (int(free.argmax()),)
         return tuple((free == WHOLE).nonzero()[0][: shape.gpus].tolist())
 
     def take(self, shape: Shape, parts: Sequence[Part]) -> None:
@@ -110,8 +113,9 @@ class Capacity:
         for row, gpus in parts:
             if gpus:
                 self._change(row, gpus, -shape.milli)
-            self.cpu[row] -= shape.cpu
-            self.memory[row] -= shape.memory
+            if shape.cpu or shape.memory:
+                self.cpu[row] -= shape.cpu
+                self.memory[row] -= shape.memory
             self.tenants[row] += 1
             self.version[row] += 1
             if shape.exclusive:
@@ -122,8 +126,9 @@ class Capacity:
         for row, gpus in parts:
             if gpus:
                 self._change(row, gpus, shape.milli)
-            self.cpu[row] += shape.cpu
-            self.memory[row] += shape.memory
+            if shape.cpu or shape.memory:
+                self.cpu[row] += shape.cpu
+                self.memory[row] += shape.memory
             self.tenants[row] -= 1
             self.version[row] += 1
             if shape.exclusive:
@@ -160,13 +165,15 @@ class Capacity:
     def _change(self, row: int, gpus: tuple[int, ...], milli: int) -> None:
         free = self.gpu[row]
         if milli in (WHOLE, -WHOLE):
-            free[list(gpus)] = WHOLE if milli > 0 else 0
+            # One number is set ten times faster than a list of them.
+            free[gpus[0] if len(gpus) == 1 else list(gpus)] = WHOLE if milli > 0 else 0
             count = len(gpus) if milli > 0 else -len(gpus)
-            self.whole[row] += count
+            whole = int(self.whole[row]) + count
+            self.whole[row] = whole
             self.whole_total += count
             if milli > 0:
                 self.largest[row] = WHOLE
-            elif self.whole[row] == 0:
+            elif whole == 0:
                 self.largest[row] = np.maximum.reduce(free)
             return
         for gpu in gpus:
