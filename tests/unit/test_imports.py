@@ -25,7 +25,11 @@ BARE = ["core", "runner"]
 HOSTS = {"mlflow"}
 
 #: Modules that run inside a Ray cluster alone, on the cluster's own Ray.
-IN_CLUSTER = {SOURCE / "runner" / "ray_gang.py", SOURCE / "engines" / "ray_gate" / "gate.py"}
+IN_CLUSTER = {
+    SOURCE / "runner" / "ray_gang.py",
+    SOURCE / "runner" / "ray_keep.py",
+    SOURCE / "engines" / "ray_gate" / "gate.py",
+}
 
 HEAVY = {"lightning", "matplotlib", "peft", "ray", "torch", "transformers"}
 

@@ -62,11 +62,13 @@ def yard_at(tmp_path: Path) -> Iterator[Callable[..., Yard]]:
 
 @pytest.fixture
 def yard_with(tmp_path: Path) -> Iterator[Callable[..., Yard]]:
-    """Start a plain server and return its admin's command line."""
+    """Start a plain server that offers so many nodes, and return its admin's command line."""
     made: list[JobServer] = []
 
-    def start() -> Yard:
-        server = JobServer(tmp_path / f"plain-{len(made)}", gpus=2)
+    def start(nodes: int) -> Yard:
+        config = tmp_path / f"yard-{len(made)}.toml"
+        config.write_text(f"declared_nodes = {nodes}\n")
+        server = JobServer(tmp_path / f"plain-{len(made)}", gpus=2, more=["--config", str(config)])
         made.append(server)
         server.start()
         folder = tmp_path / f"plain-user-{len(made)}"

@@ -1,5 +1,6 @@
 """Leases as people use them: by `yard`, with a clock that the test sets, and once in real time."""
 
+import json
 import subprocess
 import sys
 import time
@@ -154,6 +155,18 @@ def test_times_and_refusals_by_command_line(yard_at: Callable[..., Yard]) -> Non
     assert "12:00 to 17:00 +02:00" in shorter["sentence"]
     gone = yard.read("lease", "release", "night")
     assert gone["lease"]["state"] == "deleted"
+    # What it is for is kept, and it is handed over; `ls` tells whose it is.
+    begin = ("--start", "2026-03-30 10:00", "--for", "8d", "--purpose", "lab 3")
+    some = ("--min", "1", "--max", "4", "--before-end", "notify", "--provider", "chi")
+    course = yard.read("lease", "add", "course", "--type", "declared", *some, *begin, *ZONE)
+    lease = course["lease"]
+    assert (lease["purpose"], lease["before_end"], lease["provider"]) == ("lab 3", "notify", "chi")
+    ada = member(yard, "ada", "nlp")
+    too_long = ada.run("lease", "add", "x", *here, "--start", "2026-04-10 10:00", "--for", "8d")
+    assert "A lease lasts at most 7 days" in too_long.err
+    yard.ok("lease", "transfer", "course", "ada", "--team", "nlp")
+    assert [(one["user"], one["team"]) for one in ada.read("lease", "ls")] == [("ada", "nlp")]
+    ada.ok("lease", "release", "course")
     # The feed: a password of its own that opens nothing else.
     feed = yard.read("lease", "feed")
     answer = httpx.get(feed["url"], auth=("feed", feed["token"]))
@@ -166,16 +179,26 @@ def test_times_and_refusals_by_command_line(yard_at: Callable[..., Yard]) -> Non
 
 
 def test_a_lease_in_real_time(yard_with: Callable[..., Yard]) -> None:
-    """From now to the end of the minute: it starts at once, its job saves, it is over on time."""
-    yard = yard_with()
-    node = node_of(yard)
+    """Two of three nodes to the end of the minute: a gang runs there, others wait and follow."""
+    yard = yard_with(3)
+    until(lambda: len(yard.read("nodes")), 3)
+    bob = member(yard, "bob", "vision")
     now = datetime.now(UTC).timestamp()
-    end = (int(now) // 60 + 1 + (now % 60 > 50)) * 60
+    end = (int(now) // 60 + 1 + (now % 60 > 40)) * 60
     text = datetime.fromtimestamp(end, UTC).strftime("%Y-%m-%d %H:%MZ")
-    yard.ok("lease", "add", "short", "--node", node, "--start", "now", "--end", text)
-    job = yard.submit("--gpus", "1", "--lease", "short", "--grace", "1s", "--", *WAITS)
+    add = ("lease", "add", "short", "--type", "declared", "--count", "2", "--end", text)
+    nodes = [one["node_id"] for one in yard.read(*add)["lease"]["nodes"]]
+    assert len(nodes) == 2
+    gang = ("--nodes", "2", "--gpus", "1", "--grace", "1s")
+    job = yard.submit(*gang, "--lease", "short", "--", *WAITS)
+    wide = bob.submit(*gang, "--", *WAITS)
     until(lambda: state(yard, "short"), "active", 5)
-    yard.until_state(job, "running", patience=8)
+    assert yard.until_state(job, "running", patience=8)["attempts"][0]["nodes"] == nodes
+    held = json.loads((yard.server.home / "engine" / "leases.json").read_text())
+    assert [one["nodes"] for one in held.values()] == [nodes]
+    waits = bob.until(wide, lambda page: page["reasons"])
+    assert waits["job"]["state"] == "queued"
+    assert any("short" in reason["sentence"] for reason in waits["reasons"]), waits["reasons"]
     time.sleep(max(0.0, end - datetime.now(UTC).timestamp() - 0.5))
     until(lambda: state(yard, "short"), "terminated", 6)
     late = datetime.now(UTC).timestamp() - end
@@ -183,6 +206,8 @@ def test_a_lease_in_real_time(yard_with: Callable[..., Yard]) -> None:
     page = yard.page(job)
     assert page["attempts"][0]["cause"] == "preempted"
     assert page["job"]["state"] == "queued"
+    bob.until_state(wide, "running", patience=8)
+    bob.ok("stop", wide, "--now")
 
 
 def test_a_clock_is_set_on_throw_away_servers_only(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from tests.unit.engines.test_ray import NODE, SITE, launch
 from trackyard.core.ports import GpuShare, LeaseHold, NodeShare
 from trackyard.engines.ray import submission
+from trackyard.engines.ray.api import Cluster as ClusterFacts
 from trackyard.engines.ray.keeping import Keepers, keeper_job, read_held
 from trackyard.engines.ray.submission import GivenGpu
 from trackyard.testing.clock import FakeClock
@@ -76,7 +77,7 @@ def test_a_keeper_that_closes_gives_nothing() -> None:
 
 def test_what_is_given_asks_ray_for_nothing_and_tells_the_runner() -> None:
     given = (GivenGpu(name="7", vendor="amd", fraction=0.5),)
-    cluster = submission.Cluster(ray_version="2.60.0", session="s")
+    cluster = ClusterFacts(ray_version="2.60.0", session="s")
     body = submission.submission(
         launch(), [NODE], cluster, SITE, submission.Carried(), given=given
     )

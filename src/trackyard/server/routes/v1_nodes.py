@@ -234,7 +234,9 @@ class NodeRoutes:
     async def drain(self, request: Request) -> Response:
         """POST /api/v1/nodes/{node}/drain: what runs there ends by itself, nothing new starts."""
         wish = await decode(request, DrainWish)
-        state = NodeState.QUARANTINED if wish.state == "quarantined" else NodeState.DRAINED
+        if wish.state not in (NodeState.DRAINED, NodeState.QUARANTINED):
+            raise InvalidInput(f"state is drained or quarantined, not {wish.state[:40]!r}")
+        state = NodeState(wish.state)
         return await self._set(request, state, wish.note, wish.until_ms)
 
     async def quarantine(self, request: Request) -> Response:
