@@ -48,8 +48,12 @@ class Kept:
 class Reservations:
     """The reservations of a pass, with a view of the capacity behind each."""
 
-    def __init__(self, state: State, *, names: bool = False) -> None:
+    def __init__(
+        self, state: State, *, names: bool = False, capacity: Capacity | None = None
+    ) -> None:
         self._state = state
+        #: what is free, where that is not what the state has
+        self._capacity = state.capacity if capacity is None else capacity
         #: whether openings name who is in the way
         self._names = names
         self.kept: list[Kept] = []
@@ -90,7 +94,7 @@ class Reservations:
         opening = self.earliest(pending.waiting.job, pending.shape, pending.bound, allowed)
         if opening is None or opening.at == inf:
             return None
-        view = (self.kept[-1].view if self.kept else self._state.capacity).copy()
+        view = (self.kept[-1].view if self.kept else self._capacity).copy()
         for row, gpus in opening.parts:
             self._narrow(view, pending.shape, row, gpus, opening.at)
         ends_at = opening.at + pending.bound
@@ -183,7 +187,7 @@ class Reservations:
         if not shape.gpus or shape.exclusive:
             return np.full(len(rows), now)
         if shape.is_fraction:
-            roomy = self._state.capacity.largest[rows] >= shape.milli
+            roomy = self._capacity.largest[rows] >= shape.milli
             late = np.where(roomy, now, now + _SOONEST_SECONDS)
             result: Floats = late
             return result
@@ -199,9 +203,9 @@ class Reservations:
     ) -> tuple[float, Part, tuple[str, ...]] | None:
         """Let a row's jobs end one by one until the shape fits."""
         state = self._state
-        if shape.is_plain and state.capacity.open[row]:
+        if shape.is_plain and self._capacity.open[row]:
             return self._open_plain_row(job, shape, seconds, row)
-        sketch = RowSketch(state.capacity, row)
+        sketch = RowSketch(self._capacity, row)
         leaving = [
             (held.ends_by(state.now), name, held.shape, gpus)
             for name, held in state.on_row(row).items()
@@ -287,7 +291,7 @@ class Reservations:
             view.tenants[row] += 1
             view.recount(row)
             return
-        sketch = RowSketch(state.capacity, row)
+        sketch = RowSketch(self._capacity, row)
         for held in state.on_row(row).values():
             if held.ends_by(state.now) <= at:
                 for there, theirs in held.parts:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.backfill import Opening, Reservations
@@ -81,25 +82,20 @@ class Explainer:
         ]
         active = [lease for lease in found if lease.starts_at <= state.now]
         if len(active) == len(found) and active:
-            lease = min(active, key=lambda lease: (lease.ends_at, lease.id))
-            return Reason(
-                code=Code.LEASED_TO_OTHERS,
-                what=lease.label,
-                until=lease.ends_at,
-                facts=(("team", lease.team),),
-            )
+            return _lease_reason(min(active, key=lambda one: (one.ends_at, one.id)), state.now)
         upcoming = [lease for lease in found if lease.starts_at > state.now]
-        lease = max(upcoming, key=lambda lease: (lease.starts_at, lease.id))
-        free = lease.starts_at - state.now
-        return Reason(
-            code=Code.RUNS_INTO_LEASE, what=lease.label, until=lease.starts_at, free=free
-        )
+        return _lease_reason(max(upcoming, key=lambda one: (one.starts_at, one.id)), state.now)
 
     def _explain_room(self, bucket: Bucket, pending: Pending) -> tuple[Reason, ...]:
         behind = self._behind(bucket, pending)
         if behind is not None:
             return (behind,)
-        return (self._capacity(bucket, pending), *self._unhealthy(pending.shape))
+        opening = self._opening(bucket, pending)
+        return (
+            self._capacity(pending.shape, opening),
+            *self._leased(bucket, pending, opening),
+            *self._unhealthy(pending.shape),
+        )
 
     def _behind(self, bucket: Bucket, pending: Pending) -> Reason | None:
         """Say whether it would have started if nobody had come before it in this pass."""
@@ -134,9 +130,7 @@ class Explainer:
             self._before[key] = had is not None
         return had is not None
 
-    def _capacity(self, bucket: Bucket, pending: Pending) -> Reason:
-        shape = pending.shape
-        opening = self._opening(bucket, pending)
+    def _capacity(self, shape: Shape, opening: Opening | None) -> Reason:
         capacity = self._state.capacity
         free = _free_gpus(capacity, shape)
         holders = opening.holders if opening else ()
@@ -166,7 +160,30 @@ class Explainer:
         if self._openings_at != len(self._result.started):
             self._openings = Reservations(self._state, names=True)
             self._openings_at = len(self._result.started)
-        return self._openings.earliest(bucket.job, pending.shape, pending.bound, bucket.allowed)
+        asked = (bucket.job, pending.shape, pending.bound, bucket.allowed)
+        opening = self._openings.earliest(*asked)
+        if (opening is None or not opening.holders) and self._first and self._result.claims:
+            # Those whom others stop for keep the room: say who must leave it first.
+            capacity = self._first.copy()
+            for _, held, _ in self._result.started:
+                capacity.take(held.shape, held.parts)
+            unclaimed = Reservations(self._state, names=True, capacity=capacity)
+            opening = unclaimed.earliest(*asked)
+        return opening
+
+    def _leased(
+        self, bucket: Bucket, pending: Pending, opening: Opening | None
+    ) -> tuple[Reason, ...]:
+        """Add the lease that is in the way where the holders leave room first."""
+        windows, now = self._state.windows, self._state.now
+        if not windows or opening is None:
+            return ()
+        deadlines = windows.deadlines(bucket.job, now)
+        for row, _ in opening.parts:
+            lease = windows.foreign(bucket.job, row, now)
+            if lease is not None and deadlines[row] < now + pending.bound:
+                return (_lease_reason(lease, now),)
+        return ()
 
     def _unhealthy(self, shape: Shape) -> tuple[Reason, ...]:
         """Add that nodes out of service would have helped."""
@@ -179,6 +196,22 @@ class Explainer:
             for row in rows[:5]
         )
         return (Reason(code=Code.NODES_UNHEALTHY, what=names, needed=shape.node_count),)
+
+
+def _lease_reason(lease: Lease, now: float) -> Reason:
+    if lease.starts_at <= now:
+        return Reason(
+            code=Code.LEASED_TO_OTHERS,
+            what=lease.label,
+            until=lease.ends_at,
+            facts=(("team", lease.team),),
+        )
+    return Reason(
+        code=Code.RUNS_INTO_LEASE,
+        what=lease.label,
+        until=lease.starts_at,
+        free=lease.starts_at - now,
+    )
 
 
 def _free_gpus(capacity: Capacity, shape: Shape) -> float:

@@ -483,3 +483,26 @@ class TestPreemption:
         one = replace(waiting("w", 4), engine_note="no such image")
         reasons = decide(yard(one, running=self.busy())).reasons["w"]
         assert [reason.tier for reason in reasons] == [Tier.CAPACITY, Tier.ENGINE]
+
+    def test_who_must_leave_is_named_also_where_a_claimant_keeps_the_room(self):
+        """A whole node is claimed by a job that another stops for: the next names that other."""
+        snapshot = yard(
+            waiting("claims", 0, cpu_milli=2000, exclusive=True, priority=PriorityClass.HIGH),
+            waiting("next", 4, priority=PriorityClass.HIGH),
+            nodes=(node("n0"),),
+            running=start(yard(waiting("r"), nodes=(node("n0"),)), at=NOW - 5000),
+            policy=Policy(),
+        )
+        decisions = decide(snapshot)
+        assert [stop.job for stop in decisions.stops] == ["r"]
+        assert decisions.reason("claims").code is Code.PREEMPTING
+        assert decisions.reason("next").holders == ("r",)
+
+    def test_a_lease_is_named_beside_those_who_hold_its_nodes(self):
+        """Where room is free first a lease is in the way as well as a job."""
+        busy = start(yard(waiting("r", 4, limit=3000.0), nodes=(node("n0"),)))
+        lease = Lease(id="l", nodes=("n0",), starts_at=NOW, ends_at=NOW + 900, team="x")
+        one = waiting("w", 4, limit=100.0)
+        snapshot = yard(one, nodes=(node("n0"),), running=busy, leases=(lease,))
+        codes = [reason.code for reason in decide(snapshot).reasons["w"]]
+        assert codes == [Code.NO_FREE_GPUS, Code.LEASED_TO_OTHERS]

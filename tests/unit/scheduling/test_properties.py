@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.unit.scheduling.yards import NOW, PLAIN, after, snapshots
 from trackyard.core.reasons import Code, Tier
 from trackyard.core.resources import WHOLE
-from trackyard.scheduling import Backfill, Scheduler, decide
+from trackyard.scheduling import Backfill, Order, Policy, Scheduler, decide
 from trackyard.scheduling.windows import WORTH_STARTING_SECONDS
 
 often = settings(
@@ -187,26 +187,47 @@ def test_one_pass_and_a_lasting_scheduler_agree(snapshot):
     assert Scheduler(snapshot).decide(snapshot.now) == decide(snapshot)
 
 
-@often
-@given(snapshots(policy=PLAIN, leases=False))
-def test_removing_the_named_blockers_admits_the_job(snapshot):
-    """A reason of priority or capacity is true: without those it names the job starts."""
+def assert_blockers_are_true(snapshot):
+    """Without the jobs and the leases that its reasons name, each job starts."""
     decisions = decide(snapshot)
     names = {one.job.id: one for one in snapshot.waiting}
     for name, reasons in decisions.reasons.items():
         reason = reasons[0]
-        if reason.tier not in (Tier.PRIORITY, Tier.CAPACITY):
+        if reason.tier not in (Tier.PRIORITY, Tier.CAPACITY) or reason.code is Code.PREEMPTING:
             continue
         assert reason.holders
         assert reason.holder_count <= len(reason.holders) or reason.code is Code.BEHIND_RESERVATION
+        leases = {one.what for one in reasons if one.tier is Tier.LEASE_CONFLICT}
         alone = replace(
             snapshot,
             waiting=(names[name],),
+            leases=tuple(lease for lease in snapshot.leases if lease.label not in leases),
             running=tuple(
                 one for one in snapshot.running if one.job.id not in set(reason.holders)
             ),
         )
         assert [one.job for one in decide(alone).admissions] == [name]
+
+
+@often
+@given(snapshots(policy=PLAIN, leases=False))
+def test_removing_the_named_blockers_admits_the_job(snapshot):
+    """A reason of priority or capacity is true: without those it names the job starts."""
+    assert_blockers_are_true(snapshot)
+
+
+@settings(often, max_examples=30)
+@given(snapshots(policy=Policy(), leases=False))
+def test_removing_the_named_blockers_admits_the_job_under_the_default(snapshot):
+    """The same where others are stopped for claimants, who keep what these leave."""
+    assert_blockers_are_true(snapshot)
+
+
+@settings(often, max_examples=30)
+@given(snapshots(policy=replace(PLAIN, order=Order.DEFAULT)))
+def test_removing_the_named_blockers_and_leases_admits_the_job(snapshot):
+    """The same where a lease is in the way beside those who hold the room."""
+    assert_blockers_are_true(snapshot)
 
 
 @often
