@@ -103,6 +103,8 @@ def _job(draw: random.Random, number: int, shapes: list[Request]) -> Job:
 
 def _fill(draw: random.Random, machines: tuple[Node, ...], load: float) -> tuple[Running, ...]:
     """Let jobs of one to eight GPUs take a part of the cluster."""
+    # Equal requests are one object, as the live queue has them.
+    by_size = {size: Request(gpus=size, cpu_milli=4000) for size in (1, 2, 4, 8)}
     sizes = [1, 1, 2, 4, 8]
     jobs = [
         Waiting(
@@ -110,7 +112,7 @@ def _fill(draw: random.Random, machines: tuple[Node, ...], load: float) -> tuple
                 id=f"r{i}",
                 team=f"t{draw.randrange(10)}",
                 priority=draw.choice(list(PriorityClass)[1:4]),
-                request=Request(gpus=draw.choice(sizes), cpu_milli=4000),
+                request=by_size[draw.choice(sizes)],
                 submitted_at=NOW - 90_000,
                 time_limit_seconds=draw.choice([7200.0, 86400.0, 4 * 86400.0]),
             )

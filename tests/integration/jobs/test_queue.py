@@ -1,5 +1,7 @@
 """Order, limits and reasons as the whole loop applies them, on both databases."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.integration.jobs.yard import Yard, member
@@ -199,6 +201,20 @@ async def test_gpu_types_are_found_by_part_of_their_name(yard: Yard) -> None:
     unknown = (await yard.submit(gpus=1, gpu_types=["H100"])).job_id
     assert await yard.states(fits, unknown) == ["starting", "queued"]
     assert (await yard.detail(unknown)).reasons[0].code == "unknown_gpu_type"
+
+
+async def test_a_type_of_gpu_that_joins_is_found_by_those_who_wait_for_it(yard: Yard) -> None:
+    """Equal requests are one object to a pass; what their words mean follows the nodes."""
+    jobs = [(await yard.submit(gpus=1, gpu_types=["h100"])).job_id for _ in range(3)]
+    now = yard.clock.time_ms()
+    loaded = await yard.database.read(lambda reader: yard.scheduler.board.load(reader, now))
+    assert len({id(one.job.request) for one in loaded.snapshot.waiting}) == 1
+    node = fake_node("new", gpus=2)
+    named = tuple(replace(gpu, model="H100-80GB") for gpu in node.gpus)
+    yard.engine.add_node(replace(node, gpus=named))
+    await yard.tick(30)
+    assert await yard.states(*jobs) == ["starting", "starting", "queued"]
+    assert (await yard.detail(jobs[2])).reasons[0].code == "no_free_gpus"
 
 
 async def test_a_config_file_sets_queues_and_shares_once_and_audited(yard: Yard) -> None:

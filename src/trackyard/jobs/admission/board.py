@@ -7,7 +7,7 @@ pass over ten thousand waiting jobs reads two numbers of each. Decides nothing.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from trackyard.core.job import Dependency, DependsOn, Job, JobState, PriorityCla
 from trackyard.core.lease import Lease
 from trackyard.core.node import Node
 from trackyard.core.ports import ExitCause
-from trackyard.core.resources import WHOLE
+from trackyard.core.resources import WHOLE, Request
 from trackyard.fleet.nodes import load_nodes, match_types, scheduler_nodes
 from trackyard.jobs.admission.foreign import foreign_jobs
 from trackyard.jobs.queues import scheduler_queues, scheduler_teams
@@ -49,7 +49,7 @@ class _Known:
     version: int
     row: JobRow
     job: Job
-    #: ready for the line, where that depends on nothing but the row
+    #: ready for the line, where that depends on nothing but the row and the types of GPUs there
     waiting: Waiting | None
 
 
@@ -73,6 +73,10 @@ class Board:
     _specs: dict[int, JobSpec] = field(default_factory=dict)
     _teams: dict[int, str] = field(default_factory=dict)
     _learned_until: int = 0
+    #: one of all equal requests: a pass looks each up by its identity
+    _requests: dict[Request, Request] = field(default_factory=dict)
+    #: types of GPUs among the nodes at the last look
+    _types: frozenset[str] = frozenset()
     #: of open claims, the job that asked and which of its attempts
     _claims: dict[int, _Claimant] = field(default_factory=dict)
 
@@ -81,20 +85,20 @@ class Board:
         self._learn_teams(reader)
         running = self._running(reader)
         nodes = scheduler_nodes(load_nodes(reader), _held_gpus(running))
-        types = {node.gpu_type for node in nodes if node.gpus}
+        self._learn_types(nodes)
         self._claims = _open_claims(reader)
         waiting_rows = self._waiting(reader)
         live = {*(row.id for row in waiting_rows), *(row.id for row, _ in running)}
         for gone in [inner for inner in self._known if inner not in live]:
             del self._known[gone]
         waiting = tuple(
-            self._known[row.id].waiting or self._as_waiting(row, nodes, types)
-            for row in waiting_rows
+            self._known[row.id].waiting or self._as_waiting(row, nodes) for row in waiting_rows
         )
+        saved, there = _checkpoints(reader), {node.id for node in nodes}
         holding = [
-            one
+            self._as_running(row, attempt, saved)
             for row, attempt in running
-            if (one := self._as_running(reader, row, attempt, types, nodes)) is not None
+            if all(share.node in there for share in attempt.where.shares)
         ]
         self._learn_durations(reader)
         snapshot = Snapshot(
@@ -115,11 +119,9 @@ class Board:
             running={row.job_id: (row, attempt) for row, attempt in running},
         )
 
-    def as_job(self, row: JobRow, spec: JobSpec, types: set[str], team: str) -> Job:
-        """Say a job in the scheduler's words."""
-        request = spec.request
-        if request.gpu_types:
-            request = replace(request, gpu_types=match_types(request.gpu_types, types))
+    def as_job(self, row: JobRow, spec: JobSpec, team: str) -> Job:
+        """Say a job in the scheduler's words, its GPU types as the user called them."""
+        request = self._requests.setdefault(spec.request, spec.request)
         return Job(
             id=row.job_id,
             team=team,
@@ -173,19 +175,15 @@ class Board:
         if missing:
             if len(self._specs) > 20_000:
                 self._specs.clear()
+                self._requests.clear()
                 missing = {row.spec_id for row in rows}
             self._specs.update(load_specs(reader, missing))
         for row in rows:
             spec = self._specs.get(row.spec_id)
             if spec is None:
                 spec = self._specs[row.spec_id] = load_specs(reader, [row.spec_id])[row.spec_id]
-            job = self.as_job(row, spec, set(), self._teams.get(row.team_id, ""))
-            is_plain = row.avoid == "[]" and not job.request.gpu_types
-            waiting = None
-            if is_plain:
-                attained = row.attained_ms / 1000
-                waiting = Waiting(job=job, attained_seconds=attained, engine_note=row.engine_note)
-            self._known[row.id] = _Known(row.version, row, job, waiting)
+            job = self.as_job(row, spec, self._teams.get(row.team_id, ""))
+            self._known[row.id] = _Known(row.version, row, job, None)
 
     def _running(self, reader: Reader) -> list[tuple[JobRow, AttemptRow]]:
         marks = ",".join("?" * len(HOLDING))
@@ -204,50 +202,53 @@ class Board:
 
     # -- words ------------------------------------------------------------------------------
 
-    def _job(self, row: JobRow, types: set[str]) -> Job:
+    def _learn_types(self, nodes: Sequence[Node]) -> None:
+        """Note which types of GPUs there are; what users call them may now mean others."""
+        types = frozenset(node.gpu_type for node in nodes if node.gpus)
+        if types == self._types:
+            return
+        self._types = types
+        for known in self._known.values():
+            known.waiting = None
+
+    def _job(self, row: JobRow) -> Job:
         job = self._known[row.id].job
         if not job.request.gpu_types:
             return job
-        matched = match_types(job.request.gpu_types, types)
-        return replace(job, request=replace(job.request, gpu_types=matched))
+        matched = match_types(job.request.gpu_types, self._types)
+        request = replace(job.request, gpu_types=matched)
+        return replace(job, request=self._requests.setdefault(request, request))
 
-    def _as_waiting(self, row: JobRow, nodes: Sequence[Node], types: set[str]) -> Waiting:
-        job = self._job(row, types)
+    def _as_waiting(self, row: JobRow, nodes: Sequence[Node]) -> Waiting:
+        job = self._job(row)
         avoid = row.avoided if row.avoid != "[]" else []
-        return Waiting(
+        waiting = Waiting(
             job=job,
             attained_seconds=row.attained_ms / 1000,
             avoid=_elsewhere(job, avoid, nodes) if avoid else (),
             engine_note=row.engine_note,
         )
+        if not avoid:
+            self._known[row.id].waiting = waiting
+        return waiting
 
     def _as_running(
-        self,
-        reader: Reader,
-        row: JobRow,
-        attempt: AttemptRow,
-        types: set[str],
-        nodes: Sequence[Node],
-    ) -> Running | None:
-        placement = attempt.where
-        known = {node.id for node in nodes}
-        if any(share.node not in known for share in placement.shares):
-            return None
+        self, row: JobRow, attempt: AttemptRow, checkpoints: Mapping[tuple[int, int], int]
+    ) -> Running:
         asker = self._claims.get(row.id)
-        saved = reader.one(
-            "SELECT max(created_ms) FROM checkpoints WHERE job = ? AND attempt = ?",
-            (row.id, attempt.number) if asker is None else (asker.job, asker.attempt),
+        saved = checkpoints.get(
+            (row.id, attempt.number) if asker is None else (asker.job, asker.attempt)
         )
         stops_at = None
         if attempt.stop_ms is not None:
             grace = (attempt.grace_ms or 0) / 1000 + _GRACE_SLACK_SECONDS
             stops_at = attempt.stop_ms / 1000 + grace
         return Running(
-            job=self._job(row, types),
-            placement=placement,
+            job=self._job(row),
+            placement=attempt.where,
             started_at=(attempt.started_ms or attempt.admitted_ms) / 1000,
             attained_seconds=row.attained_ms / 1000,
-            checkpoint_at=saved[0] / 1000 if saved and saved[0] else None,
+            checkpoint_at=saved / 1000 if saved else None,
             stops_at=stops_at,
             stops_for=attempt.stops_for or "",
         )
@@ -280,9 +281,19 @@ class Board:
         for row in reversed(ended):
             if row.started_ms is None or row.ended_ms is None:
                 continue
-            job = self.as_job(row, specs[row.spec_id], set(), self._teams.get(row.team_id, ""))
+            job = self.as_job(row, specs[row.spec_id], self._teams.get(row.team_id, ""))
             self.durations.observe(job, max(0.0, (row.ended_ms - row.started_ms) / 1000))
         self._learned_until = max(row.ended_ms or 0 for row in ended)
+
+
+def _checkpoints(reader: Reader) -> dict[tuple[int, int], int]:
+    """Return when each live attempt last saved, by job and number."""
+    rows = reader.all(
+        "SELECT a.job, a.number, max(c.created_ms) FROM attempts a"
+        " JOIN checkpoints c ON c.job = a.job AND c.attempt = a.number"
+        " WHERE a.state IN ('starting', 'running', 'stopping') GROUP BY a.job, a.number"
+    )
+    return {(job, number): saved for job, number, saved in rows}
 
 
 def _open_claims(reader: Reader) -> dict[int, _Claimant]:
