@@ -84,7 +84,7 @@ STATEMENTS: dict[int, str] = {
 }
 
 #: Rows that may wait before they are moved, and seconds for which the first of them may.
-ENOUGH_ROWS = 4_000
+ENOUGH_ROWS = 8_000
 PATIENCE_SECONDS = 0.25
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -209,21 +209,23 @@ def _latest_of(rows: list[Values]) -> list[Values]:
         return rows
     folded: dict[tuple[int, int], Values] = {}
     for row in rows:
-        key = (row[0], row[1])
+        run, name_id, step, time_ms, value, low, high, wire = row
+        key = (run, name_id)
         before = folded.get(key)
-        folded[key] = row if before is None else _newer_of(before, row)
-    return sorted(folded.values(), key=lambda row: (row[0], row[1]))
-
-
-def _newer_of(before: Values, row: Values) -> Values:
-    last = row if _place(row) >= _place(before) else before
-    least, most = before[5], before[6]
-    if least is None or (row[5] is not None and row[5] < least):
-        least = row[5]
-    if most is None or (row[6] is not None and row[6] > most):
-        most = row[6]
-    return (*last[:5], least, most, last[7])
-
-
-def _place(row: Values) -> tuple[int, int, float]:
-    return row[2], row[3], row[4] or 0.0
+        if before is None:
+            folded[key] = row
+            continue
+        _, _, last_step, last_ms, last, least, most, _ = before
+        if low is None or (least is not None and least < low):
+            low = least
+        if high is None or (most is not None and most > high):
+            high = most
+        is_newer = step > last_step or (
+            step == last_step and (time_ms, value or 0.0) >= (last_ms, last or 0.0)
+        )
+        folded[key] = (
+            (run, name_id, step, time_ms, value, low, high, wire)
+            if is_newer
+            else (*before[:5], low, high, before[7])
+        )
+    return [folded[key] for key in sorted(folded)]

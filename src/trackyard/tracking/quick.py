@@ -23,6 +23,7 @@ from trackyard.store.names import Names
 from trackyard.store.replies import WINDOW_MS
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.ingest import (
+    PointRows,
     Series,
     checked_params,
     fresh_params,
@@ -48,6 +49,8 @@ KNOWN_RUNS = 20_000
 KNOWN_PARAMS = 500
 #: Points from which on a batch is written to its table at once: it fills a row by itself.
 LARGE_BATCH = 50
+#: Series in a batch from which on their latest values wait all the same, as each costs a page.
+MANY_SERIES = 32
 
 #: Events after which what is known still holds.
 _HARMLESS = ("run.created", "job.", "attempt.", "artifact.", "token.", "session.", "node.")
@@ -187,13 +190,7 @@ class QuickRuns:
             scope = principal.scope
             attempt, rank = (scope.attempt, scope.rank) if scope is not None else (0, 0)
             rows = point_rows(inner, series, name_ids)  # type: ignore[arg-type]
-            stretch = (inner, attempt, rank, rows.points, pack_log(rows.packed))
-            if rows.points < LARGE_BATCH:
-                tx.later(journal.POINTS, (stretch,))
-                tx.later(journal.LATEST, rows.latest)
-            else:
-                tx.insert(journal.INSERT_POINTS, stretch)
-                tx.many(journal.UPSERT_LATEST, rows.latest)
+            _log_points(tx, rows, (inner, attempt, rank))
         if fresh:
             assert run.params is not None
             run.params.update(fresh)
@@ -306,6 +303,20 @@ class QuickRuns:
         kind = "run.finished" if ended else "run.updated"
         record(tx, kind, principal, run_id, run.experiment_id, **changes)
         return run.info
+
+
+def _log_points(tx: Tx, rows: PointRows, place: tuple[int, int, int]) -> None:
+    """Write a batch's points, or let them wait."""
+    stretch = (*place, rows.points, pack_log(rows.packed))
+    is_large = rows.points >= LARGE_BATCH
+    if is_large:
+        tx.insert(journal.INSERT_POINTS, stretch)
+    else:
+        tx.later(journal.POINTS, (stretch,))
+    if is_large and len(rows.latest) < MANY_SERIES:
+        tx.many(journal.UPSERT_LATEST, rows.latest)
+    else:
+        tx.later(journal.LATEST, rows.latest)
 
 
 def _run_row(inner: int, experiment_id: int, team_id: int, info: RunInfo) -> tuple[Any, ...]:
