@@ -59,6 +59,7 @@ from trackyard.jobs.views import (
     load_checkpoints,
     load_claims,
     load_facts,
+    load_waited_ms,
     reason_view,
     spec_view,
 )
@@ -203,7 +204,7 @@ class Jobs:
                 eta=None,
                 position=looked.positions.get(row.job_id),
                 waiting=len(looked.positions),
-                waited_ms=(row.started_ms or row.ended_ms or now_ms) - row.submitted_ms,
+                waited_ms=load_waited_ms(reader, row, attempts, now_ms),
                 wall_ms=(row.ended_ms or now_ms) - row.started_ms if row.started_ms else 0,
                 gpu_seconds=round(
                     sum(one.gpu_seconds for one in attempts)

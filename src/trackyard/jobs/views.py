@@ -204,7 +204,9 @@ class JobDetail(msgspec.Struct):
     eta: EtaView | None
     position: int | None
     waiting: int
+    #: in line, before the first attempt and between attempts
     waited_ms: int
+    #: from the first start to the end, waits between attempts included
     wall_ms: int
     gpu_seconds: float
     waits_for: list[str]
@@ -230,6 +232,22 @@ def reason_view(reason: Reason) -> ReasonView:
         until_ms=None if reason.until is None else int(reason.until * 1000),
         ahead=reason.ahead,
     )
+
+
+def load_waited_ms(
+    reader: Reader, job: JobRow, attempts: Sequence[AttemptView], now_ms: int
+) -> int:
+    """Return how long a job has stood in line, before its first attempt and between attempts."""
+    again = reader.all(
+        "SELECT time_ms, data FROM events WHERE subject = 'job' AND subject_id = ?"
+        " AND kind = 'job.requeued' ORDER BY id",
+        (job.job_id,),
+    )
+    waits = [(job.submitted_ms, 1)]
+    waits += [(since, msgspec.json.decode(data)["attempt"] + 1) for since, data in again]
+    ends = {one.number: one.admitted_ms for one in attempts}
+    left = job.ended_ms or now_ms
+    return sum(max(0, ends.get(number, left) - since) for since, number in waits)
 
 
 def spec_view(spec: JobSpec) -> dict[str, Any]:

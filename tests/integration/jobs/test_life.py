@@ -63,6 +63,7 @@ async def test_a_failing_command_fails_the_job_and_a_retry_waits_its_delay(yard:
     detail = await yard.detail(twice)
     assert detail.job.state == "failed"
     assert [one.exit_code for one in detail.attempts] == [3, 3]
+    assert detail.waited_ms == 1500
 
 
 async def test_a_wrong_command_is_not_retried(yard: Yard) -> None:
@@ -186,9 +187,11 @@ async def test_requeue_changes_a_waiting_job_and_brings_an_ended_one_back(yard: 
     await yard.beat(large)
     await yard.end(large, 1)
     run_id = (await yard.row(large)).run_uuid
+    yard.clock.advance(3600)
     await yard.jobs.requeue_jobs(yard.user, large, Change())
-    await yard.tick()
+    await yard.tick(2)
     detail = await yard.detail(large)
+    assert detail.waited_ms == 2000
     assert (detail.job.state, detail.job.attempt, detail.job.run_id) == ("starting", 2, run_id)
 
 

@@ -96,6 +96,8 @@ async def test_a_job_over_http_from_submission_to_its_log(site: Site) -> None:
     assert (log.body, log.header("x-yard-next-offset")) == (b"world\n", "12")
     page = (await admin("GET", "/api/v1/jobs/first/logs?tail=1&format=json")).json()
     assert (page["text"], page["complete"]) == ("world\n", False)
+    for path in ("filename=/etc/passwd", "glob=**"):
+        assert (await admin("GET", f"/api/v1/jobs/first/logs?{path}")).status == 400
     cluster = (await admin("GET", "/api/v1/cluster")).json()
     assert cluster["totals"]["gpus"] == 2
     waiting = await site.submit(gpus=2, name="next")

@@ -180,6 +180,9 @@ class JobRoutes:
 
     async def logs(self, request: Request) -> Response:
         """GET /api/v1/jobs/{job}/logs: bytes as they were printed, or JSON with format=json."""
+        for name in ("filename", "glob"):
+            if request.arg(name) is not None:
+                raise InvalidInput(f"{name} is not taken: a log is named by attempt and rank")
         wanted = request.arg("attempt")
         job, attempt = await self._jobs.log_source(
             request.principal,
