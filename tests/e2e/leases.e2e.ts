@@ -1,4 +1,6 @@
 /** The calendar of leases in a browser against a real server: draw, ask, move, stretch, refuse, release, feed. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import type { Locator, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
@@ -9,18 +11,24 @@ const HOUR = 3_600_000;
 
 interface Lease {
   lease_id: string;
+  user: string;
+  nodes: { node_id: string }[];
+  lent_ms: number | null;
   name: string;
   state: string;
   starts_ms: number;
   ends_ms: number;
 }
 
-let node = "";
+/** Three nodes of two GPUs each on this machine; what is idle is nudged and lent at once. */
+const CONFIG = "declared_nodes = 3\n[leases]\nidle_minutes = 0\nlend_minutes = 0\n";
+const node = "node-0";
 
-beforeAll(() => yard.start(0, "--gpus", "2").then(async () => {
-  const { nodes } = await yard.call<{ nodes: { node_id: string }[] }>("GET", "/api/v1/cluster");
-  node = nodes[0]?.node_id ?? "";
-}), 120_000);
+beforeAll(async () => {
+  const config = join(yard.home, "yard.toml");
+  writeFileSync(config, CONFIG);
+  await yard.start(0, "--gpus", "2", "--config", config);
+}, 120_000);
 afterAll(() => yard.stop(), 60_000);
 
 const leases = async (): Promise<Lease[]> => (await yard.call<{ leases: Lease[] }>("GET", "/api/v1/leases?all=1")).leases;
@@ -90,6 +98,26 @@ describe("the calendar", () => {
     await page.context().close();
   });
 
+  test("dragging to another row takes another node", async () => {
+    const { day, from } = tomorrow();
+    const page = await yard.open(`/app/leases?scale=day&day=${day}`);
+    const box = await bar(page, "drawn").boundingBox();
+    const other = await page.locator('[data-node="node-2"] .cal-track').boundingBox();
+    const x = (box?.x ?? 0) + (box?.width ?? 0) / 2;
+    await page.mouse.move(x, (box?.y ?? 0) + 8);
+    await page.mouse.down();
+    await page.mouse.move(x, ((box?.y ?? 0) + (other?.y ?? 0)) / 2, { steps: 3 });
+    await page.mouse.move(x, (other?.y ?? 0) + 12, { steps: 3 });
+    await page.mouse.up();
+    await page.getByRole("dialog").getByText(/^yard lease move drawn .*--node node-2/).waitFor();
+    await page.getByRole("dialog").getByRole("button", { name: "Move", exact: true }).click();
+    await page.locator('[data-node="node-2"] [data-lease="drawn"]').waitFor();
+    expect(await lease("drawn")).toMatchObject({ starts_ms: from + 14 * HOUR, nodes: [{ node_id: "node-2" }] });
+    await yard.call("POST", "/api/v1/leases/drawn/move", { nodes: [node] });
+    await page.locator(`[data-node="${node}"] [data-lease="drawn"]`).waitFor();
+    await page.context().close();
+  });
+
   test("keys move and stretch a lease as well", async () => {
     const { day, from } = tomorrow();
     const page = await yard.open(`/app/leases?scale=day&day=${day}`);
@@ -121,13 +149,76 @@ describe("the calendar", () => {
     await page.context().close();
   });
 
-  test("a running job is drawn beside the leases", async () => {
-    await yard.call("POST", "/api/v1/jobs", { name: "drawn-beside", command: ["sleep", "300"], gpus: 1, preemptible: true, grace_seconds: 2 });
+  test("a running job and one that is expected are drawn beside the leases", async () => {
+    const limit = { command: ["sleep", "300"], time_limit_seconds: 3600, grace_seconds: 2 };
+    await yard.call("POST", "/api/v1/jobs", { name: "drawn-beside", gpus: 1, ...limit });
+    await yard.call("POST", "/api/v1/jobs", { name: "comes-after", gpus: 2, nodes: 3, ...limit });
     const page = await yard.open("/app/leases?scale=day");
     await page.locator(".cal-job.running").first().waitFor();
     expect(await page.locator(".cal-job.running").first().getAttribute("title")).toContain("drawn-beside");
+    await page.locator(".cal-job.predicted").first().waitFor();
+    expect(await page.locator(".cal-job.predicted").first().getAttribute("title")).toContain("is expected: comes-after");
     await page.context().close();
-    await yard.call("POST", "/api/v1/jobs/drawn-beside/stop", {});
+    for (const name of ["comes-after", "drawn-beside"]) {
+      await yard.call("POST", `/api/v1/jobs/${name}/stop`, { grace_seconds: 0 });
+    }
+  });
+
+  test("a dry run lists the jobs that move", async () => {
+    const vision = await yard.member("bob", "vision");
+    await yard.call("POST", "/api/v1/jobs", { name: "theirs", command: ["sleep", "300"], gpus: 2, nodes: 3, preemptible: true, grace_seconds: 1 }, vision);
+    const running = async (): Promise<string> => (await yard.call<{ job: { state: string } }>("GET", "/api/v1/jobs/theirs", undefined, vision)).job.state;
+    await expect.poll(running, { timeout: 20_000 }).toBe("running");
+    const page = await yard.open("/app/leases?scale=day");
+    await page.getByRole("button", { name: "Lease node-1" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Name").fill("now");
+    const answer = dialog.getByRole("status");
+    await answer.getByText("1 job would be touched:").waitFor();
+    expect(await answer.getByRole("listitem").textContent()).toMatch(/theirs.*of bob.*on node-\d.*save/);
+    await dialog.getByRole("button", { name: "Lease", exact: true }).click();
+    await bar(page, "now").waitFor();
+    await page.context().close();
+    await yard.call("POST", "/api/v1/leases/now/release", {});
+    await yard.call("POST", "/api/v1/jobs/theirs/stop", { grace_seconds: 0 }, vision);
+  });
+
+  test("an idle lease is nudged and lent, called back, and handed over", async () => {
+    await yard.member("ada", "default");
+    await yard.call("POST", "/api/v1/leases", { name: "idle", nodes: ["node-2"], minutes: 60 });
+    await expect.poll(async () => (await lease("idle"))?.lent_ms, { timeout: 20_000 }).not.toBe(null);
+    const page = await yard.open("/app/leases?scale=day");
+    const mine = page.getByRole("region", { name: "My leases" });
+    await mine.getByText(/2 GPUs idle .*; release\?/).waitFor();
+    await mine.getByText("lent", { exact: true }).waitFor();
+    await mine.getByRole("button", { name: "idle", exact: true }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText("yard lease recall idle").waitFor();
+    await dialog.getByRole("button", { name: "Call nodes back" }).click();
+    await expect.poll(async () => (await yard.call<{ events: { kind: string }[] }>("GET", "/api/v1/events?limit=200")).events.some((one) => one.kind === "lease.recalled")).toBe(true);
+    await mine.getByRole("button", { name: "idle", exact: true }).click();
+    await dialog.getByRole("button", { name: "Transfer…" }).click();
+    await dialog.getByLabel("Hand it to").fill("ada");
+    await dialog.getByText("yard lease transfer idle ada").waitFor();
+    await dialog.getByRole("button", { name: "Transfer", exact: true }).click();
+    await expect.poll(async () => (await lease("idle"))?.user).toBe("ada");
+    await yard.call("POST", "/api/v1/leases/idle/release", {});
+    await page.context().close();
+  });
+
+  test("a pool and the part handed out from it are told apart", async () => {
+    const { day, from } = tomorrow();
+    const times = { starts_ms: from + 8 * HOUR, ends_ms: from + 20 * HOUR };
+    await yard.call("POST", "/api/v1/leases", { name: "course", nodes: ["node-1", "node-2"], pool: true, ...times });
+    await yard.call("POST", "/api/v1/leases", { name: "group-1", parent: "course", nodes: ["node-1"], starts_ms: from + 9 * HOUR, minutes: 120 });
+    const page = await yard.open(`/app/leases?scale=day&day=${day}`);
+    await page.locator('[data-node="node-1"] .cal-lease.pool[data-lease="course"]').waitFor();
+    await page.locator('[data-node="node-1"] .cal-lease.part[data-lease="group-1"]').click();
+    await page.getByRole("dialog", { name: "Lease group-1" }).getByText(/course/).waitFor();
+    await page.context().close();
+    for (const name of ["group-1", "course"]) {
+      await yard.call("POST", `/api/v1/leases/${name}/release`, {});
+    }
   });
 
   test("a lease is released from its sheet, and the one beside it extended once it may, each with its line", async () => {

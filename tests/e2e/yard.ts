@@ -90,9 +90,18 @@ export class Yard {
     return (await promisify(execFile)(PYTHON, ["-m", "trackyard.cli.main", ...words], { env })).stdout;
   }
 
-  /** Call the API with the admin's token. */
-  async call<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const init: RequestInit = { method, headers: { authorization: `Bearer ${this.token}`, "content-type": "application/json" } };
+  /** Make someone a member of a team, new or not, and return a token of theirs. */
+  async member(user: string, team: string): Promise<string> {
+    if (team !== "default") {
+      await this.command("team", "add", team);
+    }
+    await this.command("user", "add", user, "--team", team);
+    return (JSON.parse(await this.command("token", "create", "--user", user, "--team", team, "--json")) as { token: string }).token;
+  }
+
+  /** Call the API with the admin's token, or another's. */
+  async call<T>(method: string, path: string, body?: unknown, token = this.token): Promise<T> {
+    const init: RequestInit = { method, headers: { authorization: `Bearer ${token}`, "content-type": "application/json" } };
     if (body !== undefined) {
       init.body = JSON.stringify(body);
     }

@@ -80,6 +80,18 @@ function Facts({ lease }: { lease: Lease }): ReactElement {
           {lease.user}, team {lease.team}
           {lease.personal && " (for the holder alone)"}
         </dd>
+        {lease.kind === "pool" && (
+          <>
+            <dt>Kind</dt>
+            <dd>a pool: staff hands out parts of it</dd>
+          </>
+        )}
+        {lease.parent !== "" && (
+          <>
+            <dt>Handed out from</dt>
+            <dd>pool {lease.parent_name}</dd>
+          </>
+        )}
         <dt>When</dt>
         <dd>
           {span(lease.starts_ms, lease.ends_ms)}, {duration(lease.ends_ms - lease.starts_ms)}
