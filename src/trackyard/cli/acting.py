@@ -5,6 +5,7 @@ it; each verb names its path and words.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +13,9 @@ from urllib.parse import quote
 from trackyard.cli.jobview import label, state_word
 from trackyard.cli.output import add_json, emit_json, say
 from trackyard.client.api import Api
+
+#: Above so many jobs, how many are in which state is told instead of each.
+MANY = 20
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
@@ -33,6 +37,11 @@ def tell(args: argparse.Namespace, jobs: Sequence[dict[str, Any]]) -> int:
     """Say how the jobs stand now."""
     if args.json:
         emit_json(list(jobs))
+        return 0
+    if len(jobs) > MANY:
+        counts = Counter(state_word(job) for job in jobs)
+        told = ", ".join(f"{number} {word}" for word, number in counts.most_common())
+        say(f"{len(jobs)} jobs: {told}")
         return 0
     for job in jobs:
         sentence = job.get("sentence") if job["state"] in ("failed", "stopped") else None
