@@ -63,6 +63,14 @@ export const myLeasesQuery = () =>
     refetchInterval: 30_000,
   });
 
+/** Leases that hold their nodes now, everybody's. */
+export const activeLeasesQuery = () =>
+  queryOptions({
+    queryKey: ["leases", currentTeam(), "active"] as const,
+    queryFn: async ({ signal }) => (await json<Schemas["LeaseList"]>("/api/v1/leases", { query: { state: "active", zone: zoneName() }, signal })).leases,
+    refetchInterval: 30_000,
+  });
+
 /** One lease with its jobs. */
 export const leaseQuery = (id: string) =>
   queryOptions({

@@ -243,7 +243,7 @@ def sentence_of(record: Record, now_ms: int, zone: tzinfo = UTC) -> str:
     elif row.nudged_ms is not None and state is LeaseState.ACTIVE:
         idle = now_ms - (row.used_ms or row.started_ms or row.starts_ms)
         words += f"; idle for {length(idle)}: release it?"
-    return words + "."
+    return words if words.endswith("?") else f"{words}."
 
 
 def effect(fact: dict[str, Any]) -> JobEffect:

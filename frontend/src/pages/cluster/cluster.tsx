@@ -5,11 +5,13 @@ import { useMemo, useState, type ReactElement } from "react";
 
 import { clusterQuery, drainNode, undrainNode, type Cluster, type Demand, type Node } from "../../api/cluster";
 import { jobsQuery } from "../../api/jobs";
+import { activeLeasesQuery } from "../../api/leases";
 import { loadSession } from "../../api/session";
 import { GpuTiles, Meter, useLast } from "../../features/gpu-tiles/gpu-tiles";
 import { useAct } from "../../features/job/actions";
 import { Sentence, WordBadge } from "../../features/job/parts";
 import { useJobNames } from "../../features/job/use-job";
+import { moment } from "../../lib/calendar-time";
 import { bytes, count, exact, short } from "../../lib/format";
 import { asks } from "../../lib/job-states";
 import { jobLine } from "../../lib/job-lines";
@@ -157,6 +159,7 @@ function NodeCard({ node, runOf, isAdmin }: { node: Node; runOf: (job: string) =
           {node.until_ms !== null && ` (until ${exact(node.until_ms).slice(0, 16)})`} {node.actor !== "" && <span className="faint">{node.actor}, <Ago ms={node.changed_ms} /></span>}
         </p>
       )}
+      <Leased node={node.node_id} />
       <NodeMeters node={node} run={node.jobs.map(runOf).find((run) => run !== undefined)} />
       <GpuTiles node={node} runOf={runOf} />
       <NodeHealth node={node} />
@@ -166,6 +169,22 @@ function NodeCard({ node, runOf, isAdmin }: { node: Node; runOf: (job: string) =
       {draining && <DrainDialog node={node.node_id} onClose={() => setDraining(false)} />}
       {quarantining && <QuarantineDialog node={node.node_id} onClose={() => setQuarantining(false)} />}
     </section>
+  );
+}
+
+/** For whom the node is held now; of a pool and its part, the part. */
+function Leased({ node }: { node: string }): ReactElement | null {
+  const { data } = useQuery(activeLeasesQuery());
+  const found = (data ?? []).filter((lease) => lease.nodes.some((one) => one.node_id === node));
+  const lease = found.find((one) => one.kind !== "pool") ?? found[0];
+  return lease === undefined ? null : (
+    <p className="row muted" style={{ margin: "0 12px 8px" }}>
+      <Icon name="clock" />
+      <span className="clip">
+        leased as <Link to="/app/leases" search={{}}>{lease.name}</Link> to {lease.user} (team {lease.team}) until {moment(lease.ends_ms)}
+        {lease.lent_ms !== null && ", lent"}
+      </span>
+    </p>
   );
 }
 

@@ -154,6 +154,7 @@ function Keys(): ReactElement {
     ["mine", "my leases"],
     ["ours", "my team's"],
     ["theirs", "others'"],
+    ["pool", "pools"],
     ["running", "running jobs"],
     ["predicted", "expected jobs"],
     ["outage", "node out"],
