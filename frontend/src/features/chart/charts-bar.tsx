@@ -1,6 +1,7 @@
 /** How charts are drawn: axis, smoothing, scales. The same on every page with charts. */
 import type { ReactElement, ReactNode } from "react";
 
+import "./chart.css";
 import type { Plot, View, XAxis } from "../../lib/view";
 import { Icon } from "../../ui/icon";
 import { MenuButton, MenuItem } from "../../ui/menu";

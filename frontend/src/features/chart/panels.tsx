@@ -4,6 +4,7 @@ import { memo, useEffect, useMemo, useRef, useState, type ReactElement, type Rea
 import { folders, inOrder, isSystem, leafOf, machineLabel, machinePart, machineRank } from "../../lib/metric-names";
 import { matcher } from "../../lib/search";
 import { Icon } from "../../ui/icon";
+import "./chart.css";
 import { Panel, type ChartRun, type ChartSettings } from "./panel";
 
 /** Above this many panels folders start folded: no one looks at hundreds at once. */
