@@ -2,7 +2,7 @@
  * The first script of every page: asks the server for what the page will show, while the page's own code is
  * still on its way. Small on purpose; knows nothing of how things look.
  */
-import { ask, holdSession } from "./api/client";
+import { ask, holdAhead, holdSession } from "./api/client";
 import { EXPERIMENTS, NAMES, SESSION, TABLE, tableQueryOf } from "./api/table-wish";
 import { rememberedTeam } from "./api/team";
 import { parseQuery } from "./lib/address";
@@ -23,7 +23,7 @@ async function askRuns(): Promise<void> {
   const none = { metrics: [], params: [] };
   // Only what the rows need: the rest may be asked for while they are being drawn.
   const names = view.columns !== null ? none : (JSON.parse((await ask(NAMES, { experiment_id: ids })) ?? "null") as typeof none | null);
-  void ask(TABLE, tableQueryOf(firstWish(view, ids, names ?? none)));
+  await ask(TABLE, tableQueryOf(firstWish(view, ids, names ?? none)));
 }
 
 const { pathname } = window.location;
@@ -32,5 +32,5 @@ if (!pathname.endsWith("/signin")) {
   void ask(SESSION);
 }
 if (/\/app\/runs\/?$/.test(pathname)) {
-  void askRuns();
+  holdAhead(askRuns());
 }

@@ -52,6 +52,8 @@ export function onSignedOut(handler: () => void): void {
 
 /** Answers that were asked for ahead, by address; nothing where the server refused. */
 const asked = new Map<string, Promise<string | null>>();
+/** Those of them that are here. */
+const arrived = new Map<string, string>();
 /** Milliseconds after which an answer that nobody took is out of date. */
 const KEPT = 10_000;
 
@@ -63,13 +65,42 @@ export function ask(path: string, query?: Call["query"]): Promise<string | null>
     () => null,
   );
   asked.set(key, answer);
-  setTimeout(() => asked.delete(key), KEPT);
+  void answer.then((text) => text !== null && asked.has(key) && arrived.set(key, text));
+  setTimeout(() => forget(key), KEPT);
   return answer;
+}
+
+function forget(key: string): void {
+  asked.delete(key);
+  arrived.delete(key);
+}
+
+/** Take an answer that was asked for ahead, if it is here: a page can then be drawn with it at once. */
+export function taken(path: string, query?: Call["query"]): string | null {
+  const key = address(path, query);
+  const text = arrived.get(key) ?? null;
+  if (text !== null) {
+    forget(key);
+  }
+  return text;
+}
+
+let ahead: Promise<unknown> = Promise.resolve();
+
+/** Say what comes back when all that is asked for ahead is here. */
+export function holdAhead(all: Promise<unknown>): void {
+  ahead = all.catch(() => undefined);
+}
+
+/** Comes back when all that was asked for ahead is here. */
+export async function askedAll(): Promise<void> {
+  await ahead;
 }
 
 /** Forget what was asked for ahead: it was asked for another team. */
 export function dropAsked(): void {
   asked.clear();
+  arrived.clear();
 }
 
 async function askedFor(path: string, call: Call): Promise<string | null> {
@@ -78,7 +109,7 @@ async function askedFor(path: string, call: Call): Promise<string | null> {
   }
   const key = address(path, call.query);
   const answer = asked.get(key);
-  asked.delete(key);
+  forget(key);
   return (await answer) ?? null;
 }
 

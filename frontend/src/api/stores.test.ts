@@ -4,7 +4,8 @@ import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import type { RunsTable } from "./runs";
 import { cuts, SeriesStore, type Series, type Want } from "./series";
 import { TableStore } from "./table-store";
-import { FIRST_ROWS } from "./table-wish";
+import { ask } from "./client";
+import { FIRST_ROWS, TABLE, tableQueryOf } from "./table-wish";
 import { spaced, staleBy } from "./live";
 
 beforeEach(() => {
@@ -157,6 +158,23 @@ describe("the runs table", () => {
     expect(store.get().table?.params.lr?.slice(1, 3)).toEqual(["lr of a", "lr of b"]);
     await vi.advanceTimersByTimeAsync(50);
     expect(columns.mock.calls.map(([ids]) => ids)).toEqual([["new", "c"]]);
+  });
+
+  test("first rows that came with the page are there before anything is read, and are not read again", async () => {
+    const seed = { ...wish, ...NONE, params: ["lr"], limit: FIRST_ROWS };
+    vi.stubGlobal("fetch", async () => new Response(JSON.stringify({ ...table(["a"]), params: { lr: ["1"] }, next_page_token: "more" })));
+    await ask(TABLE, tableQueryOf(seed));
+    const read = vi.fn(async () => table(["a", "b"]));
+    const store = new TableStore({ table: read, columns: answer });
+    store.seed({ ...wish, limit: 20_000 }, { ...NONE, params: ["lr"] });
+    expect(store.get()).toMatchObject({ loading: true, table: { run_id: ["a"], params: { lr: ["1"] } } });
+    await store.load({ ...wish, limit: 20_000 });
+    expect(read).toHaveBeenCalledTimes(1);
+    expect(store.get()).toMatchObject({ loading: false, table: { run_id: ["a", "b"] } });
+    const other = new TableStore({ table: read, columns: answer });
+    other.seed({ ...wish, limit: 20_000 }, { ...NONE, params: ["lr"] });
+    expect(other.get().table).toBeNull();
+    vi.unstubAllGlobals();
   });
 
   test("a run that changed is patched in place", async () => {

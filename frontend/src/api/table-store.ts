@@ -1,5 +1,5 @@
 /** The rows of the runs table: columns come as they are shown, and only what changed is read again. Knows no page. */
-import { json } from "./client";
+import { json, taken } from "./client";
 import { loadColumns, type RunsTable } from "./runs";
 import { bothCells, FIRST_ROWS, TABLE, tableQueryOf, type Cells, type TableWish } from "./table-wish";
 
@@ -57,6 +57,8 @@ export class TableStore {
   private readonly calls: Calls;
   private wish: Wish | null = null;
   private shown = "";
+  /** the wish whose first rows came with the page */
+  private seeded = "";
   private wanted: Wanted = { cells: NONE, rows: [], full: NONE };
   private readonly marks = new Map<string, Uint8Array>();
   private abort: AbortController | null = null;
@@ -76,6 +78,17 @@ export class TableStore {
 
   readonly get = (): TableState => this.state;
 
+  /** Start with the first rows, where they were asked for ahead and are here: then the first drawing has them. */
+  seed(wish: Wish, cells: Cells): void {
+    const text = taken(TABLE, tableQueryOf({ ...wish, ...cells, limit: FIRST_ROWS }));
+    if (text !== null) {
+      const table = JSON.parse(text) as RunsTable;
+      this.state = { ...this.state, table, index: indexOf(table) };
+      this.markAll(table);
+      this.seeded = JSON.stringify(wish);
+    }
+  }
+
   /** Show other runs. The old ones stay until the new ones are here. */
   async load(wish: Wish): Promise<void> {
     this.wish = wish;
@@ -86,7 +99,9 @@ export class TableStore {
       return;
     }
     const isNew = JSON.stringify(wish) !== this.shown;
-    this.become({ loading: true });
+    if (!this.state.loading) {
+      this.become({ loading: true });
+    }
     try {
       const inParts = isNew && wish.limit > FIRST_ROWS;
       if (!inParts || (await this.readFirst(wish, abort.signal))) {
@@ -103,13 +118,16 @@ export class TableStore {
 
   /** Read the first rows with their cells, so that they are on screen before the rest has left the server; says whether there is more. */
   private async readFirst(wish: Wish, signal: AbortSignal): Promise<boolean> {
-    const cells = bothCells(this.wanted.cells, this.wanted.full);
-    const table = await this.calls.table({ ...wish, ...cells, limit: FIRST_ROWS }, signal);
-    signal.throwIfAborted();
-    this.marks.clear();
-    this.markAll(table);
-    this.become({ table, index: indexOf(table), fault: null });
-    if ((table.next_page_token ?? null) === null) {
+    if (this.seeded !== JSON.stringify(wish)) {
+      const cells = bothCells(this.wanted.cells, this.wanted.full);
+      const table = await this.calls.table({ ...wish, ...cells, limit: FIRST_ROWS }, signal);
+      signal.throwIfAborted();
+      this.marks.clear();
+      this.markAll(table);
+      this.become({ table, index: indexOf(table), fault: null });
+    }
+    this.seeded = "";
+    if ((this.state.table?.next_page_token ?? null) === null) {
       this.askMissing();
       return false;
     }

@@ -71,3 +71,15 @@ export function Icon({ name, title, filled }: { name: IconName; title?: string; 
     </svg>
   );
 }
+
+/** The same as an element, for what is drawn without React. */
+export function drawIcon(name: IconName): SVGSVGElement {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  svg.setAttribute("class", "icon-svg");
+  svg.setAttribute("viewBox", "0 0 16 16");
+  svg.setAttribute("aria-hidden", "true");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}

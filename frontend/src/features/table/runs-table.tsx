@@ -1,20 +1,21 @@
 /** The runs table: rows and columns are drawn only where one looks. */
 import { getCoreRowModel, useReactTable, type ColumnDef } from "@tanstack/react-table";
 import { useVirtualizer, type Rect, type Virtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from "react";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactElement } from "react";
 
 import type { RunsTable as Table } from "../../api/runs";
 import { columnWidth, parseColumn } from "../../lib/columns";
 import type { Line } from "../../lib/grouping";
+import { isNumeric } from "./cell-look";
+import { FIXED, ROW, type Across } from "./grid-row";
+import { GridRows, type RowActions } from "./grid-rows";
 import { TableHead } from "./table-head";
-import { GroupRow, RunRow, type RowActions } from "./table-rows";
 
-export const ROW = 30;
 export const HEAD = 32;
-export const FIXED = 214;
 
-/** Rows are read in blocks of this many. */
+/** Rows and columns are read in blocks of this many. */
 const BLOCK = 64;
+const BROAD = 8;
 
 const NOTHING = new Set<string>();
 /** Taken for the size of the table until it is measured, so that the first drawing has rows. */
@@ -97,7 +98,7 @@ export function RunsTable(props: Props): ReactElement {
     count: props.lines.length,
     getScrollElement: () => box.current,
     estimateSize: () => ROW,
-    overscan: isSettled ? 8 : 0,
+    overscan: isSettled ? 6 : 0,
     initialRect: SCREEN,
     observeElementRect: observeSize,
     scrollPaddingStart: HEAD,
@@ -107,12 +108,13 @@ export function RunsTable(props: Props): ReactElement {
     count: leaves.length,
     getScrollElement: () => box.current,
     estimateSize: (at) => leaves[at]?.getSize() ?? 100,
-    overscan: isSettled ? 3 : 0,
+    overscan: isSettled ? 2 : 0,
     initialRect: SCREEN,
     observeElementRect: observeSize,
     scrollPaddingStart: FIXED,
   });
-  const sizes = leaves.map((leaf) => leaf.getSize()).join();
+  // oxlint-disable-next-line react/exhaustive-deps -- the sizing says when a size has changed
+  const sizes = useMemo(() => leaves.map((leaf) => leaf.getSize()).join(), [leaves, sizing]);
   useEffect(() => across.measure(), [across, sizes]);
   useEffect(() => {
     if (props.cursor >= 0) {
@@ -125,18 +127,47 @@ export function RunsTable(props: Props): ReactElement {
   const last = seen[seen.length - 1]?.index ?? -1;
   const { onSeen, columns, lines } = props;
   const visible = rows.getVirtualItems();
-  // In steps, so that a wheel's turn does not ask anew for each row.
-  const top = Math.floor((visible[0]?.index ?? 0) / BLOCK) * BLOCK;
-  const bottom = Math.ceil(((visible[visible.length - 1]?.index ?? 0) + 1) / BLOCK) * BLOCK;
+  const from = visible[0]?.index ?? 0;
+  const to = visible[visible.length - 1]?.index ?? -1;
+  // In steps, so that a wheel's turn does not ask anew for each row and column.
+  const top = Math.floor(from / BLOCK) * BLOCK;
+  const bottom = Math.ceil((to + 1) / BLOCK) * BLOCK;
+  const left = Math.floor(first / BROAD) * BROAD;
+  const right = Math.ceil((last + 1) / BROAD) * BROAD;
   useEffect(() => {
     const near = lines.slice(Math.max(0, top - BLOCK), bottom + BLOCK);
     onSeen(
-      columns.slice(first, last + 1),
+      columns.slice(left, right),
       near.flatMap((line) => (line.row === null ? [] : [line.row])),
     );
-  }, [onSeen, columns, lines, first, last, top, bottom]);
+  }, [onSeen, columns, lines, left, right, top, bottom]);
 
-  const toggleFold = useCallback((id: string) => props.actions.fold(id), [props.actions]);
+  const places = useMemo<Across[]>(
+    () =>
+      seen.flatMap((item) => {
+        const id = leaves[item.index]?.id ?? "";
+        const column = parseColumn(id);
+        return column === null ? [] : [{ id, column, at: item.index, start: item.start, size: item.size, numeric: isNumeric(column) }];
+      }),
+    [seen, leaves],
+  );
+  const names = useRef<HTMLDivElement>(null);
+  const bodies = useRef<HTMLDivElement>(null);
+  const drawn = useRef<GridRows | null>(null);
+  useLayoutEffect(() => {
+    if (names.current !== null && bodies.current !== null) {
+      drawn.current ??= new GridRows(names.current, bodies.current);
+      const { table, version, cursor, ticked, hidden, charted, folded = NOTHING, experiments } = props;
+      drawn.current.draw({ table, version, lines, first: from, last: to, columns: places, cursor, ticked, hidden, charted, folded, experiments, now: Date.now() }, props.actions);
+    }
+  });
+  useEffect(
+    () => () => {
+      drawn.current?.close();
+      drawn.current = null;
+    },
+    [],
+  );
   const width = FIXED + across.getTotalSize();
   return (
     // A table is too much for a table element here: rows and columns come and go while one scrolls.
@@ -164,50 +195,8 @@ export function RunsTable(props: Props): ReactElement {
         onTickAll={props.onTickAll}
       />
       <div className="grid-body" style={{ height: rows.getTotalSize(), width }}>
-        {visible.map((item) => {
-          const line = props.lines[item.index];
-          if (line === undefined) {
-            return null;
-          }
-          if (line.row === null) {
-            return (
-              <GroupRow
-                key={`g${line.group.id}`}
-                top={item.start}
-                width={width}
-                group={line.group}
-                folded={(props.folded ?? NOTHING).has(line.group.id)}
-                table={props.table}
-                version={props.version}
-                seen={seen}
-                leaves={leaves}
-                onFold={toggleFold}
-              />
-            );
-          }
-          const id = props.table.run_id[line.row] ?? "";
-          return (
-            <RunRow
-              key={id}
-              id={id}
-              row={line.row}
-              index={item.index}
-              top={item.start}
-              width={width}
-              table={props.table}
-              version={props.version}
-              seen={seen}
-              leaves={leaves}
-              isCursor={item.index === props.cursor}
-              isTicked={props.ticked.has(id)}
-              isHidden={props.hidden.has(id)}
-              isCharted={props.charted.has(id)}
-              isIndented={line.group !== null}
-              experiments={props.experiments}
-              actions={props.actions}
-            />
-          );
-        })}
+        <div className="grid-names" ref={names} role="presentation" />
+        <div className="grid-rows" ref={bodies} role="presentation" />
       </div>
     </div>
   );

@@ -1,7 +1,7 @@
 /** The head of the runs table: sort by click, widen by dragging an edge, move by dragging a name. */
 import type { Column, Header } from "@tanstack/react-table";
 import type { VirtualItem } from "@tanstack/react-virtual";
-import { useState, type ReactElement } from "react";
+import { memo, useState, type ReactElement } from "react";
 
 import { columnTitle, parseColumn } from "../../lib/columns";
 import type { Line } from "../../lib/grouping";
@@ -29,7 +29,10 @@ export function moved(columns: readonly string[], from: string, to: string): str
   return rest;
 }
 
-export function TableHead(props: Props): ReactElement {
+/** Drawn again only when something of its own changed: a wheel's turn is none of its business. */
+export const TableHead = memo(TableHeadPlain);
+
+function TableHeadPlain(props: Props): ReactElement {
   const [dragged, setDragged] = useState<string | null>(null);
   return (
     <div className="grid-head" role="row" aria-rowindex={1} style={{ width: props.width }}>

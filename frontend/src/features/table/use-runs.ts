@@ -1,7 +1,7 @@
 /** Rows for a page: asks for what is shown, follows the stream. */
 import { useEffect, useMemo, useSyncExternalStore } from "react";
 
-import type { Cells, TableWish } from "../../api/table-wish";
+import { bothCells, type Cells, type TableWish } from "../../api/table-wish";
 import { isPoints, stream } from "../../api/stream";
 import { TableStore, type TableState } from "../../api/table-store";
 import { cellsOf, needs } from "./cells";
@@ -18,7 +18,12 @@ export function useRuns(
   rows: readonly number[] | null = null,
   whole: readonly string[] = [],
 ): { state: TableState; store: TableStore } {
-  const store = useMemo(() => new TableStore(), []);
+  const store = useMemo(() => {
+    const made = new TableStore();
+    made.seed(wish, bothCells(cellsOf(columns), needs(whole)));
+    return made;
+    // oxlint-disable-next-line react/exhaustive-deps -- what came with the page is of use to its first drawing alone
+  }, []);
   const state = useSyncExternalStore(store.subscribe, store.get);
   const columnsKey = columns.join("\n");
   const wholeKey = whole.join("\n");

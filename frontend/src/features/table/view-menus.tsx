@@ -80,7 +80,13 @@ export function SavedMenu({ view, experiment, onApply }: { view: View; experimen
     }
   };
   const drop = (one: string): void => {
-    void deleteExperimentTag(experiment ?? "", PREFIX + one).then(refresh, (cause: unknown) => complain("The view was not removed", cause));
+    deleteExperimentTag(experiment ?? "", PREFIX + one).then(
+      () => {
+        refresh();
+        toast(`Removed “${one}”`, null, yard.editExperiment(data?.name ?? experiment ?? "", "--untag", PREFIX + one));
+      },
+      (cause: unknown) => complain("The view was not removed", cause),
+    );
   };
   return (
     <MenuButton name="Saved views" label="Saved" icon="save" width={300}>

@@ -7,8 +7,9 @@ import type { TableState, TableStore } from "../../api/table-store";
 import { BulkBar, starAll } from "../../features/actions/bulk";
 import { usePlainKeys } from "../../features/shell/keys";
 import { cellAt, needs } from "../../features/table/cells";
+import type { RowActions } from "../../features/table/grid-rows";
+import { RunLine } from "../../features/table/run-line";
 import { RunsTable } from "../../features/table/runs-table";
-import { RunLine, type RowActions } from "../../features/table/table-rows";
 import { fileName, save } from "../../features/chart/export";
 import { columnTitle, parseColumn, type Column } from "../../lib/columns";
 import { toCsv } from "../../lib/csv";
@@ -80,8 +81,9 @@ export function TablePane(props: Props): ReactElement {
       star: (run, on) => void starAll([run], on).then(() => store.touched([run])),
       fold: rows.fold,
       point: setCursor,
+      open: (run) => void navigate({ to: "/app/runs/$runId", params: { runId: run }, search: {} }),
     }),
-    [change, idAt, rows.fold, store],
+    [change, idAt, rows.fold, store, navigate],
   );
   const compare = (): void => {
     if (view.ticked.length > 1) {
@@ -110,7 +112,7 @@ export function TablePane(props: Props): ReactElement {
       deeds.x = () => actions.tick(run, cursor, false);
       deeds.s = () => actions.star(run, !starred);
       deeds.h = () => actions.hide(run);
-      deeds.Enter = () => void navigate({ to: "/app/runs/$runId", params: { runId: run }, search: {} });
+      deeds.Enter = () => actions.open(run);
     }
     const deed = deeds[key];
     deed?.();

@@ -1,0 +1,271 @@
+/** One row of the runs table as elements: its name on the left, which stays, and its cells, which scroll. */
+import { address } from "../../api/client";
+import { TAGS, type RunsTable } from "../../api/runs";
+import { colourOf } from "../../lib/colour";
+import type { Column } from "../../lib/columns";
+import { count } from "../../lib/format";
+import type { Group, Line } from "../../lib/grouping";
+import { yard } from "../../lib/yard-line";
+import { drawIcon } from "../../ui/icon";
+import { groupLook, isTimed, lookOf } from "./cell-look";
+import { GridCell, write, type Place } from "./grid-cell";
+
+export const ROW = 30;
+/** The width of the names, which cover the rows' left end. */
+export const FIXED = 214;
+
+export interface Across extends Place {
+  column: Column;
+}
+
+/** All that rows are drawn from. */
+export interface Scene {
+  table: RunsTable;
+  /** the table is changed in place; this tells rows to draw again */
+  version: number;
+  lines: readonly Line[];
+  first: number;
+  last: number;
+  columns: readonly Across[];
+  cursor: number;
+  ticked: ReadonlySet<string>;
+  hidden: ReadonlySet<string>;
+  charted: ReadonlySet<string>;
+  folded: ReadonlySet<string>;
+  experiments: ReadonlyMap<string, string>;
+  now: number;
+}
+
+let made = 0;
+
+/** What a run's and a group's row have in common. */
+abstract class GridRow {
+  readonly name = element("div", "grid-name");
+  readonly body = element("div", "grid-row");
+  index = -1;
+  private columns: readonly Across[] = [];
+  protected cells = new Map<string, GridCell>();
+
+  constructor() {
+    made += 1;
+    this.name.id = `row-${made}`;
+    this.name.setAttribute("role", "rowheader");
+    this.body.setAttribute("role", "row");
+    this.body.setAttribute("aria-owns", this.name.id);
+  }
+
+  abstract draw(scene: Scene, index: number): void;
+
+  /** The cell that an element lies in. */
+  cellOf(found: Element): GridCell | undefined {
+    return [...this.cells.values()].find((cell) => cell.element === found);
+  }
+
+  holds(found: Element | null): boolean {
+    return this.name.contains(found) || this.body.contains(found);
+  }
+
+  remove(): void {
+    this.cells.forEach((cell) => cell.close());
+    this.cells.clear();
+    this.columns = [];
+    this.name.remove();
+    this.body.remove();
+  }
+
+  protected stand(index: number): void {
+    if (index !== this.index) {
+      this.index = index;
+      this.name.style.top = this.body.style.top = `${index * ROW}px`;
+      this.body.setAttribute("aria-rowindex", String(index + 2));
+    }
+  }
+
+  protected look(word: string): void {
+    if (this.body.className !== `grid-row${word}`) {
+      this.body.className = `grid-row${word}`;
+      this.name.className = `grid-name${word}`;
+    }
+  }
+
+  /** Have a cell for each column, those of columns gone serving for those that came. */
+  protected layOut(columns: readonly Across[]): void {
+    if (columns === this.columns) {
+      return;
+    }
+    const before = this.cells;
+    const after = new Map<string, GridCell>();
+    columns.forEach(({ id }) => {
+      const cell = before.get(id);
+      if (cell !== undefined) {
+        before.delete(id);
+        after.set(id, cell);
+      }
+    });
+    const spare = [...before.values()];
+    columns.forEach((place) => {
+      const cell = after.get(place.id) ?? spare.pop() ?? new GridCell();
+      cell.move(place);
+      after.set(place.id, cell);
+    });
+    spare.forEach((cell) => cell.close());
+    // Cells stand one after the other: to place each by itself would make a surface of each for the browser to keep.
+    this.body.style.paddingLeft = `${FIXED + (columns[0]?.start ?? 0)}px`;
+    columns.forEach(({ id }, at) => {
+      const wanted = after.get(id)?.element;
+      const there = this.body.children[at] ?? null;
+      if (wanted !== undefined && wanted !== there) {
+        this.body.insertBefore(wanted, there);
+      }
+    });
+    this.cells = after;
+    this.columns = columns;
+  }
+}
+
+/** The row of a run. */
+export class RunRow extends GridRow {
+  id = "";
+  starred = false;
+  private seen: unknown[] = [];
+  private readonly tick = document.createElement("input");
+  private readonly eye = button("cell-button eye");
+  private readonly dot = element("span", "dot");
+  private readonly link = document.createElement("a");
+  private readonly star = button("cell-button star");
+
+  constructor() {
+    super();
+    this.tick.type = "checkbox";
+    this.tick.className = "tick";
+    this.link.className = "run-name clip";
+    this.eye.append(this.dot);
+    this.name.append(this.tick, this.eye, this.link, this.star);
+  }
+
+  /** Draw the run of a line, unless all of it is drawn already. */
+  draw(scene: Scene, index: number): void {
+    const { table } = scene;
+    const line = scene.lines[index];
+    const row = line?.row ?? 0;
+    const id = table.run_id[row] ?? "";
+    const isTicked = scene.ticked.has(id);
+    const isHidden = scene.hidden.has(id);
+    const isCharted = scene.charted.has(id);
+    const isCursor = index === scene.cursor;
+    const seen = [index, row, id, table, scene.version, scene.columns, isTicked, isHidden, isCharted, isCursor, line?.group, scene.experiments];
+    if (seen.every((value, at) => value === this.seen[at])) {
+      return;
+    }
+    const isOther = id !== this.id;
+    this.seen = seen;
+    this.id = id;
+    this.stand(index);
+    this.look(`${isCursor ? " cursor" : ""}${isTicked ? " ticked" : ""}${isHidden ? " off" : ""}${line?.group === null ? "" : " inner"}`);
+    this.body.setAttribute("aria-selected", String(isTicked));
+    this.tick.checked = isTicked;
+    this.drawName(table.name[row] ?? id, isOther);
+    this.drawEye(isHidden, isCharted);
+    this.drawStar(table.tags[TAGS.star]?.[row] === "1", isOther);
+    this.layOut(scene.columns);
+    this.drawCells(scene, row, false);
+  }
+
+  /** Draw again what changes with the time. */
+  passTime(scene: Scene): void {
+    this.drawCells(scene, scene.lines[this.index]?.row ?? 0, true);
+  }
+
+  private drawCells(scene: Scene, row: number, timedOnly: boolean): void {
+    const colour = colourOf(this.id);
+    for (const { id, column } of scene.columns) {
+      if (!timedOnly || isTimed(column)) {
+        this.cells.get(id)?.show(lookOf(scene.table, column, row, scene.experiments, scene.now), column.key, colour);
+      }
+    }
+  }
+
+  private drawName(name: string, isOther: boolean): void {
+    if (isOther || this.link.textContent !== name) {
+      write(this.link, name);
+      this.link.title = name;
+      this.link.href = address(`/app/runs/${this.id}`);
+      this.tick.setAttribute("aria-label", `Tick ${name}`);
+    }
+  }
+
+  private drawEye(isHidden: boolean, isCharted: boolean): void {
+    const name = this.link.title;
+    const colour = colourOf(this.id);
+    this.eye.title = isHidden ? "Show in the charts" : "Hide from the charts: in this view alone, whose address holds it";
+    this.eye.setAttribute("aria-label", isHidden ? `Show ${name} in the charts` : `Hide ${name} from the charts`);
+    this.eye.setAttribute("aria-pressed", String(isHidden));
+    if (isHidden) {
+      this.eye.replaceChildren(drawIcon("eye-off"));
+      return;
+    }
+    this.dot.style.background = isCharted ? colour : "none";
+    this.dot.style.border = isCharted ? "0" : `2px solid ${colour}`;
+    if (this.dot.parentNode === null) {
+      this.eye.replaceChildren(this.dot);
+    }
+  }
+
+  private drawStar(starred: boolean, isOther: boolean): void {
+    if (!isOther && starred === this.starred) {
+      return;
+    }
+    const name = this.link.title;
+    this.starred = starred;
+    write(this.star, starred ? "★" : "☆");
+    this.star.classList.toggle("on", starred);
+    this.star.title = starred ? `Take the star away: ${yard.untag([this.id], TAGS.star)}` : `Star: ${yard.tag([this.id], TAGS.star, "1")}`;
+    this.star.setAttribute("aria-label", starred ? `Take the star from ${name}` : `Star ${name}`);
+    this.star.setAttribute("aria-pressed", String(starred));
+  }
+}
+
+/** The head of a group: how many runs, and mean, least and greatest of each metric. */
+export class GroupRow extends GridRow {
+  group: Group | null = null;
+  private readonly fold = button("cell-button fold");
+  private readonly title = element("b", "clip grow");
+  private readonly many = element("span", "faint");
+
+  constructor() {
+    super();
+    this.name.append(this.fold, this.title, this.many);
+  }
+
+  draw(scene: Scene, index: number): void {
+    const group = scene.lines[index]?.group ?? null;
+    if (group === null) {
+      return;
+    }
+    const isFolded = scene.folded.has(group.id);
+    this.group = group;
+    this.stand(index);
+    this.look(" group");
+    this.fold.setAttribute("aria-expanded", String(!isFolded));
+    this.fold.setAttribute("aria-label", `Group ${group.values.join(", ")}`);
+    this.fold.replaceChildren(drawIcon(isFolded ? "right" : "down"));
+    write(this.title, group.values.join(" · "));
+    this.title.title = group.values.join(", ");
+    write(this.many, count(group.rows.length, "run"));
+    this.layOut(scene.columns);
+    scene.columns.forEach(({ id, column }) => this.cells.get(id)?.show(groupLook(scene.table, column, group.rows), "", ""));
+  }
+}
+
+function element(tag: string, className: string): HTMLElement {
+  const made = document.createElement(tag);
+  made.className = className;
+  return made;
+}
+
+function button(className: string): HTMLButtonElement {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.className = className;
+  return made;
+}
