@@ -122,7 +122,10 @@ export function MenuItem(props: {
   disabled?: boolean;
   checked?: boolean;
   title?: string;
+  /** told when the pointer or the focus comes and goes */
+  onNear?: (isNear: boolean) => void;
 }): ReactElement {
+  const near = props.onNear;
   const role = props.checked === undefined ? "menuitem" : "menuitemcheckbox";
   return (
     <button
@@ -133,6 +136,10 @@ export function MenuItem(props: {
       disabled={props.disabled}
       title={props.title}
       onClick={props.onClick}
+      onPointerEnter={near && (() => near(true))}
+      onPointerLeave={near && (() => near(false))}
+      onFocus={near && (() => near(true))}
+      onBlur={near && (() => near(false))}
     >
       {props.checked !== undefined && (
         <span style={{ width: 16, display: "inline-flex" }}>{props.checked && <Icon name="tick" />}</span>

@@ -5,6 +5,8 @@ interface Toast {
   id: number;
   text: string;
   action: { word: string; run: () => void } | null;
+  /** the `yard` line that does the same */
+  line: string | null;
 }
 
 let toasts: readonly Toast[] = [];
@@ -16,12 +18,12 @@ function change(now: readonly Toast[]): void {
   listeners.forEach((listener) => listener());
 }
 
-/** Show a message for some seconds, with an action such as Undo. */
-export function toast(text: string, action: { word: string; run: () => void } | null = null): void {
-  const one = { id: next, text, action };
+/** Show a message for some seconds, with an action such as Undo, and the command that does the same. */
+export function toast(text: string, action: Toast["action"] = null, line: string | null = null): void {
+  const one = { id: next, text, action, line };
   next += 1;
   change([...toasts, one].slice(-3));
-  setTimeout(() => change(toasts.filter(({ id }) => id !== one.id)), action === null ? 4000 : 9000);
+  setTimeout(() => change(toasts.filter(({ id }) => id !== one.id)), action === null && line === null ? 4000 : 9000);
 }
 
 /** Say that something failed. */
@@ -42,7 +44,10 @@ export function Toasts(): ReactElement {
     <div className="toasts" role="status" aria-live="polite">
       {shown.map((one) => (
         <div key={one.id} className="toast">
-          <span className="grow">{one.text}</span>
+          <span className="toast-text">
+            {one.text}
+            {one.line !== null && <code title="The same from a terminal">{one.line}</code>}
+          </span>
           {one.action !== null && (
             <button
               type="button"

@@ -16,7 +16,7 @@ export async function deleteWithUndo(runs: readonly string[]): Promise<void> {
     toast(`Deleted ${count(runs.length, "run")}`, {
       word: "Undo",
       run: () => void restoreAll(runs),
-    });
+    }, yard.remove(few(runs)));
   } catch (cause) {
     complain("Not all runs were deleted", cause);
   }
@@ -26,7 +26,7 @@ export async function deleteWithUndo(runs: readonly string[]): Promise<void> {
 export async function restoreAll(runs: readonly string[]): Promise<void> {
   try {
     await forEachRun(runs, restoreRun);
-    toast(`Restored ${count(runs.length, "run")}`);
+    toast(`Restored ${count(runs.length, "run")}`, null, yard.restore(few(runs)));
   } catch (cause) {
     complain("Not all runs were restored", cause);
   }
@@ -36,6 +36,8 @@ export async function restoreAll(runs: readonly string[]): Promise<void> {
 export async function starAll(runs: readonly string[], on: boolean): Promise<void> {
   try {
     await forEachRun(runs, (run) => (on ? setTag(run, TAGS.star, "1") : deleteTag(run, TAGS.star)));
+    const line = on ? yard.tag(few(runs), TAGS.star, "1") : yard.untag(few(runs), TAGS.star);
+    toast(on ? `Starred ${count(runs.length, "run")}` : `Took the star from ${count(runs.length, "run")}`, null, line);
   } catch (cause) {
     complain("The star was not changed", cause);
   }
@@ -121,7 +123,7 @@ export function TagDialog({ runs, onClose }: { runs: readonly string[]; onClose:
     event.preventDefault();
     try {
       await forEachRun(runs, (run) => setTag(run, key.trim(), value));
-      toast(`Tagged ${count(runs.length, "run")}`, { word: "Undo", run: () => void forEachRun(runs, (run) => deleteTag(run, key.trim())) });
+      toast(`Tagged ${count(runs.length, "run")}`, { word: "Undo", run: () => void forEachRun(runs, (run) => deleteTag(run, key.trim())) }, yard.tag(few(runs), key.trim(), value));
       onClose();
     } catch (cause) {
       complain("Not all runs were tagged", cause);

@@ -4,7 +4,7 @@ import { useState, type FormEvent, type ReactElement } from "react";
 import type { KeyValue } from "../../api/wire";
 import { Icon } from "../../ui/icon";
 import { YardLine } from "../../ui/parts";
-import { complain } from "../../ui/toast";
+import { complain, toast } from "../../ui/toast";
 
 interface Props {
   tags: readonly KeyValue[];
@@ -31,6 +31,12 @@ export function Tags({ tags, onSet, onRemove, line }: Props): ReactElement {
       );
     }
   };
+  const remove = ({ key, value }: KeyValue): void => {
+    onRemove(key).then(
+      () => toast(`Removed the tag ${key}`, { word: "Undo", run: () => void onSet(key, value) }, line(key, null)),
+      (cause: unknown) => complain("The tag was not removed", cause),
+    );
+  };
   return (
     <div className="row wrap" style={{ gap: 6 }}>
       {tags
@@ -40,7 +46,7 @@ export function Tags({ tags, onSet, onRemove, line }: Props): ReactElement {
             <span className="clip">
               <span className="muted">{tag.key}</span> {tag.value}
             </span>
-            <button type="button" aria-label={`Remove tag ${tag.key}`} title={line(tag.key, null)} onClick={() => void onRemove(tag.key).catch((cause: unknown) => complain("The tag was not removed", cause))}>
+            <button type="button" aria-label={`Remove tag ${tag.key}`} title={line(tag.key, null)} onClick={() => remove(tag)}>
               ×
             </button>
           </span>

@@ -38,13 +38,19 @@ export function ExperimentsPage(): ReactElement {
     deleteExperiment(one.experiment_id).then(
       () => {
         void refresh();
-        toast(`Deleted ${one.name}`, { word: "Undo", run: () => void restoreExperiment(one.experiment_id).then(refresh) });
+        toast(`Deleted ${one.name}`, { word: "Undo", run: () => void restoreExperiment(one.experiment_id).then(refresh) }, yard.editExperiment(one.name, "--delete"));
       },
       (cause: unknown) => complain("The experiment was not deleted", cause),
     );
   };
   const restore = (one: ExperimentSummary): void => {
-    restoreExperiment(one.experiment_id).then(refresh, (cause: unknown) => complain("The experiment was not restored", cause));
+    restoreExperiment(one.experiment_id).then(
+      () => {
+        void refresh();
+        toast(`Restored ${one.name}`, null, yard.editExperiment(one.name, "--restore"));
+      },
+      (cause: unknown) => complain("The experiment was not restored", cause),
+    );
   };
   return (
     <>

@@ -19,13 +19,15 @@ interface Props {
 
 export function AliasEditor({ model, version, aliases, known, onChange }: Props): ReactElement {
   const [text, setText] = useState("");
+  /** the alias under the pointer or the focus, whose command is shown */
+  const [near, setNear] = useState<string | null>(null);
   const point = async (alias: string): Promise<void> => {
     const before = known.find((one) => one.alias === alias)?.version;
     try {
       await setAlias(model, alias, version);
       await onChange();
       const undo = (): void => void (before === undefined ? deleteAlias(model, alias) : setAlias(model, alias, before)).then(onChange);
-      toast(`@${alias} now points at version ${version}`, { word: "Undo", run: undo });
+      toast(`@${alias} now points at version ${version}`, { word: "Undo", run: undo }, yard.alias(model, version, alias));
     } catch (cause) {
       complain("The alias was not set", cause);
     }
@@ -34,7 +36,7 @@ export function AliasEditor({ model, version, aliases, known, onChange }: Props)
     deleteAlias(model, alias).then(
       async () => {
         await onChange();
-        toast(`Removed @${alias}`, { word: "Undo", run: () => void point(alias) });
+        toast(`Removed @${alias}`, { word: "Undo", run: () => void point(alias) }, yard.unalias(model, alias));
       },
       (cause: unknown) => complain("The alias was not removed", cause),
     );
@@ -64,7 +66,7 @@ export function AliasEditor({ model, version, aliases, known, onChange }: Props)
               .map((one) => (
                 <MenuItem
                   key={one.alias}
-                  title={yard.alias(model, version, one.alias)}
+                  onNear={(isNear) => setNear(isNear ? one.alias : null)}
                   onClick={() => {
                     close();
                     void point(one.alias);
@@ -80,7 +82,7 @@ export function AliasEditor({ model, version, aliases, known, onChange }: Props)
                 Set
               </button>
             </form>
-            <YardLine line={yard.alias(model, version, text || "champion")} />
+            <YardLine line={yard.alias(model, version, near ?? (text || "champion"))} />
           </>
         )}
       </MenuButton>

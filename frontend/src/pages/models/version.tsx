@@ -11,7 +11,7 @@ import { exact, short } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
 import { yard } from "../../lib/yard-line";
 import { Icon } from "../../ui/icon";
-import { Copy, IconButton } from "../../ui/parts";
+import { Copy, IconButton, YardLine } from "../../ui/parts";
 import { complain, toast } from "../../ui/toast";
 
 const STAGES = ["None", "Staging", "Production", "Archived"];
@@ -25,11 +25,20 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
   const remove = (): void => {
     deleteVersion(version.name, version.version).then(
       async () => {
-        toast(`Deleted version ${version.version}`);
+        toast(`Deleted version ${version.version}`, null, yard.editModel(target, "--delete"));
         onClose();
         await onChange();
       },
       (cause: unknown) => complain("The version was not deleted", cause),
+    );
+  };
+  const move = (stage: string): void => {
+    moveStage(version.name, version.version, stage).then(
+      async () => {
+        await onChange();
+        toast(`Version ${version.version} is in ${stage}`, null, yard.editModel(target, "--stage", stage));
+      },
+      (cause: unknown) => complain("The stage was not changed", cause),
     );
   };
   const own = (run.data?.metrics ?? []).filter((metric) => !isSystem(metric.key)).slice(0, 8);
@@ -37,12 +46,17 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
     <section className="card version-card" aria-label={`Version ${version.version}`}>
       <div className="card-head">
         <h2 className="grow">Version {version.version}</h2>
-        <button type="button" className="btn danger small" title={yard.editModel(target, "--delete")} onClick={() => (sure ? remove() : setSure(true))}>
+        <button type="button" className="btn danger small" onClick={() => (sure ? remove() : setSure(true))}>
           <Icon name="trash" />
           {sure ? "Yes, delete for good" : "Delete"}
         </button>
         <IconButton icon="cross" label="Close" onClick={onClose} />
       </div>
+      {sure && (
+        <div style={{ padding: "0 12px" }}>
+          <YardLine line={yard.editModel(target, "--delete")} />
+        </div>
+      )}
       <dl className="facts">
         <dt>Came from</dt>
         <dd>
@@ -65,7 +79,7 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
             aria-label="Stage"
             title={yard.editModel(target, "--stage", version.current_stage)}
             value={version.current_stage}
-            onChange={(event) => void moveStage(version.name, version.version, event.target.value).then(onChange, (cause: unknown) => complain("The stage was not changed", cause))}
+            onChange={(event) => move(event.target.value)}
           >
             {STAGES.map((stage) => (
               <option key={stage}>{stage}</option>

@@ -5,8 +5,8 @@ import { useState, type ReactElement } from "react";
 
 import "../../features/chart/chart.css";
 import "./run.css";
-import { deleteTag, renameRun, restoreRun, runQuery, setTag, TAGS, type WholeRun } from "../../api/runs";
-import { DeleteDialog } from "../../features/actions/bulk";
+import { renameRun, restoreRun, runQuery, TAGS, type WholeRun } from "../../api/runs";
+import { DeleteDialog, starAll } from "../../features/actions/bulk";
 import { JOB_TAG, RunJobLog, RunJobStrip, RunJobTimeline } from "../../features/job/run-job";
 import { colourOf } from "../../lib/colour";
 import { ago, count, duration, exact, grouped, short } from "../../lib/format";
@@ -91,13 +91,12 @@ function Head({ whole, tags }: { whole: WholeRun; tags: ReadonlyMap<string, stri
   const starred = tags.get(TAGS.star) === "1";
   const refresh = (): void => void client.invalidateQueries({ queryKey: ["run"] });
   const star = (): void => {
-    const done = starred ? deleteTag(info.run_id, TAGS.star) : setTag(info.run_id, TAGS.star, "1");
-    done.then(refresh, (cause: unknown) => complain("The star was not changed", cause));
+    void starAll([info.run_id], !starred).then(refresh);
   };
   const restore = (): void => {
     restoreRun(info.run_id).then(
       () => {
-        toast("Restored");
+        toast("Restored", null, yard.restore([info.run_id]));
         refresh();
       },
       (cause: unknown) => complain("The run was not restored", cause),
