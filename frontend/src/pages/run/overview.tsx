@@ -88,11 +88,11 @@ function MetricsCard({ whole }: { whole: WholeRun }): ReactElement {
           <thead>
             <tr>
               <th>Name</th>
-              <th>Curve</th>
+              <th className="wide-only">Curve</th>
               <th className="num">Last</th>
               <th className="num">Least</th>
               <th className="num">Greatest</th>
-              <th className="num">Step</th>
+              <th className="num wide-only">Step</th>
             </tr>
           </thead>
           <tbody>
@@ -101,7 +101,7 @@ function MetricsCard({ whole }: { whole: WholeRun }): ReactElement {
                 <td className="clip" style={{ maxWidth: 200 }} title={metric.key}>
                   {metric.key}
                 </td>
-                <td>
+                <td className="wide-only">
                   <Sparkline run={whole.run.info.run_id} metric={metric.key} colour={colour} width={90} height={18} />
                 </td>
                 <td className="num" title={full(metric.last)}>
@@ -113,7 +113,7 @@ function MetricsCard({ whole }: { whole: WholeRun }): ReactElement {
                 <td className="num" title={full(metric.max)}>
                   {short(metric.max)}
                 </td>
-                <td className="num muted">{grouped(metric.step)}</td>
+                <td className="num muted wide-only">{grouped(metric.step)}</td>
               </tr>
             ))}
           </tbody>
