@@ -21,6 +21,20 @@ async function settled(page: Page, wanted: (rows: number) => boolean): Promise<n
   return rowCount(page);
 }
 
+/** A tenth of a second of silence, as a WAV file. */
+function tone(): ArrayBuffer {
+  const samples = 800;
+  const file = new DataView(new ArrayBuffer(44 + samples));
+  const put = (at: number, word: string): void => [...word].forEach((sign, place) => file.setUint8(at + place, sign.charCodeAt(0)));
+  put(0, "RIFF");
+  file.setUint32(4, 36 + samples, true);
+  put(8, "WAVEfmt ");
+  [16, 0x00010001, 8000, 8000, 0x00080001].forEach((word, at) => file.setUint32(16 + at * 4, word, true));
+  put(36, "data");
+  file.setUint32(40, samples, true);
+  return file.buffer as ArrayBuffer;
+}
+
 describe("signing in", () => {
   test("the one-time address signs in, works once and leaves no code behind", async () => {
     const page = await yard.open("/signin", { signedIn: false });
@@ -99,7 +113,7 @@ describe("the runs table", () => {
   test("deletes the ticked runs after asking once, and takes it back", async () => {
     const page = await yard.open(`/app/runs?exp=${food}&pane=table`);
     const all = await settled(page, (rows) => rows > 10);
-    await page.locator(".grid-row .tick").nth(4).click();
+    await page.locator(".grid-name .tick").nth(4).click();
     await page.getByRole("button", { name: "Delete", exact: true }).click();
     const dialog = page.getByRole("dialog");
     expect(await dialog.textContent()).toMatch(/yard edit [0-9a-f]{32} --delete/);
@@ -110,13 +124,59 @@ describe("the runs table", () => {
     await page.context().close();
   });
 
+  test("has least and greatest of a metric, sorts by them, and is saved as CSV", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}&pane=table`);
+    await settled(page, (rows) => rows > 10);
+    await page.getByRole("button", { name: "Columns" }).click();
+    await page.getByRole("searchbox", { name: "Find a column" }).fill("val_loss");
+    await page.getByRole("button", { name: "min", exact: true }).click();
+    await page.getByRole("button", { name: "max", exact: true }).click();
+    await page.keyboard.press("Escape");
+    await page.getByRole("grid").evaluate((grid) => grid.scrollTo({ left: 10_000 }));
+    const head = page.getByRole("columnheader", { name: "val_loss min" });
+    await head.getByRole("button").click();
+    await head.getByRole("button").click();
+    await expect.poll(() => page.url()).toContain("sort=metric:val_loss@min");
+    const wish = { experiment_ids: [food], order_by: ["min(metrics.`val_loss`)"], limit: 3 };
+    const wanted = (await yard.call<{ name: string[] }>("POST", "/api/v1/runs/table", wish)).name;
+    await expect.poll(() => page.locator(".grid-name .run-name").allTextContents().then((names) => names.slice(0, 3))).toEqual(wanted);
+    const [csv] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save the table as CSV" }).click()]);
+    expect(readFileSync(await csv.path(), "utf8").split("\n")[0]).toMatch(/^run_id,run,.*val_loss min,val_loss max/);
+    await page.context().close();
+  });
+
+  test("stars, hides from the charts and tags runs, and says the command for each", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}&search=val_loss`);
+    await settled(page, (rows) => rows > 10);
+    await expect.poll(async () => Number(await page.locator(".panel-plot").first().getAttribute("data-points"))).toBeGreaterThan(0);
+    const drawn = page.getByText(/the first \d+ runs/);
+    const before = await drawn.textContent();
+    await page.getByRole("button", { name: /^Hide .* from the charts$/ }).first().click();
+    await expect.poll(() => page.url()).toContain("hidden=");
+    await expect.poll(() => drawn.textContent()).not.toBe(before);
+    await page.getByRole("button", { name: /^Show .* in the charts$/ }).click();
+    await expect.poll(() => page.url()).not.toContain("hidden=");
+    await page.getByRole("button", { name: /^Star / }).first().click();
+    await page.getByRole("status").getByText(/yard edit [0-9a-f]{32} --tag yard.star=1/).waitFor();
+    await page.getByRole("button", { name: /^Take the star from / }).first().waitFor();
+    await page.locator(".grid-name .tick").nth(1).click();
+    await page.locator(".grid-name .tick").nth(3).click({ modifiers: ["Shift"] });
+    await page.getByText("3 runs ticked").waitFor();
+    await page.getByRole("toolbar").getByRole("button", { name: "Tag" }).click();
+    await page.getByLabel("Name", { exact: true }).fill("looked-at");
+    await page.getByLabel("Value", { exact: true }).fill("yes");
+    await page.getByRole("button", { name: "Set the tag" }).click();
+    await expect.poll(() => yard.runs(food, "tags.`looked-at` = 'yes'").then((runs) => runs.length)).toBe(3);
+    await page.context().close();
+  });
+
   test("groups, picks columns and keeps a view for the team", async () => {
     const page = await yard.open(`/app/runs?exp=${food}&pane=table`);
     await settled(page, (rows) => rows > 10);
     await page.getByRole("button", { name: "Group by" }).click();
     await page.getByRole("menuitemcheckbox", { name: /^model/ }).click();
     await page.keyboard.press("Escape");
-    await page.locator(".grid-row.group").first().waitFor();
+    await page.locator(".grid-name.group").first().waitFor();
     await page.getByRole("button", { name: "Columns" }).click();
     await page.getByRole("searchbox", { name: "Find a column" }).fill("Description");
     await page.getByRole("menuitemcheckbox", { name: "Description" }).click();
@@ -128,7 +188,7 @@ describe("the runs table", () => {
     const other = await yard.open(`/app/runs?exp=${food}&pane=table`);
     await other.getByRole("button", { name: "Saved views" }).click();
     await other.getByRole("button", { name: "all", exact: true }).click();
-    await other.locator(".grid-row.group").first().waitFor();
+    await other.locator(".grid-name.group").first().waitFor();
     expect(other.url()).toContain("group=param:model");
     expect(other.url()).toContain("attribute:note");
     await other.context().close();
@@ -170,6 +230,33 @@ describe("charts", () => {
     await page.context().close();
   });
 
+  test("one cursor goes through all panels and reads every run; pins, smoothing, scales and axis are in the address", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}&pane=charts&search=val_`);
+    const plots = page.locator(".panel-plot");
+    for (const at of [0, 1]) {
+      await expect.poll(async () => Number(await plots.nth(at).getAttribute("data-points"))).toBeGreaterThan(0);
+    }
+    // A style sheet that is not loaded with the page leaves one bare panel a line.
+    expect(await page.locator(".panels").first().evaluate((box) => getComputedStyle(box).display)).toBe("grid");
+    await page.locator(".panel .u-over").first().hover({ position: { x: 90, y: 50 } });
+    await expect.poll(() => page.locator(".hover-list:not([hidden]) .hover-row").count()).toBeGreaterThan(3);
+    const across = (at: number): Promise<string> => page.locator(".panel .u-cursor-x").nth(at).evaluate((line: HTMLElement) => line.style.transform);
+    await expect.poll(() => across(1)).toBe("translate(90px, 0px)");
+    await page.mouse.move(5, 5);
+    await page.getByRole("figure", { name: "Chart of val_loss" }).getByRole("button", { name: /Pin/ }).click();
+    await page.getByRole("button", { name: "Pinned" }).waitFor();
+    await page.getByLabel("Smoothing").fill("0.6");
+    await page.getByRole("button", { name: "Relative" }).click();
+    await page.getByRole("button", { name: "How lines are drawn" }).click();
+    await page.getByRole("menuitemcheckbox", { name: "Logarithmic values" }).click();
+    await expect.poll(() => ["pin=val_loss", "smooth=0.6", "x=relative", "logy=1"].every((word) => page.url().includes(word))).toBe(true);
+    await page.keyboard.press("Escape");
+    await page.getByRole("searchbox", { name: "Find a metric" }).fill("");
+    await page.getByRole("button", { name: "System metrics" }).click();
+    await page.getByRole("figure", { name: /Chart of system\/.*gpu/ }).first().waitFor();
+    await page.context().close();
+  });
+
   test("scatter, parallel coordinates, bars and boxes are drawn, and lines are saved as CSV and PNG", async () => {
     const page = await yard.open(`/app/runs?exp=${food}&pane=charts&plot=scatter`);
     await page.locator("circle.dot-run").first().waitFor();
@@ -192,7 +279,51 @@ describe("charts", () => {
   });
 });
 
+describe("a comparison", () => {
+  test("shows only what differs or all, metrics with their differences, files as a diff, and where each came from", async () => {
+    const { model_versions: versions } = await yard.call<{ model_versions: { run_id: string }[] }>("GET", "/api/2.0/mlflow/model-versions/search?filter=name%3D'food11'");
+    const runs = versions.map((one) => one.run_id).slice(0, 2);
+    const page = await yard.open(`/app/compare?runs=${runs.join(",")}`);
+    await page.getByText(/of \d+ parameters differ/).waitFor();
+    const few = await page.getByRole("row").count();
+    await page.getByLabel("Only what differs").uncheck();
+    await expect.poll(() => page.getByRole("row").count()).toBeGreaterThan(few);
+    await page.getByRole("tab", { name: "Metrics" }).click();
+    await page.locator("td .faint", { hasText: /^[+−-]/ }).first().waitFor();
+    await page.getByRole("tab", { name: "Artifacts" }).click();
+    const file = page.locator("option", { hasText: /config\.json \(2 of 2\)/ });
+    await file.waitFor({ state: "attached" });
+    await page.getByLabel("File").selectOption((await file.getAttribute("value")) ?? "");
+    await page.getByText(/\d+ lines? differ\./).waitFor();
+    await page.getByRole("tab", { name: "Environment" }).click();
+    await page.getByRole("cell", { name: "git commit" }).waitFor();
+    await page.getByText(/of \d+ packages differ/).waitFor();
+    await page.context().close();
+  });
+});
+
 describe("a run", () => {
+  test("says where it came from, how the machine did, what it printed and what happened to it", async () => {
+    const { model_versions: versions } = await yard.call<{ model_versions: { run_id: string }[] }>("GET", "/api/2.0/mlflow/model-versions/search?filter=name%3D'food11'");
+    const page = await yard.open(`/app/runs/${versions[0]?.run_id}`);
+    const about = page.getByRole("region", { name: "About" });
+    for (const word of ["Started", "Ended", "User", "Source", "Git commit"]) {
+      await about.getByText(word, { exact: true }).waitFor();
+    }
+    await page.getByRole("region", { name: "Inputs" }).waitFor();
+    await page.getByRole("tab", { name: "System" }).click();
+    for (const word of [/CPU/i, /Memory/i, /Disk/i, /Network/i, /GPU 0/i]) {
+      await page.locator(".chart-section header").filter({ hasText: word }).first().waitFor();
+    }
+    await page.getByRole("tab", { name: "Timeline" }).click();
+    await page.getByText("Drag over a stretch of time").waitFor();
+    await page.getByRole("tab", { name: "Events" }).click();
+    await page.getByText(/yard events --run/).waitFor();
+    await page.getByRole("tab", { name: "Logs" }).click();
+    await page.locator(".lines, .empty").first().waitFor();
+    await page.context().close();
+  });
+
   test("keeps notes and tags written on its page", async () => {
     const [run] = await yard.runs(food, "attributes.status = 'FINISHED'");
     const page = await yard.open(`/app/runs/${run}`);
@@ -232,7 +363,7 @@ describe("a run", () => {
     await page.context().close();
   });
 
-  test("a page among its files runs its own script, and reaches neither cookies, stores, the page around it nor the server", async () => {
+  test("a page among its files runs its own script, and reaches neither cookies, stores, the page around it nor the server; sound, film and YAML have viewers", async () => {
     const [run] = await yard.runs(food, "attributes.status = 'FINISHED'");
     const { run: found } = await yard.call<{ run: { info: { artifact_uri: string } } }>("GET", `/api/2.0/mlflow/runs/get?run_id=${run}`);
     const folder = found.info.artifact_uri.replace(/^mlflow-artifacts:\/+/, "");
@@ -249,7 +380,8 @@ describe("a run", () => {
       const tell = async (name, act) => { let word; try { await act(); word = "reached"; } catch { word = "refused"; }
         const line = document.createElement("li"); line.textContent = name + " " + word; document.querySelector("ul").append(line); };
       ${script}</script>`;
-    for (const [name, body] of [["probe.html", html], ["paper.pdf", "%PDF-1.4"]] as const) {
+    const files: [string, string | ArrayBuffer][] = [["probe.html", html], ["paper.pdf", "%PDF-1.4"], ["tone.wav", tone()], ["clip.mp4", "no film"], ["env.yaml", "name: env\nchannels: [a]"]];
+    for (const [name, body] of files) {
       const put = await fetch(`${yard.url}/api/2.0/mlflow-artifacts/artifacts/${folder}/${name}`, { method: "PUT", body, headers: { authorization: `Bearer ${yard.token}` } });
       expect(put.status).toBe(200);
     }
@@ -263,6 +395,12 @@ describe("a run", () => {
     expect(yard.complaints.splice(before).every((text) => /Content Security Policy|sandbox/i.test(text))).toBe(true);
     await page.getByRole("treeitem", { name: /paper\.pdf/ }).click();
     await page.getByText("Browsers show no PDF inside a sandbox").waitFor();
+    await page.getByRole("treeitem", { name: /tone\.wav/ }).click();
+    await expect.poll(() => page.locator("audio").evaluate((sound: HTMLAudioElement) => sound.duration)).toBeCloseTo(0.1, 2);
+    await page.getByRole("treeitem", { name: /clip\.mp4/ }).click();
+    await page.locator("video[controls]").waitFor();
+    await page.getByRole("treeitem", { name: /env\.yaml/ }).click();
+    await page.getByText("channels: [a]").waitFor();
     await page.context().close();
   });
 
@@ -292,6 +430,33 @@ describe("models", () => {
     await page.getByLabel("Tick version 2").check();
     await page.getByRole("button", { name: /Compare 2 versions/ }).click();
     await page.getByText("Parameters that differ").waitFor();
+    await page.getByRole("button", { name: "Version 1", exact: true }).click();
+    const card = page.getByRole("region", { name: "Version 1" });
+    await card.getByLabel("Stage").selectOption("Staging");
+    await page.getByRole("status").getByText("yard edit --model food11/1 --stage Staging").waitFor();
+    await row.getByText("Staging").waitFor();
+    await card.getByRole("button", { name: "Delete" }).click();
+    await card.getByText("yard edit --model food11/1 --delete").waitFor();
+    await card.getByRole("link").first().click();
+    await page.getByRole("tab", { name: "Artifacts", selected: true }).waitFor();
+    await page.context().close();
+  });
+});
+
+describe("home", () => {
+  test("shows what runs now with its curve, recent runs, models and events; another team has its own", async () => {
+    await yard.command("team", "add", "vision");
+    const page = await yard.open("/app/home");
+    await page.getByRole("region", { name: "Running now" }).locator("svg.spark path[d^=M]").first().waitFor();
+    for (const name of ["Recent runs", "Recent models", "Recent events"]) {
+      await page.getByRole("region", { name }).getByRole("link").first().waitFor();
+    }
+    await page.getByRole("button", { name: "Team default" }).click();
+    await page.getByRole("menuitemcheckbox", { name: /vision/ }).click();
+    await page.getByRole("button", { name: "Team vision" }).waitFor();
+    expect(await page.getByRole("link", { name: "food11" }).count()).toBe(0);
+    await page.goto(`${yard.url}/app/runs`);
+    await page.getByText("MLFLOW_TRACKING_URI").first().waitFor();
     await page.context().close();
   });
 });
