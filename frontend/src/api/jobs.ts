@@ -28,11 +28,19 @@ export interface JobsWish {
   all?: boolean | undefined;
   since?: number | undefined;
   limit?: number;
+  /** the cursor of the page before */
+  before?: string | undefined;
   /** waiting jobs in order of start, with the forecasts that are known */
   inLine?: boolean;
   /** of those in line, only the ones that start when someone acts, or only the others */
   stuck?: boolean;
 }
+
+const load = (wish: JobsWish, signal: AbortSignal): Promise<JobList> =>
+  json<JobList>("/api/v1/jobs", {
+    query: { state: wish.state ?? [], queue: wish.queue, mine: wish.mine === true ? 1 : undefined, all: wish.all === true ? 1 : undefined, since: wish.since, limit: wish.limit ?? 100, before: wish.before, ...(wish.inLine === true ? { order: "position", eta: 1 } : {}), stuck: wish.stuck === undefined ? undefined : Number(wish.stuck) },
+    signal,
+  });
 
 const path = (job: string): string => `/api/v1/jobs/${encodeURIComponent(job)}`;
 
@@ -40,11 +48,17 @@ const path = (job: string): string => `/api/v1/jobs/${encodeURIComponent(job)}`;
 export const jobsQuery = (wish: JobsWish) =>
   queryOptions({
     queryKey: ["jobs", currentTeam(), wish] as const,
-    queryFn: ({ signal }) =>
-      json<JobList>("/api/v1/jobs", {
-        query: { state: wish.state ?? [], queue: wish.queue, mine: wish.mine === true ? 1 : undefined, all: wish.all === true ? 1 : undefined, since: wish.since, limit: wish.limit ?? 100, ...(wish.inLine === true ? { order: "position", eta: 1 } : {}), stuck: wish.stuck === undefined ? undefined : Number(wish.stuck) },
-        signal,
-      }),
+    queryFn: ({ signal }) => load(wish, signal),
+  });
+
+/** The line behind its head. It may be long, so it is kept apart: no event asks for all of it again. */
+export const lineQuery = (wish: JobsWish, before: string | null | undefined) =>
+  queryOptions({
+    queryKey: ["line", currentTeam(), wish] as const,
+    queryFn: ({ signal }) => load({ ...wish, inLine: true, before: before ?? undefined }, signal),
+    enabled: typeof before === "string",
+    staleTime: 60_000,
+    refetchInterval: 60_000,
   });
 
 /** Everything about one job; its forecast with it. */

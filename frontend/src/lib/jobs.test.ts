@@ -5,7 +5,7 @@ import { spansOf, heldOver } from "./gpu-time";
 import { finishAt, jobLanes, laneEnds, leadMetric } from "./job-lanes";
 import { jobLine } from "./job-lines";
 import { asks, causeWord, jobName, jobState } from "./job-states";
-import { axisOf, endOf, place, sectionsOf, ticksOf } from "./queue-axis";
+import { axisOf, endOf, merged, place, sectionsOf, ticksOf } from "./queue-axis";
 import { isStuck, partsOf, remediesFor, tierOf } from "./reasons";
 
 const MINUTE = 60_000;
@@ -88,6 +88,11 @@ describe("the queue", () => {
     expect(found.going.map((job) => job.job_id)).toEqual(["first", "second"]);
     expect(found.waiting.map((job) => job.job_id)).toEqual(["soon", "late"]);
     expect(found.stuck.map((job) => job.job_id)).toEqual(["big", "held"]);
+  });
+
+  it("shows a job once, as the later list has it", () => {
+    const found = merged([[one("a", {}), one("b", {})], [one("a", { state: "running" })]]);
+    expect(found.map((job) => [job.job_id, job.state])).toEqual([["a", "running"], ["b", "queued"]]);
   });
 
   it("has an axis long enough for the last forecast, with a quarter of past", () => {

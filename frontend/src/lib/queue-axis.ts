@@ -31,6 +31,11 @@ export function sectionsOf<T extends JobLike>(jobs: readonly T[]): Sections<T> {
   };
 }
 
+/** Jobs of several lists, each once: one that is in two for a moment is as the later list says. */
+export function merged<T extends { job_id: string }>(lists: readonly (readonly T[])[]): T[] {
+  return [...new Map(lists.flat().map((job) => [job.job_id, job])).values()];
+}
+
 export interface Axis {
   from: number;
   now: number;

@@ -20,7 +20,7 @@ export function useAct(): (what: string, doing: Promise<unknown>, undo?: () => v
     try {
       await doing;
       toast(what, undo === undefined ? undefined : { word: "Undo", run: undo });
-      for (const head of ["jobs", "job", "forecast", "cluster"]) {
+      for (const head of ["jobs", "line", "job", "forecast", "cluster"]) {
         void client.invalidateQueries({ queryKey: [head] });
       }
       return true;

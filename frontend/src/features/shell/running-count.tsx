@@ -21,9 +21,9 @@ function Waiting(): ReactElement | null {
   const { data } = useQuery(jobsQuery({ state: ["queued"], limit: 1 }));
   const waiting = data?.counts.queued ?? 0;
   return waiting === 0 ? null : (
-    <Link className="running-count state tone-amber" to="/app/queue" search={{}}>
+    <Link className="running-count state tone-amber" to="/app/queue" search={{}} aria-label={`${waiting} waiting`}>
       <Icon name="clock" />
-      {waiting} waiting
+      {waiting} <span className="wide-only">waiting</span>
     </Link>
   );
 }
@@ -41,11 +41,12 @@ function Running(): ReactElement | null {
   return (
     <Link
       className="running-count state tone-blue"
+      aria-label={`${running} running`}
       to="/app/runs"
       search={{ exp: exp.join(","), filter: "attributes.status = 'RUNNING'" }}
     >
       <Icon name="ring" />
-      {running} running
+      {running} <span className="wide-only">running</span>
     </Link>
   );
 }

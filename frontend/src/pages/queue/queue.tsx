@@ -4,19 +4,19 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, type ReactElement } from "react";
 
 import { clusterQuery } from "../../api/cluster";
-import { jobsQuery, queuesQuery, type JobList } from "../../api/jobs";
+import { jobsQuery, lineQuery, queuesQuery, type JobList } from "../../api/jobs";
 import { usePlainKeys } from "../../features/shell/keys";
 import { count, short } from "../../lib/format";
 import { jobLine } from "../../lib/job-lines";
 import { jobName } from "../../lib/job-states";
-import { axisOf, endOf, sectionsOf } from "../../lib/queue-axis";
+import { axisOf, endOf, merged, sectionsOf } from "../../lib/queue-axis";
 import { Icon } from "../../ui/icon";
 import { ErrorCard, PageHead, Skeleton, useNow, YardLine } from "../../ui/parts";
 import { NoJobs } from "./no-jobs";
 import { QueueRows, type Section } from "./rows";
 import "./queue.css";
 
-/** Waiting jobs that are read at first, and as many as one answer holds. */
+/** Waiting jobs that are read at each refresh, and as many as one answer holds. */
 const LINE = 200;
 const MOST = 20_000;
 const ENDED = 6;
@@ -26,21 +26,23 @@ function useJobs(queue: string | undefined, mine: boolean, whole: boolean, ended
   const live = { ...kept, refetchInterval: 10_000 };
   const going = useQuery({ ...jobsQuery({ state: ["starting", "running"], queue, mine, limit: 1000 }), ...live });
   const line = useQuery({
-    ...jobsQuery({ inLine: true, stuck: false, queue, mine, limit: whole ? MOST : LINE }),
+    ...jobsQuery({ inLine: true, stuck: false, queue, mine, limit: LINE }),
     ...kept,
     // Forecasts are made beside the list: those that were not ready come with the next answer.
     refetchInterval: ({ state }) => (state.data?.jobs[0]?.eta === null ? 2000 : 10_000),
   });
   const stuck = useQuery({ ...jobsQuery({ inLine: true, stuck: true, queue, mine, limit: LINE }), ...live });
+  const rest = useQuery({ ...lineQuery({ stuck: false, queue, mine, limit: MOST }, whole ? line.data?.next : null), ...kept });
   const over = useQuery({ ...jobsQuery({ state: ["succeeded", "failed", "stopped"], queue, mine, limit: ended }), ...kept });
   const jobs = useMemo(() => {
     const lists = [going.data, line.data, stuck.data];
-    // A job that moves from one list to the next may be in both for a moment: the latest word counts.
-    return lists.some((list) => list === undefined) ? undefined : [...new Map(lists.flatMap((list) => list?.jobs ?? []).map((job) => [job.job_id, job])).values()];
-  }, [going.data, line.data, stuck.data]);
+    // The rest of the line is read seldom: what the fresh lists say counts more.
+    const further = whole && typeof line.data?.next === "string" ? (rest.data?.jobs ?? []) : [];
+    return lists.some((list) => list === undefined) ? undefined : merged([further, ...lists.map((list) => list?.jobs ?? [])]);
+  }, [going.data, line.data, stuck.data, rest.data, whole]);
   const error = going.error ?? line.error ?? stuck.error;
   const retry = (): void => void [going, line, stuck].map((query) => query.refetch());
-  return { jobs, error, retry, over, queued: line.data?.counts.queued ?? 0, hasMore: line.data?.next !== null && line.data !== undefined };
+  return { jobs, error, retry, over, queued: line.data?.counts.queued ?? 0, hasMore: typeof (whole ? rest.data : line.data)?.next === "string" };
 }
 
 export function QueuePage(): ReactElement {
