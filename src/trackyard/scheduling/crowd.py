@@ -126,10 +126,9 @@ class Crowd:
 
     def reasons(self) -> dict[str, tuple[Reason, ...]]:
         """Why the jobs wait whose turn never came."""
-        columns, ids = self._columns, self._columns.ids
+        ids_of = self._columns.ids_of
         limits: dict[int, tuple[Reason, ...]] = {}
-        names: list[int] = []
-        answers: list[tuple[Reason, ...]] = []
+        found: dict[str, tuple[Reason, ...]] = {}
         for group, is_taken in enumerate(self._taken):
             if is_taken:
                 continue
@@ -143,10 +142,8 @@ class Crowd:
                 reason = self._ledger.block(self._jobs[group], self._shapes[group])
                 assert reason is not None, "a pass only adds to what is held"
                 answer = limits[kind] = (reason,)
-            rows = columns.rows(group)
-            names += rows
-            answers += [answer] * len(rows)
-        return dict(zip([ids[row] for row in names], answers, strict=True))
+            found.update(dict.fromkeys(ids_of(group), answer))
+        return found
 
     def _find_gates(
         self, gate_of: Callable[[Waiting, Shape], Reason | None]

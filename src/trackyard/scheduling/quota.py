@@ -6,6 +6,7 @@ teams. Knows nothing of nodes or of the order of the line.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, inf
@@ -151,27 +152,35 @@ class Ledger:
 
     def charge_all(self, jobs: Sequence[Job], shapes: Sequence[Shape]) -> None:
         """Count many jobs that run already; the same as charging each."""
-        counts = [0 if job.part_of else 1 for job in jobs]
-        milli = [shape.total_milli for shape in shapes]
-        for name, members in _by_name([job.team for job in jobs]).items():
+        alike = Counter(
+            [
+                (job.team, job.queue, shape, not job.part_of)
+                for job, shape in zip(jobs, shapes, strict=True)
+            ]
+        )
+        for (name, line, shape, is_whole), count in alike.items():
+            milli, running = count * shape.total_milli, count * is_whole
             team = self.team(name)
-            held = sum([milli[at] for at in members])
-            team.milli += held
-            team.cpu += sum([shapes[at].cpu * shapes[at].node_count for at in members])
-            team.memory += sum([shapes[at].memory * shapes[at].node_count for at in members])
-            team.running += sum([counts[at] for at in members])
+            team.milli += milli
+            team.cpu += count * shape.cpu * shape.node_count
+            team.memory += count * shape.memory * shape.node_count
+            team.running += running
             if team.quota < inf:
-                self.cohort_milli += held
-        for name, members in _by_name([job.queue for job in jobs]).items():
-            queue = self.queue_use.get(name, Use())
-            queue.milli += sum([milli[at] for at in members])
-            queue.running += sum([counts[at] for at in members])
-            for at in members if name in self._personal else ():
-                user = self.users.setdefault((name, jobs[at].user), Use())
-                user.milli += milli[at]
-                user.running += counts[at]
+                self.cohort_milli += milli
+            queue = self.queue_use.get(line, Use())
+            queue.milli += milli
+            queue.running += running
+        if self._personal:
+            self._charge_users(jobs, shapes)
         for name in [job.array for job in jobs if job.array]:
             self.arrays[name] = self.arrays.get(name, 0) + 1
+
+    def _charge_users(self, jobs: Sequence[Job], shapes: Sequence[Shape]) -> None:
+        for job, shape in zip(jobs, shapes, strict=True):
+            if job.queue in self._personal:
+                user = self.users.setdefault((job.queue, job.user), Use())
+                user.milli += shape.total_milli
+                user.running += 0 if job.part_of else 1
 
     def advance(self, now: float, half_life_seconds: float) -> None:
         """Let use decay up to now, and grow by what was held since."""
@@ -311,14 +320,6 @@ class Ledger:
                 code=Code.ARRAY_CAP, what=job.array, limit=job.array_cap, free=0, needed=1
             )
         return None
-
-
-def _by_name(names: list[str]) -> dict[str, list[int]]:
-    """Places by name."""
-    found: dict[str, list[int]] = {name: [] for name in names}
-    for at, name in enumerate(names):
-        found[name].append(at)
-    return found
 
 
 def _limits_team(use: TeamUse) -> bool:

@@ -249,12 +249,17 @@ class State:
         everyone = []
         for one, shape in zip(running, shapes, strict=True):
             job, started, attained = one.job, one.started_at, one.attained_seconds
+            limit = job.time_limit_seconds
+            if limit is not None and job.estimate_seconds is None and one.stops_at is None:
+                ends = started + limit
+            else:
+                ends = _foreseen_end(one, job, now, durations)
             held = Held(
                 job,
                 shape=shape,
                 parts=[(row_of[share.node], share.gpus) for share in one.placement.shares],
                 started_at=started,
-                ends_at=_foreseen_end(one, job, now, durations),
+                ends_at=ends,
                 attained=attained,
                 checkpoint_at=one.checkpoint_at,
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from trackyard.scheduling.state import Held
 
 _NO_ROWS: tuple[float, ...] = ()
+_PRIORITY = attrgetter("priority")
 
 
 class Victims:
@@ -132,7 +134,7 @@ class Victims:
         )
         for name, values in columns:
             getattr(self, name)[:count] = values
-        self.level[:count] = np.fromiter((job.priority for job in jobs), np.int64, count)
+        self.level[:count] = np.fromiter(map(_PRIORITY, jobs), np.int64, count)
         self.levels.update(self.level[:count].tolist())
         self.stated_count = int((self.stated[:count] >= 0).sum())
         self.rows[:count] = durations.rows_of(jobs)

@@ -8,7 +8,9 @@ most of a long line is never.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from math import inf
+from operator import attrgetter
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.snapshot import Waiting
+
+_PRIORITY = attrgetter("priority")
 
 
 class Columns:
@@ -53,7 +57,7 @@ class Columns:
         self.length, self.bound = self._lengths(attained, is_default, is_shortest)
         by_length = (is_default | is_shortest) & (self.phase == 1)
         self.measure: Floats = np.where(by_length, self.length, self.submitted)
-        self.level: Ints = np.fromiter((job.priority for job in jobs), np.int64, len(jobs))
+        self.level: Ints = np.fromiter(map(_PRIORITY, jobs), np.int64, len(jobs))
         self.sequence: Ints = np.array(self.numbers, dtype=np.int64)
         code, limited = self._group(queues, by_user)
         if by_preemptible:
@@ -71,6 +75,15 @@ class Columns:
     def rows(self, group: int) -> list[int]:
         """Return the rows of one group, in order."""
         return self._rows[self._edges[group] : self._edges[group + 1]]
+
+    def ids_of(self, group: int) -> list[str]:
+        """Return the ids of one group's jobs, in order."""
+        return self._ordered_ids[self._edges[group] : self._edges[group + 1]]
+
+    @cached_property
+    def _ordered_ids(self) -> list[str]:
+        ids = self.ids
+        return [ids[row] for row in self._rows]
 
     def pending(self, row: int) -> Pending:
         """Return one job, measured."""

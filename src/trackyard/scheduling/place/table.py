@@ -7,7 +7,7 @@ capacity.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
 
@@ -110,29 +110,30 @@ class NodeTable:
         self.memory = np.array([node.memory_bytes for node in nodes], dtype=np.int64)
         self.up: Mask = np.array([node.state.takes_work for node in nodes], dtype=np.bool_)
         self._shapes: dict[tuple[object, ...], Shape] = {}
-        self._by_identity: dict[int, tuple[Request, Shape]] = {}
+        self._by_identity: dict[int, Shape] = {}
+        #: requests met, kept so that nobody else is given their identity
+        self._met: list[Request] = []
         self._groups: dict[str, list[Ints]] = {}
 
     def shape(self, request: Request) -> Shape:
         """Return the one shape for this request."""
         known = self._by_identity.get(id(request))
-        return known[1] if known is not None else self.shapes((request,))[0]
-
-    def shapes(self, requests: Iterable[Request]) -> list[Shape]:
-        """Return the shapes of many requests."""
-        by_identity, by_fields = self._by_identity, self._shapes
-        found = []
-        for request in requests:
-            known = by_identity.get(id(request))
+        if known is None:
+            fields_ = _FIELDS(request)
+            known = self._shapes.get(fields_)
             if known is None:
-                fields_ = _FIELDS(request)
-                shape = by_fields.get(fields_)
-                if shape is None:
-                    shape = by_fields[fields_] = self._make(request)
-                # The request is kept beside its shape so that its identity is not given away.
-                known = by_identity[id(request)] = (request, shape)
-            found.append(known[1])
-        return found
+                known = self._shapes[fields_] = self._make(request)
+            self._by_identity[id(request)] = known
+            self._met.append(request)
+        return known
+
+    def shapes(self, requests: Sequence[Request]) -> list[Shape]:
+        """Return the shapes of many requests."""
+        by_identity = self._by_identity
+        for identity, request in dict(zip(map(id, requests), requests, strict=True)).items():
+            if identity not in by_identity:
+                self.shape(request)
+        return [by_identity[identity] for identity in map(id, requests)]
 
     def known_shapes(self) -> list[Shape]:
         """Return all shapes met so far, by index."""
