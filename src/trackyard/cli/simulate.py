@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({**head, "policies": [row.as_dict() for row in rows]}, indent=2))
     else:
         # Figures are never cut: a narrow terminal wraps the lines, a pipe gets them whole.
-        Console(width=max(Console().width, 34 + 14 * len(rows))).print(_table(trace, rows))
+        Console(width=max(Console().width, 36 + 14 * len(rows))).print(_table(trace, rows))
     return 0
 
 
@@ -192,7 +192,7 @@ _FIGURES: tuple[tuple[str, Callable[[Measures], str]], ...] = (
     ("wait, p99 s", lambda m: f"{m.p99_wait_seconds:,.0f}"),
     ("makespan", lambda m: duration_words(m.makespan_seconds)),
     ("GPUs in use, %", lambda m: f"{m.utilisation_percent:.1f}"),
-    ("fragmented: GPUs free while jobs wait, %", lambda m: f"{m.idle_while_waiting_percent:.1f}"),
+    ("fragmented while jobs wait, %", lambda m: f"{m.idle_while_waiting_percent:.1f}"),
     ("fairness between teams", lambda m: f"{m.fairness:.3f}"),
     ("worst finish-time fairness", lambda m: f"{m.worst_finish_time_fairness:.2f}"),
     ("jobs treated unfairly, %", lambda m: f"{m.unfair_percent:.1f}"),

@@ -269,6 +269,8 @@ class TestVerb:
         out = capsys.readouterr().out
         for words in ("completion, average s", "wait, p99 s", "preemptions", "GPU-hours wasted"):
             assert words in out
+        assert "fragmented while jobs wait, %" in out
+        assert "…" not in out
 
     def test_a_picture_is_drawn_where_matplotlib_is_and_asked_for_elsewhere(self, tmp_path):
         picture = tmp_path / "waits.png"
