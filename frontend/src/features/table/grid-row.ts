@@ -128,6 +128,7 @@ export class RunRow extends GridRow {
   id = "";
   starred = false;
   private seen: unknown[] = [];
+  private eyed = "";
   private readonly tick = document.createElement("input");
   private readonly eye = button("cell-button eye");
   private readonly dot = element("span", "dot");
@@ -195,6 +196,11 @@ export class RunRow extends GridRow {
   }
 
   private drawEye(isHidden: boolean, isCharted: boolean): void {
+    const eyed = `${this.id} ${isHidden} ${isCharted} ${this.link.title}`;
+    if (eyed === this.eyed) {
+      return;
+    }
+    this.eyed = eyed;
     const name = this.link.title;
     const colour = colourOf(this.id);
     this.eye.title = isHidden ? "Show in the charts" : "Hide from the charts: in this view alone, whose address holds it";

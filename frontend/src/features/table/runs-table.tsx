@@ -65,6 +65,36 @@ function observeSize(instance: Virtualizer<HTMLDivElement, Element>, tell: (rect
   return () => observer.disconnect();
 }
 
+/** Where the table was scrolled to when an event told of it: read once for both ways, before either draws. */
+let scrolled: { event: Event; top: number; left: number } | null = null;
+/** Milliseconds after which a table that is not scrolled any more stands still. */
+const STILL = 150;
+
+/** Tell how far the table is scrolled. To read it after rows were drawn would lay the page out in the midst of a frame. */
+function observeOffset(instance: Virtualizer<HTMLDivElement, Element>, tell: (offset: number, isScrolling: boolean) => void): () => void {
+  const element = instance.scrollElement;
+  if (element === null) {
+    return () => undefined;
+  }
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const hear = (event: Event): void => {
+    if (scrolled?.event !== event) {
+      scrolled = { event, top: element.scrollTop, left: element.scrollLeft };
+    }
+    const offset = instance.options.horizontal ? scrolled.left : scrolled.top;
+    tell(offset, true);
+    clearTimeout(timer);
+    timer = setTimeout(() => tell(offset, false), STILL);
+  };
+  element.addEventListener("scroll", hear, { passive: true });
+  // A table that has just been made is not scrolled yet.
+  tell(0, false);
+  return () => {
+    clearTimeout(timer);
+    element.removeEventListener("scroll", hear);
+  };
+}
+
 export function RunsTable(props: Props): ReactElement {
   const box = useRef<HTMLDivElement>(null);
   const [sizing, setSizing] = useState<Record<string, number>>({ ...props.widths });
@@ -101,6 +131,7 @@ export function RunsTable(props: Props): ReactElement {
     overscan: isSettled ? 6 : 0,
     initialRect: SCREEN,
     observeElementRect: observeSize,
+    observeElementOffset: observeOffset,
     scrollPaddingStart: HEAD,
   });
   const across = useVirtualizer({
@@ -111,6 +142,7 @@ export function RunsTable(props: Props): ReactElement {
     overscan: isSettled ? 2 : 0,
     initialRect: SCREEN,
     observeElementRect: observeSize,
+    observeElementOffset: observeOffset,
     scrollPaddingStart: FIXED,
   });
   // oxlint-disable-next-line react/exhaustive-deps -- the sizing says when a size has changed
