@@ -7,7 +7,7 @@ import { scaleOf, type Explored, type Scale } from "../../lib/explore";
 import { full, short } from "../../lib/format";
 import { useSize } from "./use-size";
 
-const EDGE = { left: 56, right: 16, top: 12, bottom: 40 };
+const EDGE = { left: 56, right: 32, top: 12, bottom: 40 };
 
 /** The axes of a plot: grid, ticks, names. */
 export function Axes(props: { x: Scale | null; y: Scale; width: number; height: number; xTitle: string; yTitle: string; left?: number }): ReactElement {

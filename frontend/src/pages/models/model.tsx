@@ -175,7 +175,7 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
           <th>Aliases</th>
           <th className="wide-only">Stage</th>
           <th>Run</th>
-          <th>Registered</th>
+          <th className="wide-only">Registered</th>
         </tr>
       </thead>
       <tbody>
@@ -207,7 +207,7 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
                   </Link>
                 )}
               </td>
-              <td className="muted nowrap">
+              <td className="muted nowrap wide-only">
                 <Ago ms={version.creation_timestamp} />
               </td>
             </tr>
