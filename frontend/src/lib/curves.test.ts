@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 
 import { brokenAt, curveOf, lowerBound, nearest, placesOf, reachOf, readAt, spanOf, stepsIn, type Rolled } from "./curves";
-import { extent, niceStep, padded, steady, union } from "./range";
+import { extent, logTicks, niceStep, padded, steady, union } from "./range";
 import { smooth } from "./smoothing";
 
 const series = (change: Partial<Rolled> = {}): Rolled => ({
@@ -134,4 +134,11 @@ describe("smoothing", () => {
     expect(out[1]).toBeNaN();
     expect(out[2]).toBeCloseTo(2);
   });
+});
+
+test("ticks of a logarithmic axis come to an end whatever its least value begins with", () => {
+  expect(logTicks(0.0966, 1.1)).toEqual([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1]);
+  expect(logTicks(0.52, 0.58)).toEqual([0.52, 0.58]);
+  expect(logTicks(1e-9, 1e-8)).toHaveLength(10);
+  expect(logTicks(0, 10)).toEqual([]);
 });

@@ -67,3 +67,23 @@ export function steady(before: Range | null, data: Range | null, log = false): R
   const measure = (range: Range): number => (log ? Math.log(range[1] / range[0]) : range[1] - range[0]);
   return inside && measure(wanted) > measure(before) / 2 ? before : wanted;
 }
+
+/**
+ * The places of ticks on a logarithmic axis: 1 to 9 of each power of ten within the range. The chart library's own
+ * never end where the least value begins with a 9, so ours are given to it.
+ */
+export function logTicks(low: number, high: number): number[] {
+  const ticks: number[] = [];
+  if (!(low > 0) || !Number.isFinite(high)) {
+    return ticks;
+  }
+  for (let exponent = Math.floor(Math.log10(low)); exponent <= Math.log10(high); exponent += 1) {
+    for (let digit = 1; digit <= 9; digit += 1) {
+      const tick = Number(`${digit}e${exponent}`);
+      if (tick >= low && tick <= high) {
+        ticks.push(tick);
+      }
+    }
+  }
+  return ticks.length > 0 ? ticks : [low, high];
+}

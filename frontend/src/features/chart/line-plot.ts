@@ -4,7 +4,7 @@ import uPlot from "uplot";
 import { faded } from "../../lib/colour";
 import { readAt, reachOf, spanOf, type Curve, type Reading } from "../../lib/curves";
 import { clock, duration, exact, grouped, short } from "../../lib/format";
-import { steady, type Range } from "../../lib/range";
+import { logTicks, steady, type Range } from "../../lib/range";
 import type { XAxis } from "../../lib/view";
 import { token } from "../../ui/theme";
 import { HoverList } from "./hover-list";
@@ -131,8 +131,8 @@ export class LinePlot {
         },
         series: [{}, { paths: () => null, points: { show: false } }],
         axes: [
-          { ...axis, size: 22, gap: 3, space: 64, ...this.xLabels() },
-          { ...axis, size: 48, gap: 4, space: 28, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) },
+          { ...axis, ...ticksOf(input.logX), size: 22, gap: 3, space: 64, ...this.xLabels() },
+          { ...axis, ...ticksOf(input.logY), size: 48, gap: 4, space: 28, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) },
         ],
         cursor: {
           y: false,
@@ -323,4 +323,9 @@ function timeLabel(seconds: number | null, range: Range): string {
 
 function round3(value: number): number {
   return Math.round(value * 1000) / 1000;
+}
+
+/** Our own ticks for a logarithmic axis. */
+function ticksOf(isLog: boolean): Partial<uPlot.Axis> {
+  return isLog ? { splits: (_, __, low, high) => logTicks(low, high) } : {};
 }
