@@ -77,11 +77,17 @@ function observeOffset(instance: Virtualizer<HTMLDivElement, Element>, tell: (of
     return () => undefined;
   }
   let timer: ReturnType<typeof setTimeout> | undefined;
+  let told = 0;
   const hear = (event: Event): void => {
     if (scrolled?.event !== event) {
       scrolled = { event, top: element.scrollTop, left: element.scrollLeft };
     }
     const offset = instance.options.horizontal ? scrolled.left : scrolled.top;
+    if (offset === told) {
+      // It was scrolled the other way.
+      return;
+    }
+    told = offset;
     tell(offset, true);
     clearTimeout(timer);
     timer = setTimeout(() => tell(offset, false), STILL);
