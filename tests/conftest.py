@@ -1,6 +1,7 @@
 """Plumbing for every suite: nothing here starts a server or opens a file."""
 
 import os
+import signal
 from typing import Any
 
 import pytest
@@ -34,6 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
             del os.environ[name]
     # Most tests start processes; each would compile what it imports anew.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    # A run in a shell's background is deaf to Ctrl+C, and so would be all that it starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # The order is ours, not one by how many tests a unit has.
     config.option.loadscopereorder = False
 

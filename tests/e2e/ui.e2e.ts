@@ -238,10 +238,14 @@ describe("charts", () => {
     }
     // A style sheet that is not loaded with the page leaves one bare panel a line.
     expect(await page.locator(".panels").first().evaluate((box) => getComputedStyle(box).display)).toBe("grid");
-    await page.locator(".panel .u-over").first().hover({ position: { x: 90, y: 50 } });
-    await expect.poll(() => page.locator(".hover-list:not([hidden]) .hover-row").count()).toBeGreaterThan(3);
-    const across = (at: number): Promise<string> => page.locator(".panel .u-cursor-x").nth(at).evaluate((line: HTMLElement) => line.style.transform);
+    // A panel that is laid out anew meanwhile hears of the cursor when it moves next.
+    const across = async (at: number): Promise<string> => {
+      await page.locator(".panel .u-over").first().hover({ position: { x: 80, y: 50 } });
+      await page.locator(".panel .u-over").first().hover({ position: { x: 90, y: 50 } });
+      return page.locator(".panel .u-cursor-x").nth(at).evaluate((line: HTMLElement) => line.style.transform);
+    };
     await expect.poll(() => across(1)).toBe("translate(90px, 0px)");
+    await expect.poll(() => page.locator(".hover-list:not([hidden]) .hover-row").count()).toBeGreaterThan(3);
     await page.mouse.move(5, 5);
     await page.getByRole("figure", { name: "Chart of val_loss" }).getByRole("button", { name: /Pin/ }).click();
     await page.getByRole("button", { name: "Pinned" }).waitFor();
