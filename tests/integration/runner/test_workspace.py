@@ -98,7 +98,7 @@ def test_modules_are_imported_from_beside_the_folder(start: Start, tmp_path: Pat
         (tmp_path / name).write_bytes(content)
         refs[name] = package(content, str(tmp_path / name))
     runner = start(
-        argv=["python", "sub/main.py"],
+        argv=[sys.executable, "sub/main.py"],
         package=refs["folder"],
         modules=[refs["module"]],
         ray_rules=True,

@@ -166,6 +166,7 @@ def test_without_a_forecast_none_is_made_up() -> None:
 
 
 def test_a_state_is_coloured_as_well_as_spelled(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "140")
