@@ -110,12 +110,12 @@ def test_three_jobs_of_half_a_gpu_run_at_once_on_two(front: Front) -> None:
 
 
 def test_two_teams_share_two_to_one_and_the_urgent_goes_first(front: Front) -> None:
-    """Plain submissions of two teams, more than fit: starts follow the shares."""
+    """Submissions of two teams that state one length, more than fit: starts follow the shares."""
     server = front.server
     tokens = {team: _team(front, team, share) for team, share in (("large", 2), ("small", 1))}
     blockers = [server.submit("sleep", "600", gpus=1, priority="urgent") for _ in range(2)]
     eventually(lambda: states(front, blockers) == ["running"] * 2, patience=60)
-    # All say how long they take: the team whose jobs end first would else be known as the quicker.
+    # Without a stated length, the team whose jobs end first is known as the quicker and goes first.
     takes = {"trackyard.time": "1m"}
     for team in ("small", "large"):
         for number in range(8):
