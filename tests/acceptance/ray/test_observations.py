@@ -115,7 +115,7 @@ def test_two_teams_share_two_to_one_and_the_urgent_goes_first(front: Front) -> N
     tokens = {team: _team(front, team, share) for team, share in (("large", 2), ("small", 1))}
     blockers = [server.submit("sleep", "600", gpus=1, priority="urgent") for _ in range(2)]
     eventually(lambda: states(front, blockers) == ["running"] * 2, patience=60)
-    # Without a stated length, the team whose jobs end first is known as the quicker and goes first.
+    # Without a length, the team whose jobs end first is known as the quicker and goes first.
     takes = {"trackyard.time": "1m"}
     for team in ("small", "large"):
         for number in range(8):
