@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.raycluster import _whole_cluster, ray_cluster
+from tests.raycluster import _whole_cluster, clear_cluster, ray_cluster
 from tests.spreading import Spreading, place_of, unit_of
 
-__all__ = ["_whole_cluster", "ray_cluster"]
+__all__ = ["_whole_cluster", "clear_cluster", "ray_cluster"]
 
 #: Settings a developer's shell may hold, which would lead a test to another server or home.
 FOREIGN = ("YARD_", "MLFLOW_", "RAY_")

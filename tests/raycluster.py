@@ -11,9 +11,12 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import psutil
 import pytest
 
@@ -80,6 +83,16 @@ class RayCluster:
             if not lives(self.node(name)):
                 self.add_node(name)
 
+    def clear(self) -> None:
+        """Stop what others left running, so that one failed test fails alone."""
+        with httpx.Client(base_url=self.address, timeout=30) as ray:
+            deadline = time.monotonic() + 60
+            while left := [one for one in ray.get("/api/jobs/").json() if _runs(one)]:
+                assert time.monotonic() < deadline, f"these do not end: {left}"
+                for one in left:
+                    ray.post(f"/api/jobs/{one['submission_id']}/stop")
+                time.sleep(0.5)
+
     def raylet(self, name: str) -> int:
         """The pid of a node's daemon."""
         for process in psutil.Process(self.node(name).pid).children(recursive=True):
@@ -116,6 +129,10 @@ class RayCluster:
             self.add_node(name)
 
 
+def _runs(job: dict[str, Any]) -> bool:
+    return bool(job["submission_id"]) and job["status"] in ("PENDING", "RUNNING")
+
+
 def _kill_tree(pid: int) -> None:
     with contextlib.suppress(psutil.Error):
         root = psutil.Process(pid)
@@ -142,3 +159,10 @@ def ray_cluster() -> Iterator[RayCluster]:
         yield cluster
     finally:
         cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def clear_cluster(ray_cluster: RayCluster) -> RayCluster:
+    """The cluster with nothing on it that a module before left."""
+    ray_cluster.clear()
+    return ray_cluster

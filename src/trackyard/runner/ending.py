@@ -74,6 +74,14 @@ def split_status(status: int) -> tuple[Optional[int], Optional[int]]:
     return (None, number) if number else (status >> 8 & 0xFF, None)
 
 
+def is_killed(status: Optional[int]) -> bool:
+    """Say whether a signal ended a command, or what its shell ran."""
+    if status is None:
+        return False
+    code, number = split_status(status)
+    return number is not None or (code or 0) > 128
+
+
 def last_error_line(tail: bytes) -> Optional[str]:
     """Return the last line that names an error, cut to a readable length."""
     text = _ESCAPES.sub("", tail.decode("utf-8", "replace"))

@@ -40,6 +40,8 @@ WITNESS_SECONDS = 5.0
 SHELL_SECONDS = 0.3
 #: to save, at most, where the cluster has lost the node and may start the job elsewhere
 LOSS_SECONDS = 10.0
+#: how long word of a lost node may come after the death of the command
+LOSS_NEWS_SECONDS = 2.0
 FAILED_SETUP_CODE = 70
 
 
@@ -293,6 +295,15 @@ class Supervisor:
             self._end_shell()
             if self._deadline is not None and time.monotonic() >= self._deadline:
                 self._force()
+        self._wait_for_word_of_a_loss()
+
+    def _wait_for_word_of_a_loss(self) -> None:
+        """Ask whether the command died with its node, whose cluster kills it before we hear."""
+        if not self._spec.witness or not ending.is_killed(self._main_status):
+            return
+        until = time.monotonic() + LOSS_NEWS_SECONDS
+        while self._asked is None and time.monotonic() < until:
+            self._pump(TICK_SECONDS)
 
     def _tick(self) -> float:
         if self._deadline is None:

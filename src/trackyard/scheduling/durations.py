@@ -210,6 +210,9 @@ def _keys(job: Job) -> Iterator[tuple[str, Hashable]]:
         yield "user", ("user", job.team, job.user)
     yield "team", ("team", job.team, size)
     yield "team", ("team", job.team)
+    if job.command:
+        # Nothing is known of this team: what the same command took others tells more than all do.
+        yield "command", ("command", job.command, size)
     yield "all", "all"
 
 

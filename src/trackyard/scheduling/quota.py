@@ -90,6 +90,8 @@ class Ledger:
         #: teams of the snapshot; without any, every team is welcome
         self.declared = frozenset(self.teams)
         self.is_open = not self.teams
+        #: shares that differ are a promise: the default order then serves teams by them first
+        self.keeps_shares = len({use.team.weight for use in self.teams.values()}) > 1
         self.queues = {queue.name: queue for queue in queues}
         self.queue_use = {name: Use() for name in self.queues}
         #: use by queue and user, where the queue limits users

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from tests.acceptance.jobs.yard import JobServer
 from tests.raycluster import RayCluster
 
 SCRIPTS = Path(__file__).parent / "scripts"
+FAILED = pytest.StashKey[bool]()
 
 
 @dataclass
@@ -94,20 +95,40 @@ def _json(values: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def front(ray_cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+def front(clear_cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
     """A server whose engine is that cluster."""
     folder = tmp_path_factory.mktemp("front")
     shutil.copytree(SCRIPTS, folder / "work")
     server = JobServer(
         folder / "home",
-        options=("--engine", f"ray={ray_cluster.address}", "--preempt-after", "0"),
+        options=("--engine", f"ray={clear_cluster.address}", "--preempt-after", "0"),
         config='undeclared = "stop"\nundeclared_grace = 5\n',
     )
     server.start()
-    yield Front(server, ray_cluster, folder)
+    yield Front(server, clear_cluster, folder)
     server.stop()
 
 
 def lines(text: str, pattern: str) -> list[tuple[str, ...]]:
     """Find what a script printed, each line once: Ray may forward one twice."""
     return sorted({match.groups() for match in re.finditer(pattern, text)})
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember of a test that it failed."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _fails_alone(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Stop the jobs of a failed test, so that the next finds the cluster free."""
+    yield
+    if request.node.stash.get(FAILED, False) and "front" in request.fixturenames:
+        server = request.getfixturevalue("front").server
+        for row in server.get("/api/v1/jobs", limit=500)["jobs"]:
+            server.post(f"/api/v1/jobs/{row['job_id']}/stop")

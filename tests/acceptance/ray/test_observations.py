@@ -110,17 +110,15 @@ def test_three_jobs_of_half_a_gpu_run_at_once_on_two(front: Front) -> None:
 
 
 def test_two_teams_share_two_to_one_and_the_urgent_goes_first(front: Front) -> None:
-    """Submissions of two teams that state one length, more than fit: starts follow the shares."""
+    """Plain submissions of two teams, more than fit: starts follow the shares."""
     server = front.server
     tokens = {team: _team(front, team, share) for team, share in (("large", 2), ("small", 1))}
     blockers = [server.submit("sleep", "600", gpus=1, priority="urgent") for _ in range(2)]
     eventually(lambda: states(front, blockers) == ["running"] * 2, patience=60)
-    # Without a length, the team whose jobs end first is known as the quicker and goes first.
-    takes = {"trackyard.time": "1m"}
     for team in ("small", "large"):
         for number in range(8):
-            _plain(front, tokens[team], f"{team}-{number}", "sleep 1", **takes)
-    _plain(front, tokens["small"], "rush", "sleep 1", **{"trackyard.priority": "high"}, **takes)
+            _plain(front, tokens[team], f"{team}-{number}", "sleep 1")
+    _plain(front, tokens["small"], "rush", "sleep 1", **{"trackyard.priority": "high"})
     for blocker in blockers:
         server.post(f"/api/v1/jobs/{blocker}/stop")
 

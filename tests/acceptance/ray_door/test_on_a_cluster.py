@@ -30,10 +30,12 @@ print("in a task", *ray.get(inside.remote()), flush=True)
 
 
 @pytest.fixture(scope="module")
-def yard(ray_cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobServer]:
+def yard(
+    clear_cluster: RayCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[JobServer]:
     """A server whose engine is the cluster."""
     home = tmp_path_factory.mktemp("over-ray") / "home"
-    server = JobServer(home, options=("--engine", f"ray={ray_cluster.address}"))
+    server = JobServer(home, options=("--engine", f"ray={clear_cluster.address}"))
     server.start()
     yield server
     server.stop()

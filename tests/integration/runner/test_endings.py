@@ -270,3 +270,18 @@ def environment(process: psutil.Process) -> dict[str, str]:
         return process.environ() if process.status() != psutil.STATUS_ZOMBIE else {}
     except (psutil.Error, OSError):
         return {}
+
+
+@pytest.mark.parametrize(("hears", "cause"), [(True, "node_lost"), (False, "signal")])
+def test_a_command_that_dies_with_its_node_is_told_from_one_that_was_killed(
+    start: Start, hears: bool, cause: str
+) -> None:
+    """A cluster kills what is on a lost node; word of the loss may come after that."""
+    code = "import os, time; print('pid', os.getpid(), flush=True); time.sleep(60)"
+    runner = start(code, witness="127.0.0.1:1")
+    runner.wait_for_log(b"\n")
+    os.kill(int(runner.log.split()[1]), signal.SIGKILL)
+    if hears:
+        time.sleep(0.3)
+        os.kill(runner.supervisor, signal.SIGUSR1)
+    assert runner.wait()["cause"] == cause

@@ -185,6 +185,72 @@ class TestOrder:
         assert used == {"t": 120 * seconds, "u": 60 * seconds}
 
 
+class TestShares:
+    """What teams with different shares get under the default order, decided event by event."""
+
+    @pytest.mark.parametrize(
+        ("lengths", "starts"),
+        [
+            ({"large": 3.0, "small": 3.0}, 12),
+            ({"large": 30.0, "small": 3.0}, 90),
+            ({"large": 3.0, "small": 30.0}, 90),
+        ],
+    )
+    def test_time_follows_the_shares_whatever_is_known_of_lengths(self, lengths, starts):
+        """Neither a third team's long past nor what one team's jobs are known to take counts."""
+        got = _serve(lengths, starts, kinds=dict.fromkeys(lengths, "train"))
+        assert 1.5 <= got["large"] / got["small"] <= 2.7, got
+
+    def test_jobs_unlike_any_before_share_as_well(self):
+        got = _serve({"large": 3.0, "small": 3.0}, 60, kinds={"large": "a", "small": "b"})
+        assert 1.5 <= got["large"] / got["small"] <= 2.7, got
+
+
+def _serve(lengths, starts, kinds):
+    """Start so many jobs of two teams on two GPUs; return the GPU-seconds that each team got."""
+    weights = {"default": 1.0, "large": 2.0, "small": 1.0}
+    used = {"default": 50_000.0, "large": 0.0, "small": 0.0}
+    model = DurationModel()
+    for seconds in (2.0, 600.0, 900.0, 40.0):
+        model.observe(job("old", team="default", command="other"), seconds)
+    line = [
+        waiting(f"{team}-{number}", team=team, user=team, command=kinds[team], at=NOW - 9)
+        for team in ("small", "large")
+        for number in range(starts)
+    ]
+    busy, now, count = [], NOW, 0
+    while count < starts:
+        teams = tuple(
+            Team(id=team, weight=weights[team], usage_gpu_seconds=used[team]) for team in used
+        )
+        snapshot = yard(
+            *line,
+            nodes=(node("n0", 2),),
+            teams=teams,
+            running=tuple(busy),
+            policy=Policy(),
+            durations=model,
+        )
+        snapshot = replace(snapshot, now=now)
+        by_id = {one.job.id: one for one in line}
+        for one in decide(snapshot).admissions:
+            line.remove(by_id[one.job])
+            busy.append(Running(job=by_id[one.job].job, placement=one.placement, started_at=now))
+            count += 1
+        ends = {
+            one.job.id: one.started_at + lengths[one.job.team] * (1 + len(one.job.id) % 2 / 10)
+            for one in busy
+        }
+        then = min(ends.values())
+        for one in busy:
+            used[one.job.team] += then - now
+        now = then
+        for one in [one for one in busy if ends[one.job.id] <= now]:
+            model.observe(one.job, now - one.started_at)
+            busy.remove(one)
+    return used
+
+
 class TestQuota:
     def test_a_team_stays_within_its_limit(self):
         snapshot = yard(

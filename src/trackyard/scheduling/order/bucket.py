@@ -22,6 +22,10 @@ Key = tuple[int, bool, int, int, float, float, int]
 
 OVERDUE, IN_TIME = 0, 1
 
+#: What a GPU-second of a job's length weighs beside one that its team used, where shares are kept:
+#: enough to order the jobs of a team, too little to put another team first.
+_LENGTH_PART = 1e-9
+
 
 class Bucket:
     """A line of alike jobs, with what the pass found out about them."""
@@ -113,7 +117,8 @@ class Bucket:
         phase = self.phase
         if phase == OVERDUE and not ledger.overdue_first:
             # Enough of the yard serves the overdue: they compete by length like all others.
-            measure = entry[4].length * stretch
+            factor, team_part = self.scale(ledger)
+            measure = entry[4].length * factor + team_part
             return (self.level, borrowing, self.rank, IN_TIME, measure, entry[1], entry[2])
         if (
             known is not None
@@ -125,22 +130,29 @@ class Bucket:
         factor, team_part = self.scale(ledger)
         measure = entry[0] * factor + team_part
         key = (self.level, borrowing, self.rank, self.phase, measure, entry[1], entry[2])
-        if not self._is_live:
+        if not self._is_live and not ledger.keeps_shares:
             self._key, self._key_stretch = key, stretch
         return key
 
 
 def scale(order: Order, phase: int, team: TeamUse, ledger: Ledger) -> tuple[float, float]:
     """Return factor and addend that turn a measure under an order into one for all lines."""
-    if phase != IN_TIME:
-        # Once enough of the yard serves the overdue they compete by length like all others.
-        return (1.0, 0.0) if ledger.overdue_first else (team.stretch, 0.0)
+    if phase != IN_TIME and ledger.overdue_first:
+        return 1.0, 0.0
+    # Once enough of the yard serves the overdue they compete by length like all others.
     if order is Order.DEFAULT:
-        return team.stretch, 0.0
+        return (_LENGTH_PART, _used(team)) if ledger.keeps_shares else (team.stretch, 0.0)
     if order is Order.FAIR:
-        # What a team holds counts as used for as long as it is foreseen to, an hour at most, so
-        # that one pass is fair and teams share time and not places.
-        return 0.0, (team.usage + team.soon_used) / max(team.team.weight, 1e-9)
+        return 0.0, _used(team)
     if order is Order.DOMINANT:
         return 0.0, ledger.dominant_share(team)
     return 1.0, 0.0
+
+
+def _used(team: TeamUse) -> float:
+    """What a team used for its share.
+
+    What it holds counts as used for as long as it is foreseen to, an hour at most, so that one
+    pass is fair and teams share time and not places.
+    """
+    return (team.usage + team.soon_used) / max(team.team.weight, 1e-9)

@@ -76,6 +76,7 @@ class RayHarness(Harness):
 class TestRayEngine(ProcessConformance):
     @pytest.fixture
     def harness(self, ray_cluster: RayCluster, tmp_path: Path) -> Iterator[RayHarness]:
+        ray_cluster.clear()
         harness = RayHarness(ray_cluster, tmp_path)
         yield harness
         harness.close()
