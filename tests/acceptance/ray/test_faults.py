@@ -28,7 +28,8 @@ count = int(place.read_text()) if place.exists() else 0
 print("starts at", count, flush=True)
 while not place.with_name("go").exists():
     count += 1
-    place.write_text(str(count))
+    place.with_name("next").write_text(str(count))
+    place.with_name("next").replace(place)
     time.sleep(0.1)
 """
 

@@ -146,7 +146,8 @@ def open_jobs(front: Front) -> list[Any]:
 def _team(front: Front, team: str, share: int) -> str:
     server = front.server
     server.post("/api/v1/teams", name=team)
-    server.ask("PUT", f"/api/v1/teams/{team}/share", json={"weight": share})
+    answer = server.ask("PUT", f"/api/v1/teams/{team}/share", json={"share": share})
+    assert answer.status_code == 200, answer.text
     return str(server.post("/api/v1/tokens", team=team, label="ray")["token"])
 
 
