@@ -32,7 +32,7 @@ NO_TESTS = 5
 #: Steps that run at once: installing waits for the network, so a third finds a core idle.
 AT_ONCE = 3
 #: Processes of the long run of pytest: its tests wait for others half of the time.
-WORKERS = "4"
+WORKERS = "5"
 
 
 @dataclass(frozen=True, kw_only=True)

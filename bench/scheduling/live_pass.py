@@ -146,7 +146,7 @@ def live(snapshot: _Snapshot, rounds: int, *, warm_up: int = 6) -> tuple[list[fl
             admitted += len(decisions.admissions)
         assert len(decisions.admissions) + len(decisions.reasons) == len(snapshot.waiting)
         snapshot = _carry_out(snapshot, decisions, 10.0)
-        new = []
+        new: list[Waiting] = []
         while len(snapshot.waiting) + len(new) < size:
             number += 1
             job = replace(_job(draw, number, shapes), submitted_at=snapshot.now)
@@ -189,17 +189,26 @@ def cold(snapshot: _Snapshot) -> tuple[float, int]:
     return 1000 * (time.process_time() - begun), len(decisions.admissions)
 
 
+def _with_shares(jobs: int, nodes: int, *, load: float) -> _Snapshot:
+    """The same cluster where teams were promised different shares."""
+    snapshot = yard(jobs, nodes, load=load)
+    teams = (replace(team, weight=1.0 + at % 3) for at, team in enumerate(snapshot.teams))
+    return replace(snapshot, teams=tuple(teams))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", nargs="?")
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--shares", action="store_true", help="teams with different shares")
     parser.add_argument("--growth", action="store_true", help="1,000 to 100,000 waiting jobs")
     args = parser.parse_args()
+    made = _with_shares if args.shares else yard
     print("| waiting | nodes | running | admitted a pass | p50 ms | p95 ms |")
     print("|---:|---:|---:|---:|---:|---:|")
     p95 = 0.0
     for jobs in (1_000, 3_000, 10_000, 30_000, 100_000) if args.growth else (10_000,):
-        snapshot = yard(jobs, 1000, load=1.0)
+        snapshot = made(jobs, 1000, load=1.0)
         times, admitted = live(snapshot, args.rounds)
         p95 = times[min(int(0.95 * len(times)), len(times) - 1)]
         print(
@@ -207,7 +216,7 @@ def main() -> int:
             f" {median(times):.0f} | {p95:.0f} |",
             flush=True,
         )
-    took, admitted_cold = cold(replace(yard(10_000, 1000, load=0.0), leases=()))
+    took, admitted_cold = cold(replace(made(10_000, 1000, load=0.0), leases=()))
     rate = admitted_cold / (took / 1000)
     print(f"Empty cluster, 10,000 waiting: {admitted_cold:,} admissions in {took:.0f} ms,")
     print(f"{rate:,.0f} a second")
