@@ -1802,6 +1802,7 @@ export interface components {
             ranks: number;
             resume_step: number | null;
             step: number | null;
+            lost_steps: number | null;
             stalled: boolean;
             loss_nan: boolean;
             peak_memory_bytes: number | null;

@@ -16,6 +16,7 @@ export interface LaneJob {
     started_ms: number | null;
     ended_ms: number | null;
     resume_step: number | null;
+    lost_steps: number | null;
   }[];
   checkpoints: readonly { step: number; attempt: number; created_ms: number }[];
 }
@@ -81,15 +82,22 @@ function attemptBar(attempt: LaneJob["attempts"][number], now: number): JobBar {
   const { tone, word } = wordState(attempt.state);
   const cause = causeWord(attempt);
   const from = attempt.resume_step === null ? "" : `, from step ${attempt.resume_step}`;
+  const lost = lostSteps(attempt);
   return {
     from: attempt.admitted_ms,
     to: attempt.ended_ms ?? now,
     tone,
-    label: `attempt ${attempt.number} ${word}${cause === "" || cause === word ? "" : `: ${cause}`}${from}`,
+    label: `attempt ${attempt.number} ${word}${cause === "" || cause === word ? "" : `: ${cause}`}${from}${lost === "" ? "" : `, ${lost}`}`,
     word: `${attempt.number}${cause === "" ? "" : ` · ${cause}`}`,
     sign: SIGNS[attempt.state] ?? null,
     pattern: "plain",
   };
+}
+
+/** How many steps an attempt did in vain, in words; nothing where there were none. */
+export function lostSteps(attempt: { lost_steps: number | null }): string {
+  const count = attempt.lost_steps ?? 0;
+  return count === 0 ? "" : `${count} ${count === 1 ? "step" : "steps"} lost`;
 }
 
 function alerts(events: readonly EventLike[]): Mark[] {

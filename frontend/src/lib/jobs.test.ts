@@ -114,10 +114,10 @@ describe("the queue", () => {
 });
 
 describe("the lanes of a job", () => {
-  const attempt = { number: 1, state: "failed", cause: "exit_code", sentence: null, exit_code: 1, signal: null, admitted_ms: 100, started_ms: 110, ended_ms: 200, resume_step: null };
+  const attempt = { number: 1, state: "failed", cause: "exit_code", sentence: null, exit_code: 1, signal: null, admitted_ms: 100, started_ms: 110, ended_ms: 200, resume_step: null, lost_steps: 3 };
   const detail = {
     job: { state: "running", submitted_ms: 50, ended_ms: null },
-    attempts: [attempt, { ...attempt, number: 2, state: "running", cause: null, exit_code: null, admitted_ms: 260, ended_ms: null, resume_step: 25 }],
+    attempts: [attempt, { ...attempt, number: 2, state: "running", cause: null, exit_code: null, admitted_ms: 260, ended_ms: null, resume_step: 25, lost_steps: null }],
     checkpoints: [{ step: 25, attempt: 1, created_ms: 180 }],
   };
 
@@ -125,7 +125,7 @@ describe("the lanes of a job", () => {
     const [queued, attempts, checkpoints, alerts] = jobLanes(detail, [{ kind: "job.loss_nan", time_ms: 300, data: { sentence: "loss is NaN" } }, { kind: "job.admitted", time_ms: 100, data: {} }], 400);
     expect(queued?.bars.map((bar) => [bar.from, bar.to])).toEqual([[50, 100], [200, 260]]);
     expect(attempts?.bars.map((bar) => [bar.word, bar.sign, bar.tone, bar.to])).toEqual([["1 · exit code 1", "cross", "red", 200], ["2", null, "blue", 400]]);
-    expect(attempts?.bars[1]?.label).toBe("attempt 2 running, from step 25");
+    expect(attempts?.bars.map((bar) => bar.label)).toEqual(["attempt 1 failed: exit code 1, 3 steps lost", "attempt 2 running, from step 25"]);
     expect(checkpoints?.marks).toEqual([{ at: 180, tone: "green", label: "checkpoint at step 25, attempt 1" }]);
     expect(alerts?.marks).toEqual([{ at: 300, tone: "red", label: "loss is NaN" }]);
   });

@@ -264,9 +264,16 @@ def _attempt(attempt: dict[str, Any], now: int) -> list[Any]:
         f"{duration((now - began) / 1000)} ago" if began else "-",
         duration(((ended or now) - began) / 1000) if began else "-",
         f"step {attempt['resume_step']}" if attempt.get("resume_step") is not None else "start",
-        attempt.get("step"),
+        _reached(attempt),
         attempt.get("error_line") or attempt.get("sentence") or "-",
     ]
+
+
+def _reached(attempt: dict[str, Any]) -> str | None:
+    if attempt.get("step") is None:
+        return None
+    lost = attempt.get("lost_steps")
+    return f"{attempt['step']} ({lost} lost)" if lost else str(attempt["step"])
 
 
 def _where(attempt: dict[str, Any]) -> str:

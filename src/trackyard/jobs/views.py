@@ -88,6 +88,8 @@ class AttemptView(msgspec.Struct):
     ranks: int
     resume_step: int | None
     step: int | None
+    #: steps that the next attempt did again, from the checkpoint it went on from
+    lost_steps: int | None
     stalled: bool
     loss_nan: bool
     peak_memory_bytes: int | None
@@ -422,10 +424,22 @@ def load_attempt_views(reader: Reader, job: JobRow, now_ms: int) -> list[Attempt
         (job.id,),
     ):
         ends.setdefault(inner, []).append((end, lost))
-    return [_attempt_view(row, ends.get(row.id, []), now_ms) for row in rows]
+    after: list[AttemptRow | None] = [*rows[1:], None]
+    return [
+        _attempt_view(row, ends.get(row.id, []), now_ms, lost_steps=_lost_steps(row, following))
+        for row, following in zip(rows, after, strict=True)
+    ]
 
 
-def _attempt_view(row: AttemptRow, ends: list[tuple[int, int]], now_ms: int) -> AttemptView:
+def _lost_steps(row: AttemptRow, following: AttemptRow | None) -> int | None:
+    if following is None or row.step is None:
+        return None
+    return max(0, row.step - (following.resume_step or 0))
+
+
+def _attempt_view(
+    row: AttemptRow, ends: list[tuple[int, int]], now_ms: int, *, lost_steps: int | None
+) -> AttemptView:
     placement = row.where
     held_ms = (row.ended_ms or now_ms) - row.admitted_ms
     return AttemptView(
@@ -456,6 +470,7 @@ def _attempt_view(row: AttemptRow, ends: list[tuple[int, int]], now_ms: int) -> 
         ranks=row.members,
         resume_step=row.resume_step,
         step=row.step,
+        lost_steps=lost_steps,
         stalled=bool(row.stalled),
         loss_nan=bool(row.nan_seen),
         peak_memory_bytes=row.peak_memory_bytes,

@@ -18,18 +18,23 @@ from tests.acceptance.ray.relay import Relay
 from tests.raycluster import RayCluster
 
 PYTHON = sys.executable
-#: counts in its checkpoint folder until it is let go, and leaves a child in its own session
+#: counts and saves every fifth until it is let go, and leaves a child in its own session
 COUNTING = """
 import os, subprocess, sys, time
 from pathlib import Path
+from trackyard import checkpoint
 subprocess.Popen(["setsid", "sleep", sys.argv[1]])
-place = Path(os.environ["YARD_CHECKPOINT_DIR"]) / "count"
-count = int(place.read_text()) if place.exists() else 0
+found = checkpoint.latest()
+count = int((found.path / "count").read_text()) if found else 0
 print("starts at", count, flush=True)
-while not place.with_name("go").exists():
+go, part = Path(os.environ["YARD_CHECKPOINT_DIR"]) / "go", Path("part")
+part.mkdir(exist_ok=True)
+while not go.exists():
     count += 1
-    place.with_name("next").write_text(str(count))
-    place.with_name("next").replace(place)
+    checkpoint.progress(count)
+    if count % 5 == 0:
+        (part / "count").write_text(str(count))
+        checkpoint.save(part, step=count)
     time.sleep(0.1)
 """
 
@@ -68,6 +73,7 @@ def start_counting(server: JobServer, word: str) -> tuple[str, set[int]]:
     job = server.submit(PYTHON, "-c", COUNTING, word, gpus=1)
     server.wait(job, "running", patience=60)
     eventually(lambda: len(carriers(word)) >= 2 and "starts at 0" in server.logs(job))
+    eventually(lambda: server.detail(job)["checkpoints"])
     return job, set(carriers(word))
 
 
@@ -105,7 +111,7 @@ def test_a_server_killed_around_the_submission_starts_the_job_once(
     assert yard.logs(job).count("ran once") == 1
 
 
-def test_a_killed_raylet_costs_no_step_and_leaves_no_process(
+def test_a_killed_raylet_costs_few_steps_and_leaves_no_process(
     yard: JobServer, ray_cluster: RayCluster
 ) -> None:
     word = f"600.{os.getpid()}1"
@@ -120,7 +126,8 @@ def test_a_killed_raylet_costs_no_step_and_leaves_no_process(
     assert lost["nodes"] == [node]
     assert (lost["cause"], lost["state"]) == ("node_lost", "lost")
     assert done["nodes"] != [node]
-    assert starts[-1] > 0
+    assert starts[-1] == done["resume_step"] > 0
+    assert lost["lost_steps"] == max(0, lost["step"] - done["resume_step"]) < 20
     ray_cluster.restore()
     wait_for_nodes(yard, 2)
 

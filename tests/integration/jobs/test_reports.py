@@ -153,11 +153,13 @@ async def test_checkpoints_are_listed_once_and_the_next_attempt_knows_the_last(
     for step in (10, 20, 20):
         saved = {"name": f"step-{step:08d}-aa", "step": step, "size_bytes": 7, "created_ms": 5}
         await yard.beat(job, checkpoint=saved)
+    await yard.beat(job, progress={"step": 23})
     yard.engine.lose((await yard.attempt(job)).attempt_id)
     await yard.tick()
     detail = await yard.detail(job)
     assert [one.step for one in detail.checkpoints] == [20, 10]
     assert detail.attempts[1].resume_step == 20
+    assert [one.lost_steps for one in detail.attempts] == [3, None]
     assert yard.specs[detail.attempts[1].attempt_id].platform_env["YARD_RESUME_STEP"] == "20"
     assert len(await yard.events("checkpoint.saved")) == 2
 

@@ -115,6 +115,7 @@ def attempt(number: int, **changes: Any) -> dict[str, Any]:
         "ranks": 1,
         "resume_step": None,
         "step": None,
+        "lost_steps": None,
         "stalled": False,
         "loss_nan": False,
         "peak_memory_bytes": None,

@@ -59,6 +59,7 @@ def test_the_page_shows_attempts_numbers_and_checkpoints(capsys) -> None:
         ended_ms=NOW - 160_000,
         sentence="The node went away.",
         step=900,
+        lost_steps=100,
     )
     second = samples.attempt(2, resume_step=800, step=1200)
     source = {"commit": "f" * 40, "branch": "main", "dirty": True}
@@ -95,7 +96,7 @@ def test_the_page_shows_attempts_numbers_and_checkpoints(capsys) -> None:
         "run         0123456789abcdef0123456789abcdef\n"
         "\n"
         "ATTEMPT\tSTATE\tWHERE\tSTARTED\tTOOK\tFROM\tSTEP\tEND\n"
-        "1\tlost\tg07 gpu 0,1\t12m40 ago\t10m00\tstart\t900\tThe node went away.\n"
+        "1\tlost\tg07 gpu 0,1\t12m40 ago\t10m00\tstart\t900 (100 lost)\tThe node went away.\n"
         "2\trunning\tg07 gpu 0,1\t1m40 ago\t1m40\tstep 800\t1200\t-\n"
         "\n"
         "CHECKPOINT\tSTEP\tATTEMPT\tSIZE\tSAVED\n"

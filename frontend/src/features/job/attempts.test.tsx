@@ -23,6 +23,7 @@ const first = {
   ended_ms: 5000,
   resume_step: null,
   step: 31,
+  lost_steps: 6,
   environment: { commit: "abc", pip: [] },
   notes: [],
   log_lost_bytes: 0,
@@ -37,6 +38,7 @@ describe("attempts", () => {
     expect(screen.getByText("exit code 1")).toBeTruthy();
     expect(screen.getByText("RuntimeError: boom")).toBeTruthy();
     expect(screen.getByText("changed: commit")).toBeTruthy();
+    expect(screen.getAllByText("6 steps lost").length).toBeGreaterThan(0);
     await userEvent.click(screen.getAllByRole("button", { name: "Log" })[0] as HTMLElement);
     expect(chosen).toEqual([2]);
   });

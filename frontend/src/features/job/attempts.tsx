@@ -3,6 +3,7 @@ import { Fragment, useState, type ReactElement } from "react";
 
 import type { Attempt } from "../../api/jobs";
 import { bytes, clock, duration, exact, grouped } from "../../lib/format";
+import { lostSteps } from "../../lib/job-lanes";
 import { causeWord } from "../../lib/job-states";
 import { Icon } from "../../ui/icon";
 import { Copy, useNow } from "../../ui/parts";
@@ -74,6 +75,7 @@ export function Attempts({ attempts, onLog }: { attempts: readonly Attempt[]; on
                   <td className="num">{duration((attempt.ended_ms ?? now) - attempt.admitted_ms)}</td>
                   <td className="num nowrap">
                     {attempt.step === null ? "—" : `${attempt.resume_step === null ? 0 : grouped(attempt.resume_step)} → ${grouped(attempt.step)}`}
+                    {lostSteps(attempt) !== "" && <div className="muted">{lostSteps(attempt)}</div>}
                   </td>
                   <td className="nowrap">
                     <button type="button" className="btn quiet small" aria-expanded={open === attempt.number} onClick={() => setOpen(open === attempt.number ? null : attempt.number)}>
