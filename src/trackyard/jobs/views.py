@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -424,10 +425,9 @@ def load_attempt_views(reader: Reader, job: JobRow, now_ms: int) -> list[Attempt
         (job.id,),
     ):
         ends.setdefault(inner, []).append((end, lost))
-    after: list[AttemptRow | None] = [*rows[1:], None]
     return [
         _attempt_view(row, ends.get(row.id, []), now_ms, lost_steps=_lost_steps(row, following))
-        for row, following in zip(rows, after, strict=True)
+        for row, following in zip_longest(rows, rows[1:])
     ]
 
 
