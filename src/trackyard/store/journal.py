@@ -23,6 +23,8 @@ from trackyard.store.transaction import Values
 
 #: Rows by the number of their statement.
 Rows = dict[int, list[Values]]
+#: Rows of latest values by run and name.
+Latest = dict[tuple[int, int], Values]
 
 RUN: Final = 1
 TAG: Final = 2
@@ -95,14 +97,16 @@ class Journal:
     """The rows on their way: those of the open transaction, and those on disk before it."""
 
     def __init__(self) -> None:
-        #: entry of `journal` -> its rows by statement
+        #: entry of `journal` -> its rows by statement, but for the latest values
         self._kept: dict[int, Rows] = {}
+        #: the latest values of all entries, one row a metric
+        self._latest: Latest = {}
         #: rows of the open transaction, nowhere yet
         self._fresh: Rows = {}
         self._moved = False
         #: the entry that the open transaction has written
         self._entry = 0
-        #: rows in `journal`
+        #: rows that are to be moved
         self.waiting = 0
 
     def add(self, number: int, rows: Iterable[Values]) -> None:
@@ -122,7 +126,7 @@ class Journal:
         if self._moved or not self._kept:
             _carry_out(conn, self._fresh)
         else:
-            _carry_out(conn, _merged([*self._kept.values(), self._fresh]))
+            _carry_out(conn, _merged([*self._kept.values(), self._fresh]), dict(self._latest))
             conn.many("DELETE FROM journal WHERE id = ?", [(entry,) for entry in self._kept])
             self._moved = True
         self._fresh.clear()
@@ -137,11 +141,14 @@ class Journal:
         """Learn that the transaction is on disk."""
         if self._moved:
             self._kept.clear()
+            self._latest.clear()
             self.waiting = 0
             self._moved = False
         if self._fresh:
+            known = len(self._latest)
+            _fold(self._latest, self._fresh.pop(LATEST, ()))
             self._kept[self._entry] = self._fresh
-            self.waiting += sum(map(len, self._fresh.values()))
+            self.waiting += sum(map(len, self._fresh.values())) + len(self._latest) - known
             self._fresh = {}
 
     def undone(self) -> None:
@@ -151,7 +158,7 @@ class Journal:
 
     def show(self, conn: Connection) -> None:
         """Put what is on disk in the journal into its tables, in a transaction nobody commits."""
-        _carry_out(conn, _merged(self._kept.values()))
+        _carry_out(conn, _merged(self._kept.values()), dict(self._latest))
 
     def take_over(self, conn: Connection) -> None:
         """Move, within the open transaction, whatever anybody has left in the journal.
@@ -190,24 +197,25 @@ def _merged(parts: Iterable[Rows]) -> Rows:
     return merged
 
 
-def _carry_out(conn: Connection, rows: Rows) -> None:
+def _carry_out(conn: Connection, rows: Rows, latest: Latest | None = None) -> None:
+    """Put rows into their tables; `latest` are values to which those among the rows are added."""
     unknown = rows.keys() - STATEMENTS.keys()
     if unknown:
         raise SetupError(
             "this database holds writes of a newer release that this one cannot read",
             hint="start it with the release that wrote them, or upgrade",
         )
+    folded: Latest = {} if latest is None else latest
+    _fold(folded, rows.get(LATEST, ()))
     for number, statement in STATEMENTS.items():
-        found = rows.get(number)
-        if found:
-            conn.many(statement, _latest_of(found) if number == LATEST else found)
+        if number == LATEST:
+            conn.many(statement, [folded[key] for key in sorted(folded)])
+        elif number in rows:
+            conn.many(statement, rows[number])
 
 
-def _latest_of(rows: list[Values]) -> list[Values]:
-    """Fold the rows of each metric into one, by the rule of the statement."""
-    if len(rows) == 1:
-        return rows
-    folded: dict[tuple[int, int], Values] = {}
+def _fold(folded: Latest, rows: Iterable[Values]) -> None:
+    """Take in rows of latest values by the rule of the statement."""
     for row in rows:
         run, name_id, step, time_ms, value, low, high, wire = row
         key = (run, name_id)
@@ -228,4 +236,3 @@ def _latest_of(rows: list[Values]) -> list[Values]:
             if is_newer
             else (*before[:5], low, high, before[7])
         )
-    return [folded[key] for key in sorted(folded)]

@@ -49,8 +49,6 @@ KNOWN_RUNS = 20_000
 KNOWN_PARAMS = 500
 #: Points from which on a batch is written to its table at once: it fills a row by itself.
 LARGE_BATCH = 50
-#: Series in a batch from which on their latest values wait all the same, as each costs a page.
-MANY_SERIES = 32
 
 #: Events after which what is known still holds.
 _HARMLESS = ("run.created", "job.", "attempt.", "artifact.", "token.", "session.", "node.")
@@ -306,17 +304,13 @@ class QuickRuns:
 
 
 def _log_points(tx: Tx, rows: PointRows, place: tuple[int, int, int]) -> None:
-    """Write a batch's points, or let them wait."""
+    """Write a batch's points, or let them wait; latest values wait, as each costs two pages."""
     stretch = (*place, rows.points, pack_log(rows.packed))
-    is_large = rows.points >= LARGE_BATCH
-    if is_large:
+    if rows.points >= LARGE_BATCH:
         tx.insert(journal.INSERT_POINTS, stretch)
     else:
         tx.later(journal.POINTS, (stretch,))
-    if is_large and len(rows.latest) < MANY_SERIES:
-        tx.many(journal.UPSERT_LATEST, rows.latest)
-    else:
-        tx.later(journal.LATEST, rows.latest)
+    tx.later(journal.LATEST, rows.latest)
 
 
 def _run_row(inner: int, experiment_id: int, team_id: int, info: RunInfo) -> tuple[Any, ...]:

@@ -18,13 +18,10 @@ from trackyard.tracking import compaction
 from trackyard.tracking.points import BLOCK_POINTS
 from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.runs import Run, find_run, load_runs
-from trackyard.tracking.settling import Pace
+from trackyard.tracking.settling import BUSY_SHARE, CALLERS, SETTLE_EVERY, Pace, share_of
 from trackyard.tracking.shelf import Shelf
 
 log = logging.getLogger(__name__)
-
-#: Seconds between looks at the log.
-SETTLE_EVERY = 1.0
 
 
 class Tracking:
@@ -100,11 +97,15 @@ class Tracking:
             began, spent = time.monotonic(), time.process_time()
             await asyncio.sleep(SETTLE_EVERY)
             # Nothing is settled meanwhile, so this is what the server's other work takes.
-            share = (time.process_time() - spent) / (time.monotonic() - began)
+            share = share_of(time.process_time() - spent, time.monotonic() - began)
             try:
                 waiting = await self.database.read(compaction.waiting, seconds=None)
                 for run, rows in self.pace.due(waiting, share):
+                    before = self.database.committed_requests
                     await self._settle(run, most=rows)
+                    came = self.database.committed_requests - before
+                    if share < BUSY_SHARE and came > CALLERS:
+                        break  # the leisure is over; the next look knows better
             except asyncio.CancelledError:
                 raise
             except Exception:

@@ -23,11 +23,24 @@ FEW_ROWS = 128
 QUIET_LOOKS = 3
 #: Share of one core that the server's other work takes from which on it counts as busy.
 BUSY_SHARE = 0.4
+#: Seconds between looks at the log, and those after which a look counts as late.
+SETTLE_EVERY = 1.0
+LATE_SECONDS = 2.0
+#: Writes of others during one piece from which on the rest of a look's pieces wait.
+CALLERS = 20
 
 #: A run with rows in the log: its id, rows, points.
 Waiting = tuple[int, int, int]
 #: A run to settle, and how many of its rows.
 Piece = tuple[int, int]
+
+
+def share_of(spent: float, elapsed: float) -> float:
+    """Return the share of a core that went to other work since the last look.
+
+    Who wakes late was halted or crowded out, and callers have queued up meanwhile: that is busy.
+    """
+    return 1.0 if elapsed > LATE_SECONDS else spent / elapsed
 
 
 @dataclass(slots=True)

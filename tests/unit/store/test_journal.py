@@ -108,6 +108,22 @@ def test_the_latest_of_a_metric_is_the_same_folded_or_one_by_one(conn: SqliteCon
     assert one_by_one[0][2:] == (3, 10, 0.25, 0.1, 9.0, "higher")
 
 
+def test_a_metric_waits_once_however_often_it_was_logged(conn: SqliteConnection) -> None:
+    conn.raw().execute("PRAGMA foreign_keys=OFF")
+    book = Journal()
+    for step in range(5):
+        conn.begin()
+        book.add(journal.LATEST, [(1, 7, step, step, 0.5, 0.5, 0.5 + step, f"at {step}")])
+        commit(book, conn)
+    assert book.waiting == 1
+    conn.begin()
+    book.add(journal.LATEST, [(1, 7, 2, 9, 0.1, 0.1, 0.1, "late")])
+    book.move(conn)
+    commit(book, conn)
+    assert conn.all("SELECT * FROM metric_latest") == [(1, 7, 4, 4, 0.5, 0.1, 4.5, "at 4")]
+    assert conn.one("SELECT count(*) FROM journal") == (0,)
+
+
 def test_a_statement_of_a_newer_release_is_refused_and_kept(conn: SqliteConnection) -> None:
     conn.run("INSERT INTO journal (data) VALUES (?)", (journal._encode({99: [[1]]}),))
     with pytest.raises(SetupError, match="newer release"):

@@ -7,12 +7,14 @@ from trackyard.tracking.settling import (
     ENOUGH_POINTS,
     ENOUGH_ROWS,
     FEW_ROWS,
+    LATE_SECONDS,
     MANY_POINTS,
     MANY_ROWS,
     MOST_ROWS,
     QUIET_LOOKS,
     Pace,
     Waiting,
+    share_of,
 )
 
 LEISURE, BUSY = 0.0, BUSY_SHARE
@@ -68,3 +70,8 @@ def test_while_busy_a_turn_is_short() -> None:
     waiting = [(1, ENOUGH_ROWS, ENOUGH_ROWS)]
     assert Pace().due(waiting, BUSY) == [(1, FEW_ROWS)]
     assert Pace().due(waiting, LEISURE) == [(1, MOST_ROWS)]
+
+
+def test_who_was_halted_meanwhile_counts_as_busy() -> None:
+    assert share_of(0.1, 1.0) == 0.1
+    assert share_of(0.0, LATE_SECONDS * 5) >= BUSY_SHARE

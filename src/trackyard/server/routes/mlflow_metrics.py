@@ -28,11 +28,12 @@ from trackyard.tracking.ingest import (
     collect,
     decode_batch,
     decode_single,
+    record_logged,
     write_batch,
 )
 from trackyard.tracking.model_metrics import ModelPoint, check_models, log_model_metrics
 from trackyard.tracking.points import EMPTY, Points, by_step
-from trackyard.tracking.runs import Metric, find_active_run, find_run
+from trackyard.tracking.runs import Metric, find_active_run, find_run, record
 
 BODY_LIMIT = 4 * 1024 * 1024
 MAX_HISTORY = 25_000
@@ -176,14 +177,7 @@ class MetricRoutes:
             )
             if not gone:
                 raise NotFound(f"No tag with name: {key} in run with id {run_id}")
-            tx.event(
-                "run.logged",
-                team_id=principal.team_id,
-                actor=principal.name,
-                subject="run",
-                subject_id=run_id,
-                removed=[key],
-            )
+            record(tx, "run.logged", principal, run_id, run.experiment_id, removed=[key])
 
         await self._db.write(change)
         return RawJSON(_OK)
@@ -219,13 +213,8 @@ class MetricRoutes:
                 " ON CONFLICT (run_id, name_id) DO UPDATE SET value = excluded.value",
                 (run.id, names.id(tx, _MODEL_HISTORY), text),
             )
-            tx.event(
-                "run.logged",
-                team_id=principal.team_id,
-                actor=principal.name,
-                subject="run",
-                subject_id=run_id,
-                tags=[_MODEL_HISTORY],
+            record_logged(
+                tx, principal, run_id, run.experiment_id, params=(), tags=[(_MODEL_HISTORY, text)]
             )
 
         await self._db.write(change)
