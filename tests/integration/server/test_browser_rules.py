@@ -58,6 +58,15 @@ async def test_foreign_pages_change_nothing(
     assert answer.header("access-control-allow-origin") is None
 
 
+async def test_a_foreign_page_hears_no_events(platform: Platform) -> None:
+    """The stream of events is closed to pages of other origins, whatever they carry along."""
+    for headers in ({"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}):
+        answer = await platform.admin("GET", "/api/v1/stream", headers=headers)
+        assert answer.status == 403
+        assert answer.header("access-control-allow-origin") is None
+    assert (await platform.nobody("GET", "/api/v1/stream")).status == 401
+
+
 async def test_our_own_page_may_write(platform: Platform) -> None:
     """The same request from our own origin is served."""
     own = {"origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"}
@@ -113,13 +122,12 @@ async def test_signing_out_ends_the_session(platform: Platform) -> None:
 
 
 async def test_guessing_is_slowed(platform: Platform) -> None:
-    """After ten failed sign-ins a peer waits."""
-    statuses = [
-        (await platform.nobody("POST", "/api/v1/session", {"token": "wrong"})).status
-        for _ in range(12)
-    ]
-    assert statuses[0] == 401
-    assert statuses[-1] == 429
+    """After ten failed sign-ins a peer waits, and is told for how long."""
+    wrong = {"token": "wrong"}
+    answers = [await platform.nobody("POST", "/api/v1/session", wrong) for _ in range(12)]
+    assert answers[0].status == 401
+    assert answers[-1].status == 429
+    assert int(answers[-1].header("retry-after") or 0) > 0
 
 
 async def test_a_revoked_token_ends_at_once(platform: Platform) -> None:
@@ -132,11 +140,15 @@ async def test_a_revoked_token_ends_at_once(platform: Platform) -> None:
 
 
 async def test_a_disabled_user_is_shut_out(platform: Platform) -> None:
-    """Disabling a user ends the user's tokens."""
+    """Disabling a user ends the user's tokens and sessions."""
     member = await platform.caller("max", "default", "member")
+    opened = await platform.nobody("POST", "/api/v1/session", {"token": member.token})
+    cookie = {"cookie": (opened.header("set-cookie") or "").partition(";")[0]}
+    assert (await platform.nobody("GET", "/api/v1/session", headers=cookie)).status == 200
     change = {"disabled": True}
     assert (await platform.admin("PATCH", "/api/v1/users/max", change)).status == 200
     assert (await member("GET", "/api/v1/session")).status == 401
+    assert (await platform.nobody("GET", "/api/v1/session", headers=cookie)).status == 401
 
 
 async def test_nobody_raises_their_own_role(platform: Platform) -> None:

@@ -17,7 +17,7 @@ from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.server.http import RawJSON, Request, Response
 from trackyard.server.routes.mlflow import Arguments, missing, mlflow_routes
-from trackyard.server.routes.mlflow_tracking import run_id_of
+from trackyard.server.routes.mlflow_tracking import one_run, run_id_of
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader, Tx
@@ -66,7 +66,7 @@ class MetricRoutes:
         """POST runs/log-batch."""
         request.require_json()
         batch = decode_batch(await request.body(BODY_LIMIT))
-        run_id = batch.run_id or batch.run_uuid
+        run_id = one_run(batch.run_id, batch.run_uuid)
         if not run_id:
             raise missing("run_id")
         check_limits(batch)
@@ -105,7 +105,7 @@ class MetricRoutes:
         """POST runs/log-metric."""
         request.require_json()
         metric = decode_single(await request.body(BODY_LIMIT))
-        run_id = metric.run_id or metric.run_uuid
+        run_id = one_run(metric.run_id, metric.run_uuid)
         if not run_id:
             raise missing("run_id")
         series = collect((metric,), prefix="")

@@ -343,7 +343,15 @@ class TrackingRoutes:
 
 def run_id_of(args: Arguments) -> str:
     """Return the run a call is about, by its present or its legacy name."""
-    return args.text("run_id") or args.text("run_uuid") or args.need("run_id")
+    found = one_run(args.text("run_id") or "", args.text("run_uuid") or "")
+    return found or args.need("run_id")
+
+
+def one_run(run_id: str, run_uuid: str) -> str:
+    """Return a run's id from its two fields, which may both be there but not differ."""
+    if run_id and run_uuid and run_id != run_uuid:
+        raise InvalidInput("run_id and run_uuid name two runs; send one of them, or the same id")
+    return run_id or run_uuid
 
 
 def status_of(value: Any) -> str | None:
