@@ -14,29 +14,28 @@ export function MenuButton(props: {
   width?: number;
   children: (close: () => void) => ReactNode;
 }): ReactElement {
-  const [open, setOpen] = useState(false);
+  // The button while its menu is open. Held from the click on: to hold it from the start would draw every page twice.
   const [button, setButton] = useState<HTMLButtonElement | null>(null);
   const close = useCallback(() => {
-    setOpen(false);
+    setButton(null);
     button?.focus();
   }, [button]);
   return (
     <>
       <button
-        ref={setButton}
         type="button"
         className={`btn${props.quiet === true ? " quiet" : ""}`}
         aria-haspopup="menu"
-        aria-expanded={open}
+        aria-expanded={button !== null}
         aria-label={props.name}
         title={props.name}
-        onClick={() => setOpen(!open)}
+        onClick={(event) => setButton(button === null ? event.currentTarget : null)}
       >
         {props.icon !== undefined && <Icon name={props.icon} />}
         {props.label}
         {props.caret !== false && <Icon name="down" />}
       </button>
-      {open && (
+      {button !== null && (
         <Popup anchor={button} name={props.name} width={props.width} onClose={close}>
           {props.children(close)}
         </Popup>

@@ -13,33 +13,45 @@ const PLACES: Record<string, string> = {
   l: "/app/log",
 };
 
-/** Whether a key was meant for a text being written, or for an open dialog. */
+const WRITES = "input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable], dialog, .menu";
+const PRESSED = "a, button, summary, input";
+
+/** Whether a key was meant for a text being written, for an open dialog, or for the button or link in focus. */
 export function isTyping(event: KeyboardEvent): boolean {
-  const target = event.target as HTMLElement | null;
-  return target !== null && (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.isContentEditable || target.closest("dialog, .menu") !== null);
+  const target = event.target instanceof Element ? event.target : null;
+  const isPress = event.key === "Enter" || event.key === " ";
+  return target !== null && target.closest(isPress ? `${PRESSED}, ${WRITES}` : WRITES) !== null;
 }
 
-/** Hear plain keys while no text is being written. */
-export function usePlainKeys(handler: (key: string, event: KeyboardEvent) => boolean): void {
+/** Milliseconds for which `g` waits for its letter, and when it was last pressed. */
+const WAITS = 1200;
+let going = Number.NEGATIVE_INFINITY;
+
+function placeAfterG(key: string): string | undefined {
+  return performance.now() - going < WAITS ? PLACES[key] : undefined;
+}
+
+/** Hear plain keys while no text is being written. A letter after `g` is the frame's alone. */
+export function usePlainKeys(handler: (key: string, event: KeyboardEvent) => boolean, isFrame = false): void {
   const latest = useRef(handler);
   useEffect(() => {
     latest.current = handler;
   });
   useEffect(() => {
     const hear = (event: KeyboardEvent): void => {
-      if (!isTyping(event) && !event.ctrlKey && !event.metaKey && !event.altKey && latest.current(event.key, event)) {
+      const isTaken = event.defaultPrevented || (!isFrame && placeAfterG(event.key) !== undefined);
+      if (!isTaken && !isTyping(event) && !event.ctrlKey && !event.metaKey && !event.altKey && latest.current(event.key, event)) {
         event.preventDefault();
       }
     };
     document.addEventListener("keydown", hear);
     return () => document.removeEventListener("keydown", hear);
-  }, []);
+  }, [isFrame]);
 }
 
 /** The keys of the frame: palette, help, and `g` with a letter for a place. */
 export function useKeys({ onPalette, onHelp }: { onPalette: () => void; onHelp: () => void }): void {
   const navigate = useNavigate();
-  const going = useRef(0);
   useEffect(() => {
     const hear = (event: KeyboardEvent): void => {
       if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
@@ -51,14 +63,14 @@ export function useKeys({ onPalette, onHelp }: { onPalette: () => void; onHelp: 
     return () => document.removeEventListener("keydown", hear);
   }, [onPalette]);
   usePlainKeys((key) => {
-    const place = PLACES[key];
-    if (performance.now() - going.current < 1200 && place !== undefined) {
-      going.current = 0;
+    const place = placeAfterG(key);
+    if (place !== undefined) {
+      going = Number.NEGATIVE_INFINITY;
       void navigate({ to: place });
       return true;
     }
     if (key === "g") {
-      going.current = performance.now();
+      going = performance.now();
       return true;
     }
     if (key === "?") {
@@ -66,5 +78,5 @@ export function useKeys({ onPalette, onHelp }: { onPalette: () => void; onHelp: 
       return true;
     }
     return false;
-  });
+  }, true);
 }

@@ -10,6 +10,11 @@ const CURVE = 20;
 /** About the width of a letter: longer words are cut by the browser, which costs it more. */
 const LETTER = 6.5;
 
+// Cells are copies of this one.
+const CELL = document.createElement("div");
+CELL.setAttribute("role", "gridcell");
+CELL.append("");
+
 /** Where a cell stands. */
 export interface Place {
   id: string;
@@ -21,15 +26,11 @@ export interface Place {
 }
 
 export class GridCell {
-  readonly element = document.createElement("div");
+  readonly element = CELL.cloneNode(true) as HTMLElement;
   private place: Place | null = null;
   private shown = "";
   private look: Look = { kind: "wait", text: "", full: "" };
   private stop: (() => void) | null = null;
-
-  constructor() {
-    this.element.setAttribute("role", "gridcell");
-  }
 
   /** The whole value of what is shown. */
   get full(): string {
@@ -38,13 +39,18 @@ export class GridCell {
 
   /** Put the cell into a column. */
   move(place: Place): void {
-    if (place === this.place) {
-      return;
-    }
-    this.element.style.width = `${place.size}px`;
-    this.element.setAttribute("aria-colindex", String(place.at + 2));
+    const before = this.place;
     this.place = place;
-    this.shown = "";
+    if (place.at !== before?.at) {
+      this.element.setAttribute("aria-colindex", String(place.at + 2));
+    }
+    if (place.size !== before?.size) {
+      this.element.style.width = `${place.size}px`;
+    }
+    // Most cells stay in their column while one scrolls: what they show is left alone.
+    if (place.id !== before?.id || place.size !== before.size) {
+      this.shown = "";
+    }
   }
 
   /** Show something; `metric` and `colour` are those of a curve. */

@@ -38,19 +38,23 @@ export interface Scene {
 
 let made = 0;
 
+// Rows are copies of these: to copy a row costs the browser less than to make each of its parts.
+const BODY = element("div", "grid-row", "row");
+const NAME = element("div", "grid-name", "rowheader");
+const RUN = runName();
+
 /** What a run's and a group's row have in common. */
 abstract class GridRow {
-  readonly name = element("div", "grid-name");
-  readonly body = element("div", "grid-row");
+  readonly name: HTMLElement;
+  readonly body = BODY.cloneNode() as HTMLElement;
   index = -1;
   private columns: readonly Across[] = [];
   protected cells = new Map<string, GridCell>();
 
-  constructor() {
+  constructor(name: HTMLElement) {
     made += 1;
+    this.name = name;
     this.name.id = `row-${made}`;
-    this.name.setAttribute("role", "rowheader");
-    this.body.setAttribute("role", "row");
     this.body.setAttribute("aria-owns", this.name.id);
   }
 
@@ -129,19 +133,16 @@ export class RunRow extends GridRow {
   starred = false;
   private seen: unknown[] = [];
   private eyed = "";
-  private readonly tick = document.createElement("input");
-  private readonly eye = button("cell-button eye");
-  private readonly dot = element("span", "dot");
-  private readonly link = document.createElement("a");
-  private readonly star = button("cell-button star");
+  private readonly tick: HTMLInputElement;
+  private readonly eye: HTMLElement;
+  private readonly dot: HTMLElement;
+  private readonly link: HTMLAnchorElement;
+  private readonly star: HTMLElement;
 
   constructor() {
-    super();
-    this.tick.type = "checkbox";
-    this.tick.className = "tick";
-    this.link.className = "run-name clip";
-    this.eye.append(this.dot);
-    this.name.append(this.tick, this.eye, this.link, this.star);
+    super(RUN.cloneNode(true) as HTMLElement);
+    [this.tick, this.eye, this.link, this.star] = this.name.children as unknown as [HTMLInputElement, HTMLElement, HTMLAnchorElement, HTMLElement];
+    this.dot = this.eye.firstElementChild as HTMLElement;
   }
 
   /** Draw the run of a line, unless all of it is drawn already. */
@@ -239,7 +240,7 @@ export class GroupRow extends GridRow {
   private readonly many = element("span", "faint");
 
   constructor() {
-    super();
+    super(NAME.cloneNode() as HTMLElement);
     this.name.append(this.fold, this.title, this.many);
   }
 
@@ -263,9 +264,12 @@ export class GroupRow extends GridRow {
   }
 }
 
-function element(tag: string, className: string): HTMLElement {
+function element(tag: string, className: string, role?: string): HTMLElement {
   const made = document.createElement(tag);
   made.className = className;
+  if (role !== undefined) {
+    made.setAttribute("role", role);
+  }
   return made;
 }
 
@@ -274,4 +278,20 @@ function button(className: string): HTMLButtonElement {
   made.type = "button";
   made.className = className;
   return made;
+}
+
+/** The name of a run with what can be done to it: tick, eye, link, star. */
+function runName(): HTMLElement {
+  const name = NAME.cloneNode() as HTMLElement;
+  const tick = document.createElement("input");
+  tick.type = "checkbox";
+  tick.className = "tick";
+  const eye = button("cell-button eye");
+  eye.append(element("span", "dot"));
+  const link = element("a", "run-name clip");
+  link.append("");
+  const star = button("cell-button star");
+  star.append("☆");
+  name.append(tick, eye, link, star);
+  return name;
 }

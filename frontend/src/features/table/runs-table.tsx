@@ -1,7 +1,7 @@
 /** The runs table: rows and columns are drawn only where one looks. */
 import { getCoreRowModel, useReactTable, type ColumnDef } from "@tanstack/react-table";
-import { useVirtualizer, type Rect, type Virtualizer } from "@tanstack/react-virtual";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactElement } from "react";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, type ReactElement } from "react";
 
 import type { RunsTable as Table } from "../../api/runs";
 import { columnWidth, parseColumn } from "../../lib/columns";
@@ -9,6 +9,7 @@ import type { Line } from "../../lib/grouping";
 import { isNumeric } from "./cell-look";
 import { FIXED, ROW, type Across } from "./grid-row";
 import { GridRows, type RowActions } from "./grid-rows";
+import { observeOffset, observeSize, scrollGrid } from "./grid-watch";
 import { TableHead } from "./table-head";
 
 export const HEAD = 32;
@@ -45,62 +46,6 @@ interface Props {
   onTickAll: () => void;
 }
 
-/** Tell the table's size, the first time once it is on screen: to measure it before would lay it out twice. */
-function observeSize(instance: Virtualizer<HTMLDivElement, Element>, tell: (rect: Rect) => void): () => void {
-  const element = instance.scrollElement;
-  if (element === null) {
-    return () => undefined;
-  }
-  let isFirst = true;
-  const observer = new ResizeObserver(() => {
-    const now = (): void => tell({ width: element.clientWidth, height: element.clientHeight });
-    if (isFirst) {
-      isFirst = false;
-      setTimeout(now);
-    } else {
-      now();
-    }
-  });
-  observer.observe(element);
-  return () => observer.disconnect();
-}
-
-/** Where the table was scrolled to when an event told of it: read once for both ways, before either draws. */
-let scrolled: { event: Event; top: number; left: number } | null = null;
-/** Milliseconds after which a table that is not scrolled any more stands still. */
-const STILL = 150;
-
-/** Tell how far the table is scrolled. To read it after rows were drawn would lay the page out in the midst of a frame. */
-function observeOffset(instance: Virtualizer<HTMLDivElement, Element>, tell: (offset: number, isScrolling: boolean) => void): () => void {
-  const element = instance.scrollElement;
-  if (element === null) {
-    return () => undefined;
-  }
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let told = 0;
-  const hear = (event: Event): void => {
-    if (scrolled?.event !== event) {
-      scrolled = { event, top: element.scrollTop, left: element.scrollLeft };
-    }
-    const offset = instance.options.horizontal ? scrolled.left : scrolled.top;
-    if (offset === told) {
-      // It was scrolled the other way.
-      return;
-    }
-    told = offset;
-    tell(offset, true);
-    clearTimeout(timer);
-    timer = setTimeout(() => tell(offset, false), STILL);
-  };
-  element.addEventListener("scroll", hear, { passive: true });
-  // A table that has just been made is not scrolled yet.
-  tell(0, false);
-  return () => {
-    clearTimeout(timer);
-    element.removeEventListener("scroll", hear);
-  };
-}
-
 export function RunsTable(props: Props): ReactElement {
   const box = useRef<HTMLDivElement>(null);
   const [sizing, setSizing] = useState<Record<string, number>>({ ...props.widths });
@@ -128,6 +73,14 @@ export function RunsTable(props: Props): ReactElement {
     },
   });
   const leaves = grid.getVisibleLeafColumns();
+  // Heads of all columns are made when an edge is first dragged: hundreds of them are none of the first drawing's business.
+  const resize = useCallback(
+    (id: string, event: unknown) => {
+      const header = grid.getLeafHeaders().find((one) => one.column.id === id);
+      header?.getResizeHandler()(event);
+    },
+    [grid],
+  );
   // Rows and columns beyond the edges are drawn once those within are on screen.
   const isSettled = props.isWhole;
   const rows = useVirtualizer({
@@ -138,6 +91,8 @@ export function RunsTable(props: Props): ReactElement {
     initialRect: SCREEN,
     observeElementRect: observeSize,
     observeElementOffset: observeOffset,
+    scrollToFn: scrollGrid,
+    useFlushSync: false,
     scrollPaddingStart: HEAD,
   });
   const across = useVirtualizer({
@@ -149,11 +104,19 @@ export function RunsTable(props: Props): ReactElement {
     initialRect: SCREEN,
     observeElementRect: observeSize,
     observeElementOffset: observeOffset,
+    scrollToFn: scrollGrid,
+    useFlushSync: false,
     scrollPaddingStart: FIXED,
   });
   // oxlint-disable-next-line react/exhaustive-deps -- the sizing says when a size has changed
   const sizes = useMemo(() => leaves.map((leaf) => leaf.getSize()).join(), [leaves, sizing]);
-  useEffect(() => across.measure(), [across, sizes]);
+  const measured = useRef(sizes);
+  useEffect(() => {
+    if (measured.current !== sizes) {
+      measured.current = sizes;
+      across.measure();
+    }
+  }, [across, sizes]);
   useEffect(() => {
     if (props.cursor >= 0) {
       rows.scrollToIndex(props.cursor, { align: "auto" });
@@ -223,13 +186,13 @@ export function RunsTable(props: Props): ReactElement {
       <TableHead
         seen={seen}
         leaves={leaves}
-        headers={grid.getLeafHeaders()}
         width={width}
         sort={props.sort}
         allTicked={props.ticked.size > 0}
         columns={props.columns}
         onSort={props.onSort}
         onOrder={props.onOrder}
+        onResize={resize}
         onTickAll={props.onTickAll}
       />
       <div className="grid-body" style={{ height: rows.getTotalSize(), width }}>

@@ -1,7 +1,7 @@
 /** The head of the runs table: sort by click, widen by dragging an edge, move by dragging a name. */
-import type { Column, Header } from "@tanstack/react-table";
+import type { Column } from "@tanstack/react-table";
 import type { VirtualItem } from "@tanstack/react-virtual";
-import { memo, useState, type ReactElement } from "react";
+import { memo, useState, type MouseEvent, type ReactElement, type TouchEvent } from "react";
 
 import { columnTitle, parseColumn } from "../../lib/columns";
 import type { Line } from "../../lib/grouping";
@@ -11,13 +11,14 @@ import { Icon } from "../../ui/icon";
 interface Props {
   seen: readonly VirtualItem[];
   leaves: readonly Column<Line>[];
-  headers: readonly Header<Line, unknown>[];
   width: number;
   sort: string;
   allTicked: boolean;
   columns: readonly string[];
   onSort: (column: string) => void;
   onOrder: (columns: string[]) => void;
+  /** told that the edge of a column is being dragged */
+  onResize: (column: string, event: MouseEvent | TouchEvent) => void;
   onTickAll: () => void;
 }
 
@@ -48,9 +49,8 @@ function TableHeadPlain(props: Props): ReactElement {
       </div>
       {props.seen.map((item) => {
         const leaf = props.leaves[item.index];
-        const header = props.headers[item.index];
         const column = leaf === undefined ? null : parseColumn(leaf.id);
-        if (leaf === undefined || header === undefined || column === null) {
+        if (leaf === undefined || column === null) {
           return null;
         }
         const title = columnTitle(column);
@@ -87,8 +87,8 @@ function TableHeadPlain(props: Props): ReactElement {
             <span
               className="resize"
               aria-hidden="true"
-              onMouseDown={header.getResizeHandler()}
-              onTouchStart={header.getResizeHandler()}
+              onMouseDown={(event) => props.onResize(leaf.id, event)}
+              onTouchStart={(event) => props.onResize(leaf.id, event)}
             />
           </div>
         );
