@@ -27,7 +27,7 @@ def member(admin: Yard, name: str, team: str) -> Yard:
     return Yard(admin.server, admin.folder, token)
 
 
-def until(look: Callable[[], Any], wanted: Any, patience: float = 20) -> None:
+def until(look: Callable[[], Any], wanted: Any, patience: float = 60) -> None:
     """Look until something is so."""
     ends = time.monotonic() + patience
     while (found := look()) != wanted:
@@ -193,7 +193,7 @@ def test_a_lease_in_real_time(yard_with: Callable[..., Yard]) -> None:
     job = yard.submit(*gang, "--lease", "short", "--", *WAITS)
     wide = bob.submit(*gang, "--", *WAITS)
     until(lambda: state(yard, "short"), "active", 5)
-    assert yard.until_state(job, "running", patience=8)["attempts"][0]["nodes"] == nodes
+    assert yard.until_state(job, "running", patience=40)["attempts"][0]["nodes"] == nodes
     held = json.loads((yard.server.home / "engine" / "leases.json").read_text())
     assert [one["nodes"] for one in held.values()] == [nodes]
     waits = bob.until(wide, lambda page: page["reasons"])
@@ -206,7 +206,7 @@ def test_a_lease_in_real_time(yard_with: Callable[..., Yard]) -> None:
     page = yard.page(job)
     assert page["attempts"][0]["cause"] == "preempted"
     assert page["job"]["state"] == "queued"
-    bob.until_state(wide, "running", patience=8)
+    bob.until_state(wide, "running", patience=40)
     bob.ok("stop", wide, "--now")
 
 

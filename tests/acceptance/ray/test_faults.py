@@ -65,13 +65,13 @@ def wait_for_nodes(server: JobServer, count: int) -> None:
         nodes = server.get("/api/v1/nodes")["nodes"]
         return sum(node["state"] == "ready" for node in nodes) >= count
 
-    eventually(ready, patience=60)
+    eventually(ready, patience=150)
 
 
 def start_counting(server: JobServer, word: str) -> tuple[str, set[int]]:
     """Start a job that counts; return it and its processes."""
     job = server.submit(PYTHON, "-c", COUNTING, word, gpus=1)
-    server.wait(job, "running", patience=60)
+    server.wait(job, "running", patience=150)
     eventually(lambda: len(carriers(word)) >= 2 and "starts at 0" in server.logs(job))
     eventually(lambda: server.detail(job)["checkpoints"])
     return job, set(carriers(word))
@@ -80,7 +80,7 @@ def start_counting(server: JobServer, word: str) -> tuple[str, set[int]]:
 def let_go(server: JobServer, job: str) -> list[int]:
     """Let a counting job end; return where each of its attempts had started to count."""
     (server.home.parent / "nodes" / "checkpoints" / job / "go").touch()
-    server.wait(job, "succeeded", patience=120)
+    server.wait(job, "succeeded", patience=180)
     return [int(line.split()[-1]) for line in server.logs(job).splitlines() if "starts at" in line]
 
 
@@ -106,7 +106,7 @@ def test_a_server_killed_around_the_submission_starts_the_job_once(
     assert relay.swallowed.wait(30)
     yard.kill()
     yard.start()
-    detail = yard.wait(job, "succeeded", patience=90)
+    detail = yard.wait(job, "succeeded", patience=180)
     assert [one["number"] for one in detail["attempts"]] == [1]
     assert yard.logs(job).count("ran once") == 1
 
@@ -118,9 +118,9 @@ def test_a_killed_raylet_costs_few_steps_and_leaves_no_process(
     job, first = start_counting(yard, word)
     node = yard.detail(job)["attempts"][0]["nodes"][0]
     ray_cluster.kill_node(node)
-    eventually(lambda: yard.detail(job)["job"]["attempt"] == 2, patience=40)
+    eventually(lambda: yard.detail(job)["job"]["attempt"] == 2, patience=150)
     assert not first & set(carriers(word))
-    yard.wait(job, "running", patience=60)
+    yard.wait(job, "running", patience=150)
     starts = let_go(yard, job)
     lost, done = yard.detail(job)["attempts"]
     assert lost["nodes"] == [node]
@@ -135,7 +135,7 @@ def test_a_killed_raylet_costs_few_steps_and_leaves_no_process(
 def test_two_hundred_queued_jobs_cost_one_list_call_a_tick(yard: JobServer, relay: Relay) -> None:
     holders = [yard.submit("sleep", "600", gpus=1) for _ in range(2)]
     for job in holders:
-        yard.wait(job, "running", patience=60)
+        yard.wait(job, "running", patience=150)
     queued = yard.submit("true", gpus=1, array="0-199")
     eventually(lambda: yard.get("/api/v1/jobs", limit=1)["counts"]["queued"] == 200)
     before, began = relay.calls.copy(), time.monotonic()
@@ -160,13 +160,13 @@ def test_a_frozen_raylet_ends_what_it_hides_before_the_job_goes_on_elsewhere(
     raylet = ray_cluster.raylet(node)
     os.kill(raylet, signal.SIGSTOP)
     try:
-        eventually(lambda: yard.detail(job)["job"]["attempt"] == 2, patience=90)
+        eventually(lambda: yard.detail(job)["job"]["attempt"] == 2, patience=180)
         assert not first & set(carriers(word))
         assert yard.detail(job)["attempts"][0]["cause"] == "node_lost"
     finally:
         os.kill(raylet, signal.SIGCONT)
         ray_cluster.end_node(node)
-    yard.wait(job, "running", patience=60)
+    yard.wait(job, "running", patience=150)
     assert let_go(yard, job)[-1] > 0
 
 
@@ -175,13 +175,13 @@ def test_everything_is_still_there_after_the_head_was_started_anew(
 ) -> None:
     """The list is Trackyard's own: Ray's is empty, ours is not, and what ran runs again."""
     done = yard.submit(PYTHON, "-c", "print('before'); raise SystemExit(3)", gpus=1)
-    yard.wait(done, "failed", patience=60)
+    yard.wait(done, "failed", patience=150)
     word = f"600.{os.getpid()}3"
     job, first = start_counting(yard, word)
     ray_cluster.restart_head()
-    eventually(lambda: yard.detail(job)["job"]["attempt"] >= 2, patience=60)
+    eventually(lambda: yard.detail(job)["job"]["attempt"] >= 2, patience=150)
     assert not first & set(carriers(word))
-    yard.wait(job, "running", patience=90)
+    yard.wait(job, "running", patience=180)
     let_go(yard, job)
     assert yard.detail(job)["attempts"][0]["cause"] == "node_lost"
     kept = yard.detail(done)["attempts"][0]
@@ -191,7 +191,7 @@ def test_everything_is_still_there_after_the_head_was_started_anew(
 
 def test_nothing_of_these_tests_runs_on() -> None:
     words = {f"600.{os.getpid()}{number}" for number in (1, 2, 3)}
-    eventually(lambda: not any(carriers(word) for word in words), patience=20)
+    eventually(lambda: not any(carriers(word) for word in words), patience=60)
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, words)]
 
 

@@ -23,7 +23,7 @@ def test_an_elastic_run_starts_with_what_the_queue_gives_and_grows_only_when_tol
             str(SCRIPT),
             env={"PYTHONPATH": str(tmp_path)},
         )
-        detail = server.wait(job, "succeeded", patience=120)
+        detail = server.wait(job, "succeeded", patience=180)
         log = server.logs(job)
         [claim] = detail["claims"]
         assert (claim["demand"], claim["state"], claim["gpus"]) == ("2x1gpu", "released", 2)

@@ -66,7 +66,7 @@ def test_what_no_node_has_is_told_apart_survives_ctrl_c_and_runs_once_a_node_joi
         text=True,
     )
     try:
-        eventually(lambda: _known(front, "wide"), patience=60)
+        eventually(lambda: _known(front, "wide"), patience=150)
         assert waiting.stdout is not None
         heard = ""
         while "even idle" not in heard:
@@ -97,7 +97,7 @@ def _known(front: Front, name: str) -> bool:
 def test_three_jobs_of_half_a_gpu_run_at_once_on_two(front: Front) -> None:
     server = front.server
     jobs = [server.submit("sleep", "600", gpus=0.5) for _ in range(3)]
-    eventually(lambda: states(front, jobs) == ["running"] * 3, patience=60)
+    eventually(lambda: states(front, jobs) == ["running"] * 3, patience=150)
     held: dict[Any, float] = {}
     for job in jobs:
         [share] = server.detail(job)["attempts"][0]["placement"]
@@ -106,7 +106,7 @@ def test_three_jobs_of_half_a_gpu_run_at_once_on_two(front: Front) -> None:
     assert sorted(held.values()) == [0.5, 1.0]
     for job in jobs:
         server.post(f"/api/v1/jobs/{job}/stop")
-    eventually(lambda: states(front, jobs) == ["stopped"] * 3, patience=60)
+    eventually(lambda: states(front, jobs) == ["stopped"] * 3, patience=150)
 
 
 def test_two_teams_share_two_to_one_and_the_urgent_goes_first(front: Front) -> None:
@@ -114,7 +114,7 @@ def test_two_teams_share_two_to_one_and_the_urgent_goes_first(front: Front) -> N
     server = front.server
     tokens = {team: _team(front, team, share) for team, share in (("large", 2), ("small", 1))}
     blockers = [server.submit("sleep", "600", gpus=1, priority="urgent") for _ in range(2)]
-    eventually(lambda: states(front, blockers) == ["running"] * 2, patience=60)
+    eventually(lambda: states(front, blockers) == ["running"] * 2, patience=150)
     for team in ("small", "large"):
         for number in range(8):
             _plain(front, tokens[team], f"{team}-{number}", "sleep 1")
@@ -135,7 +135,7 @@ def test_two_teams_share_two_to_one_and_the_urgent_goes_first(front: Front) -> N
     assert 5 <= large <= 7, names
     for row in open_jobs(front):
         server.post(f"/api/v1/jobs/{row['job_id']}/stop")
-    eventually(lambda: not open_jobs(front), patience=90)
+    eventually(lambda: not open_jobs(front), patience=180)
 
 
 def open_jobs(front: Front) -> list[Any]:
