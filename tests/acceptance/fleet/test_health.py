@@ -53,7 +53,7 @@ def only_node(yard: Yard) -> dict[str, Any]:
 
 def until(yard: Yard, test: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
     """Look at the node until something is so."""
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 90
     while True:
         rows = yard.read("nodes")
         if rows and test(rows[0]):

@@ -37,7 +37,7 @@ def until(look: Callable[[], Any], wanted: Any, patience: float = 60) -> None:
 
 def node_of(yard: Yard) -> str:
     """The one node there is, once the server has seen it."""
-    ends = time.monotonic() + 20
+    ends = time.monotonic() + 60
     while not (nodes := yard.read("nodes")):
         assert time.monotonic() < ends
         time.sleep(0.1)

@@ -291,7 +291,7 @@ def test_a_following_client_is_told_of_a_restart(
             stderr=sink,
         )
         try:
-            until = time.monotonic() + 30
+            until = time.monotonic() + 90
             while "Tailing logs" not in log.read_text() and time.monotonic() < until:
                 time.sleep(0.1)
             job = server.get("/api/v1/jobs")["jobs"][0]["job_id"]

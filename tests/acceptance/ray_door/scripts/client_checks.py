@@ -36,7 +36,7 @@ def refusal(call):
 
 def ended(client, job):
     """Wait for a job's end and return it."""
-    until = time.monotonic() + 40
+    until = time.monotonic() + 90
     while time.monotonic() < until:
         info = client.get_job_info(job)
         if info.status in ENDED:
