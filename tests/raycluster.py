@@ -10,6 +10,7 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,6 +34,13 @@ QUICKER = {
     "RAY_health_check_timeout_ms": "4000",
     "RAY_health_check_failure_threshold": "3",
 }
+LET_GO = """
+import sys, ray
+from ray.util import get_placement_group, remove_placement_group
+ray.init(address=sys.argv[1], namespace="trackyard", log_to_driver=False)
+for name in sys.argv[2:]:
+    remove_placement_group(get_placement_group(name))
+"""
 
 
 class RayCluster:
@@ -92,6 +100,16 @@ class RayCluster:
                 for one in left:
                     ray.post(f"/api/jobs/{one['submission_id']}/stop")
                 time.sleep(0.5)
+            rows = ray.get("/api/v0/placement_groups?detail=1&limit=10000").json()
+        names = [
+            row["name"]
+            for row in rows["data"]["result"]["result"]
+            if row["state"] != "REMOVED" and row["name"].startswith("lease-")
+        ]
+        if names:
+            # What a lease's keeper held outlives it.
+            line = [self.python, "-c", LET_GO, self.local.gcs, *names]
+            subprocess.run(line, check=True, capture_output=True, timeout=60)
 
     def raylet(self, name: str) -> int:
         """The pid of a node's daemon."""

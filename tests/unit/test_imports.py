@@ -27,6 +27,7 @@ HOSTS = {"mlflow"}
 #: Modules that run inside a Ray cluster alone, on the cluster's own Ray.
 IN_CLUSTER = {
     SOURCE / "runner" / "ray_gang.py",
+    SOURCE / "runner" / "ray_host.py",
     SOURCE / "runner" / "ray_keep.py",
     SOURCE / "engines" / "ray_gate" / "gate.py",
 }

@@ -106,6 +106,8 @@ EVENT_KINDS: dict[str, str] = {
     "lease.idle": "nobody uses the nodes of an active lease",
     "lease.lent": "the idle nodes of a lease are lent to preemptible jobs",
     "lease.recalled": "lent nodes are called back for their holder",
+    "lease.crossed": "a job that was sent to Ray past the queue runs on the nodes of a lease",
+    "lease.shaken": "what keeps jobs past the queue off a lease's nodes was lost; it is mended",
     "lease.flagged": "a team strings leases together, or holds much of one kind of node",
     "scheduler.elected": "a server process became the one that schedules",
     "access.denied": "a request was refused for want of permission",

@@ -368,6 +368,10 @@ class NoticeKind(StrEnum):
     NODE_LOST = "node_lost"
     ATTEMPT_STARTED = "attempt_started"
     ATTEMPT_ENDED = "attempt_ended"
+    #: someone runs past the queue on the nodes of a lease; the detail says who
+    LEASE_CROSSED = "lease_crossed"
+    #: what keeps others off the nodes of a lease was lost; the detail says what became of it
+    LEASE_SHAKEN = "lease_shaken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -375,7 +379,7 @@ class EngineNotice:
     """A hint that something changed: look again. Never the truth by itself."""
 
     kind: NoticeKind
-    #: node id or attempt id
+    #: node id, attempt id or lease id
     subject: str
     at: datetime
     detail: str = ""

@@ -26,6 +26,7 @@ from trackyard.runner.ray_entry import (
     pack_spec,
     read_spec,
 )
+from trackyard.runner.ray_host import cluster_ray
 
 #: "not all nodes were there": the job goes back into the queue
 NO_NODES_CODE = 75
@@ -43,10 +44,8 @@ def run() -> int:
     except (KeyError, ValueError) as fault:
         sys.stderr.write(f"the launcher cannot use its spec: {fault}\n")
         return BAD_SPEC_CODE
-    try:
-        import ray
-    except ImportError as fault:
-        sys.stderr.write(f"python3 on this node has no ray: {fault}; put Ray's own first\n")
+    ray = cluster_ray()
+    if ray is None:
         return BAD_SPEC_CODE
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -143,12 +142,19 @@ def member_specs(data: Dict[str, Any], places: List[Tuple[str, int]]) -> List[Di
 
 def bundle_of(share: Dict[str, Any], address: str) -> Dict[str, float]:
     """Return what one member's bundle holds; an empty one holds a trace of its node."""
+    return asked_of(share) or {f"node:{address}": _TINY}
+
+
+def asked_of(share: Dict[str, Any]) -> Dict[str, float]:
+    """Return what a member asks Ray for: nothing where a lease's keeper holds it already."""
+    if share.get("given") is not None:
+        return {}
     amounts = {
         "GPU": float(share.get("gpus") or 0),
         "CPU": float(share.get("cpus") or 0),
         "memory": float(share.get("memory_bytes") or 0),
     }
-    return {key: value for key, value in amounts.items() if value} or {f"node:{address}": _TINY}
+    return {key: value for key, value in amounts.items() if value}
 
 
 def _hold_nodes(ray: Any, shares: List[Dict[str, Any]]) -> Any:
@@ -179,17 +185,18 @@ def _actors(ray: Any, group: Any, shares: List[Dict[str, Any]]) -> List[Any]:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     member = ray.remote(_member_class(str(node_folder("")), SPEC_VARIABLE, RUNNER_FOLDER))
+    asked = [asked_of(share) for share in shares]
     return [
         member.options(
-            num_cpus=float(share.get("cpus") or 0),
-            num_gpus=float(share.get("gpus") or 0),
-            memory=float(share.get("memory_bytes") or 0) or None,
+            num_cpus=amounts.get("CPU", 0.0),
+            num_gpus=amounts.get("GPU", 0.0),
+            memory=amounts.get("memory"),
             max_concurrency=4,
             scheduling_strategy=PlacementGroupSchedulingStrategy(
                 placement_group=group, placement_group_bundle_index=number
             ),
         ).remote(os.environ.get(JOB_CONFIG, ""))
-        for number, share in enumerate(shares)
+        for number, amounts in enumerate(asked)
     ]
 
 

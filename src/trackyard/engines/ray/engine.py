@@ -70,7 +70,7 @@ class RayEngine:
         self._view = ClusterView(self._api, site.name, clock)
         self._stops = Stops(self._api, self._channel, clock)
         self._pending = Pending(clock)
-        self._keepers = Keepers(self._api, self._view, site, clock)
+        self._keepers = Keepers(self._api, self._view, site, clock, tell=self._tell)
         self._lock = threading.RLock()
         self._barred: set[str] = set()
         self._forgotten: set[str] = set()
@@ -204,7 +204,7 @@ class RayEngine:
         self._work.set()
 
     def drop_lease(self, lease_id: str) -> None:
-        """Stop the keeper; what it held is free for every job of the cluster."""
+        """Let go of its nodes, but for what attempts still use, for every job of the cluster."""
         self._keepers.drop(lease_id)
 
     def close(self) -> None:
@@ -303,8 +303,8 @@ class RayEngine:
             elif lived and not lives:
                 self._tell(NoticeKind.NODE_LOST, node_id)
 
-    def _tell(self, kind: NoticeKind, subject: str) -> None:
-        notice = EngineNotice(kind=kind, subject=subject, at=self._clock.now())
+    def _tell(self, kind: NoticeKind, subject: str, detail: str = "") -> None:
+        notice = EngineNotice(kind=kind, subject=subject, at=self._clock.now(), detail=detail)
         with self._lock:
             listeners = list(self._listeners)
         for listener in listeners:

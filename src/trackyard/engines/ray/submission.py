@@ -30,7 +30,9 @@ SITE = "trackyard.site"
 JOB = "trackyard.job"
 LEASE = "trackyard.lease"
 NODES = "trackyard.nodes"
-#: GPUs held by a lease's keeper that the attempt has, by name
+#: begin and end of the lease that a job keeps the nodes of, in milliseconds
+TIMES = "trackyard.times"
+#: GPUs held by a lease's keeper that the attempt has, by member and name
 GIVEN = "trackyard.given"
 EPOCH = "trackyard.epoch"
 PLACEMENT = "trackyard.placement"
@@ -69,6 +71,10 @@ class GivenGpu:
     name: str
     vendor: str
     fraction: float
+
+
+#: what each member was given; None: Ray must find room for it
+Given = Sequence[Sequence[GivenGpu] | None]
 
 
 @cache
@@ -111,11 +117,12 @@ def submission(
     site: Site,
     carried: Carried,
     *,
-    given: Sequence[GivenGpu] | None = None,
+    given: Given | None = None,
 ) -> dict[str, Any]:
     """Return the body that starts this attempt, pinned to the first of its nodes.
 
-    With `given` GPUs, even none, it runs on what a lease's keeper holds and asks Ray for nothing.
+    A member with `given` GPUs, even none, runs on what a lease's keeper holds and asks Ray for
+    nothing.
     """
     is_gang = len(spec.placement) > 1
     share = spec.placement[0]
@@ -156,9 +163,7 @@ def entrypoint(role: str) -> str:
     )
 
 
-def metadata(
-    spec: LaunchSpec, site: Site, given: Sequence[GivenGpu] | None = None
-) -> dict[str, str]:
+def metadata(spec: LaunchSpec, site: Site, given: Given | None = None) -> dict[str, str]:
     """Return what any server needs to find the attempt again."""
     placement = [
         [
@@ -178,8 +183,19 @@ def metadata(
         EPOCH: str(spec.epoch),
         PLACEMENT: json.dumps(placement, separators=(",", ":")),
         REPORTS: "yes" if spec.report is not None else "no",
-        **({} if given is None else {GIVEN: json.dumps([gpu.name for gpu in given])}),
+        **({} if given is None else {GIVEN: json.dumps([_names(one) for one in given])}),
     }
+
+
+def _names(given: Sequence[GivenGpu] | None) -> list[str] | None:
+    return None if given is None else [gpu.name for gpu in given]
+
+
+def given_of(words: Mapping[str, str]) -> list[tuple[NodeShare, list[str]]]:
+    """Read back which members were given which GPUs."""
+    told: list[list[str] | None] = json.loads(words.get(GIVEN, "[]"))
+    shares = zip(placement_of(words), told, strict=False)
+    return [(share, names) for share, names in shares if names is not None]
 
 
 def placement_of(words: Mapping[str, str]) -> tuple[NodeShare, ...]:
@@ -200,7 +216,7 @@ def runtime_env(
     nodes: Sequence[RayNode],
     site: Site,
     carried: Carried,
-    given: Sequence[GivenGpu] | None = None,
+    given: Given | None = None,
 ) -> dict[str, Any]:
     """Return the environment Ray makes: the user's own if the job came as a Ray job, and ours."""
     values = dict(spec.ray.runtime_env) if spec.ray is not None else {}
@@ -228,7 +244,7 @@ def node_spec(
     nodes: Sequence[RayNode],
     site: Site,
     carried: Carried,
-    given: Sequence[GivenGpu] | None = None,
+    given: Given | None = None,
 ) -> dict[str, Any]:
     """Return SPEC.json as it travels: folders and devices are filled in on the node."""
     if spec.report is not None and site.renew_within_seconds is not None:
@@ -261,11 +277,12 @@ def node_spec(
             for share, node in zip(spec.placement, nodes, strict=True)
         ],
     }
-    if given is not None:
-        data["ray"]["members"][0]["given"] = [
-            {"index": int(gpu.name), "fraction": gpu.fraction, "vendor": gpu.vendor}
-            for gpu in given
-        ]
+    for member, gpus in zip(data["ray"]["members"], given or (), strict=False):
+        if gpus is not None:
+            member["given"] = [
+                {"index": int(gpu.name), "fraction": gpu.fraction, "vendor": gpu.vendor}
+                for gpu in gpus
+            ]
     if spec.ray is not None:
         _leave_to_ray(data, spec.ray, carried)
     return data

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from trackyard.core.errors import Conflict
+from trackyard.core.errors import Conflict, NotFound
 from trackyard.core.job import Job
 from trackyard.core.lease import Lease, LeaseState
-from trackyard.core.ports import EngineError, ExitCause, LeaseHold
+from trackyard.core.ports import EngineError, EngineNotice, ExitCause, LeaseHold, NoticeKind
 from trackyard.core.reasons import Tier
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.life import ask_stop
@@ -62,6 +62,9 @@ class Edges:
         self._scheduler = scheduler
         #: what this server told the engine, which may forget with it, of each lease
         self._told: dict[str, str] = {}
+        #: what the engine said of leases and is not written yet
+        self._heard: list[EngineNotice] = []
+        scheduler.on_lease_notice = self._hear
         leases.on_change = scheduler.wake
         leases.occupants = self.occupants
         scheduler.keep_leases = self.tick
@@ -80,6 +83,7 @@ class Edges:
             self._scheduler.wake()
         changed |= await self._drain()
         await self._tell_engine()
+        await self._write_heard()
         return changed
 
     async def _keep(self) -> bool:
@@ -189,6 +193,25 @@ class Edges:
             log.warning("the engine was not told of lease %s: %s", lease_id, fault)
             return False
         return True
+
+    def _hear(self, notice: EngineNotice) -> None:
+        self._heard.append(notice)
+        self._scheduler.wake()
+
+    async def _write_heard(self) -> None:
+        """Write what the engine said of leases into their history."""
+        heard, self._heard = self._heard, []
+        if heard:
+            await self._db.write(lambda tx: self._note_heard(tx, heard))
+
+    def _note_heard(self, tx: Tx, heard: Sequence[EngineNotice]) -> None:
+        self._scheduler.leadership.prove(tx)
+        for notice in heard:
+            with contextlib.suppress(NotFound):
+                record = find_lease(tx, notice.subject, None)
+                is_crossed = notice.kind is NoticeKind.LEASE_CROSSED
+                kind = "lease.crossed" if is_crossed else "lease.shaken"
+                life.step(tx, record, event=kind, sentence=notice.detail)
 
 
 def activities(world: World, looked: Pass) -> dict[str, Activity]:

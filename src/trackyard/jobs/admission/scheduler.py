@@ -131,6 +131,8 @@ class Scheduler:
         self._looking = asyncio.Lock()
         #: brings leases up to the present moment; tells whether something changed
         self.keep_leases: Callable[[], Awaitable[bool]] = _no_leases
+        #: hears what the engine says of a lease
+        self.on_lease_notice: Callable[[EngineNotice], None] = lambda _notice: None
         #: looks at what jobs really hold
         self.keep_watch: Callable[[], Awaitable[None]] = _no_watch
         #: called when an earlier attempt's credential ended, so that caches forget it
@@ -175,6 +177,8 @@ class Scheduler:
     def _take_hint(self, notice: EngineNotice) -> None:
         if notice.kind is NoticeKind.ATTEMPT_ENDED:
             self._spawn(self.dispatcher.look(notice.subject))
+        elif notice.kind in (NoticeKind.LEASE_CROSSED, NoticeKind.LEASE_SHAKEN):
+            self.on_lease_notice(notice)
         elif notice.kind is not NoticeKind.ATTEMPT_STARTED:
             self._due["nodes"] = 0.0
             self.wake()

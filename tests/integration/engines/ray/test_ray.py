@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -169,6 +170,19 @@ class TestRayEngine(ProcessConformance):
         assert json.loads(said)["CUDA_VISIBLE_DEVICES"] == "0"
         assert harness.ask_ray("GET", f"/api/jobs/{past}")["status"] == "PENDING"
         assert held() == whole
+        # Someone stops the job that keeps it: what is held stays held.
+        listed = harness.ask_ray("GET", "/api/jobs/")
+        [keeper] = [
+            row["submission_id"]
+            for row in listed
+            if (row["metadata"] or {}).get("trackyard.lease") == "l1"
+            and row["status"] == "RUNNING"
+        ]
+        harness.ask_ray("POST", f"/api/jobs/{keeper}/stop")
+        for _ in range(25):
+            assert held() == whole
+            time.sleep(0.1)
+        assert harness.ask_ray("GET", f"/api/jobs/{past}")["status"] == "PENDING"
         engine.drop_lease("l1")
         harness.wait_until(lambda: not held(), "it is still held")
         harness.wait_until(
