@@ -50,7 +50,7 @@ format: dev
 
 bench: dev web
 	@$(BIN)/python tools/client_envs.py mlflow3 fasttrackml
-	@$(BIN)/python -m bench.tracking
+	@$(BIN)/python -m bench.tracking $(BENCH)
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .cache/coverage .cache/reports
