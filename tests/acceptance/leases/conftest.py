@@ -43,10 +43,12 @@ def yard_at(tmp_path: Path) -> Iterator[Callable[..., Yard]]:
     """Start a server at a moment and return its admin's command line."""
     made: list[ClockServer] = []
 
-    def start(moment: str) -> Yard:
+    def start(moment: str, config: str = "") -> Yard:
         home = tmp_path / f"home-{len(made)}"
         home.mkdir()
-        server = ClockServer(home, environment={"YARD_CLOCK": str(home / "clock")})
+        (home / "yard.toml").write_text(config)
+        clock = {"YARD_CLOCK": str(home / "clock")}
+        server = ClockServer(home, environment=clock, more=["--config", str(home / "yard.toml")])
         server.set_clock(moment)
         made.append(server)
         server.start()

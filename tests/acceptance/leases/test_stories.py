@@ -121,7 +121,7 @@ def test_an_afternoon_of_leases(yard_at: Callable[..., Yard]) -> None:
 
 def test_times_and_refusals_by_command_line(yard_at: Callable[..., Yard]) -> None:
     """Each refusal is one sentence and a remedy; clocks that change are no trap."""
-    yard = yard_at("2026-03-28T12:00:00+00:00")
+    yard = yard_at("2026-03-28T12:00:00+00:00", "[leases.teams.nlp]\nquota_units = 200\n")
     node = node_of(yard)
 
     def refused(*words: str) -> str:
@@ -166,6 +166,10 @@ def test_times_and_refusals_by_command_line(yard_at: Callable[..., Yard]) -> Non
     assert "A lease lasts at most 7 days" in too_long.err
     yard.ok("lease", "transfer", "course", "ada", "--team", "nlp")
     assert [(one["user"], one["team"]) for one in ada.read("lease", "ls")] == [("ada", "nlp")]
+    more = ada.run("lease", "add", "x", *here, "--start", "2026-04-10 10:00", "--for", "5d")
+    assert more.code == 1
+    assert "It costs 120 service units; team nlp has 8 of 200 left for the 30 days" in more.err
+    assert "\nhint: " in more.err
     ada.ok("lease", "release", "course")
     # The feed: a password of its own that opens nothing else.
     feed = yard.read("lease", "feed")

@@ -8,6 +8,7 @@ import pytest
 from tests.integration.leases.yard import LeaseYard, at, explained, open_lease_yard
 from trackyard.core.errors import LeaseRefused
 from trackyard.core.node import NodeState
+from trackyard.core.ports import EngineNotice, NoticeKind
 from trackyard.core.reasons import Code
 from trackyard.jobs.admission.edges import Edges
 from trackyard.leases.rules import LeaseRules
@@ -43,6 +44,20 @@ async def test_the_engine_is_told_and_told_again_when_it_is_over(calendar: Lease
     await calendar.yard.tick()
     held = calendar.yard.engine.leases[made.lease.lease_id]
     assert held.ends_at.timestamp() * 1000 == at(2.5)
+    # What the engine says of it is in its history.
+    for kind in (NoticeKind.LEASE_CROSSED, NoticeKind.LEASE_SHAKEN):
+        notice = EngineNotice(
+            kind=kind, subject=held.lease_id, at=held.starts_at, detail=f"So it is: {kind}."
+        )
+        calendar.yard.scheduler._take_hint(notice)
+    await calendar.yard.tick()
+    said = await calendar.yard.database.read(
+        lambda reader: reader.all(
+            "SELECT kind, data FROM events WHERE kind IN ('lease.crossed', 'lease.shaken')"
+        )
+    )
+    assert sorted(kind for kind, _ in said) == ["lease.crossed", "lease.shaken"]
+    assert all(f"So it is: {kind.replace('.', '_')}." in str(data) for kind, data in said)
     await calendar.release("mine")
     await calendar.yard.tick()
     assert calendar.yard.engine.leases == {}
