@@ -35,6 +35,10 @@ function tone(): ArrayBuffer {
   return file.buffer as ArrayBuffer;
 }
 
+/** A Parquet file of three rows: epoch 1 to 3, name a, b and ü. */
+const PARQUET =
+  "UEFSMRUAFSQVJCwVBhUAFQYVBhwAAAACAAAABgEBAAAAAgAAAAMAAAAVABUsFSwsFQYVABUGFQYcAAAAAgAAAAYBAQAAAGEBAAAAYgIAAADDvBUEGTw1ABgGc2NoZW1hFQQAFQIlAhgFZXBvY2gAFQwlAhgEbmFtZSUATBwAAAAWBhkcGSwmABwVAhklBgAZGAVlcG9jaBUAFgYWShZKJghJHBUAFQAVAgA8KQYZJgAGAAAAJgAcFQwZJQYAGRgEbmFtZRUAFgYWUhZSJlJJHBUAFQAVAgA8FggZBhkmAAYAAAAWnAEWBiYIFpwBACggcGFycXVldC1jcHAtYXJyb3cgdmVyc2lvbiAyNS4wLjEZLBwAABwAAADHAAAAUEFSMQ==";
+
 describe("signing in", () => {
   test("the one-time address signs in, works once and leaves no code behind", async () => {
     const page = await yard.open("/signin", { signedIn: false });
@@ -180,6 +184,8 @@ describe("the runs table", () => {
     await page.getByRole("button", { name: "Columns" }).click();
     await page.getByRole("searchbox", { name: "Find a column" }).fill("Description");
     await page.getByRole("menuitemcheckbox", { name: "Description" }).click();
+    await page.getByRole("searchbox", { name: "Find a column" }).fill("campaign");
+    await page.getByRole("menuitemcheckbox", { name: /campaign/ }).click();
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Saved views" }).click();
     await page.getByLabel("Name of the view").fill("by model");
@@ -191,6 +197,9 @@ describe("the runs table", () => {
     await other.locator(".grid-name.group").first().waitFor();
     expect(other.url()).toContain("group=param:model");
     expect(other.url()).toContain("attribute:note");
+    await other.getByRole("grid").evaluate((grid) => grid.scrollTo({ left: 10_000 }));
+    await other.getByRole("columnheader", { name: "campaign" }).waitFor();
+    await other.getByRole("gridcell", { name: /^sweep-\d$/ }).first().waitFor();
     await other.context().close();
     await page.context().close();
   });
@@ -307,6 +316,9 @@ describe("a comparison", () => {
     await file.waitFor({ state: "attached" });
     await page.getByLabel("File").selectOption((await file.getAttribute("value")) ?? "");
     await page.getByText(/\d+ lines? differ\./).waitFor();
+    await page.getByLabel("File").selectOption("report/confusion.png");
+    const pictures = page.locator(".side-by-side img");
+    await expect.poll(() => pictures.evaluateAll((all) => all.filter((image) => (image as HTMLImageElement).naturalWidth > 100).length)).toBe(2);
     await page.getByRole("tab", { name: "Environment" }).click();
     await page.getByRole("cell", { name: "git commit" }).waitFor();
     await page.getByText(/of \d+ packages differ/).waitFor();
@@ -375,7 +387,7 @@ describe("a run", () => {
     await page.context().close();
   });
 
-  test("a page among its files runs its own script, and reaches neither cookies, stores, the page around it nor the server; sound, film and YAML have viewers", async () => {
+  test("a page among its files runs its own script, and reaches neither cookies, stores, the page around it nor the server; sound, film, YAML and Parquet have viewers", async () => {
     const [run] = await yard.runs(food, "attributes.status = 'FINISHED'");
     const { run: found } = await yard.call<{ run: { info: { artifact_uri: string } } }>("GET", `/api/2.0/mlflow/runs/get?run_id=${run}`);
     const folder = found.info.artifact_uri.replace(/^mlflow-artifacts:\/+/, "");
@@ -392,7 +404,7 @@ describe("a run", () => {
       const tell = async (name, act) => { let word; try { await act(); word = "reached"; } catch { word = "refused"; }
         const line = document.createElement("li"); line.textContent = name + " " + word; document.querySelector("ul").append(line); };
       ${script}</script>`;
-    const files: [string, string | ArrayBuffer][] = [["probe.html", html], ["paper.pdf", "%PDF-1.4"], ["tone.wav", tone()], ["clip.mp4", "no film"], ["env.yaml", "name: env\nchannels: [a]"]];
+    const files: [string, string | ArrayBuffer][] = [["probe.html", html], ["paper.pdf", "%PDF-1.4"], ["tone.wav", tone()], ["clip.mp4", "no film"], ["env.yaml", "name: env\nchannels: [a]"], ["rows.parquet", new Uint8Array(Buffer.from(PARQUET, "base64")).buffer]];
     for (const [name, body] of files) {
       const put = await fetch(`${yard.url}/api/2.0/mlflow-artifacts/artifacts/${folder}/${name}`, { method: "PUT", body, headers: { authorization: `Bearer ${yard.token}` } });
       expect(put.status).toBe(200);
@@ -413,6 +425,9 @@ describe("a run", () => {
     await page.locator("video[controls]").waitFor();
     await page.getByRole("treeitem", { name: /env\.yaml/ }).click();
     await page.getByText("channels: [a]").waitFor();
+    await page.getByRole("treeitem", { name: /rows\.parquet/ }).click();
+    await page.getByText("3 rows, 2 columns").waitFor();
+    await page.getByRole("table", { name: "Values" }).getByText("ü").waitFor();
     await page.context().close();
   });
 
@@ -447,6 +462,13 @@ describe("models", () => {
     await card.getByLabel("Stage").selectOption("Staging");
     await page.getByRole("status").getByText("yard edit --model food11/1 --stage Staging").waitFor();
     await row.getByText("Staging").waitFor();
+    await card.getByLabel("Add a tag").fill("checked=yes");
+    await card.getByRole("button", { name: "Add the tag" }).click();
+    await card.getByTitle("checked = yes").waitFor();
+    await card.getByRole("button", { name: "Write" }).click();
+    await card.getByRole("textbox", { name: "Notes on this version" }).fill("kept **warm**");
+    await card.getByRole("button", { name: "Save" }).click();
+    await card.locator(".markdown strong", { hasText: "warm" }).waitFor();
     await card.getByRole("button", { name: "Delete" }).click();
     await card.getByText("yard edit --model food11/1 --delete").waitFor();
     await card.getByRole("link").first().click();

@@ -63,6 +63,10 @@ export const deleteAlias = (name: string, alias: string): Promise<unknown> =>
   send("registered-models/alias", "DELETE", { name, alias });
 export const describeVersion = (name: string, version: string, description: string): Promise<unknown> =>
   send("model-versions/update", "PATCH", { name, version, description });
+export const setVersionTag = (name: string, version: string, key: string, value: string): Promise<unknown> =>
+  send("model-versions/set-tag", "POST", { name, version, key, value });
+export const deleteVersionTag = (name: string, version: string, key: string): Promise<unknown> =>
+  send("model-versions/delete-tag", "DELETE", { name, version, key });
 export const deleteVersion = (name: string, version: string): Promise<unknown> =>
   send("model-versions/delete", "DELETE", { name, version });
 export const moveStage = (name: string, version: string, stage: string): Promise<unknown> =>

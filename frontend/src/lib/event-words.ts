@@ -94,6 +94,21 @@ export function objectOf(event: EventLike): string {
 /** Facts that say nothing a reader does not see already. */
 const QUIET = new Set(["name", "experiment_id", "run_id", "source"]);
 
+/** A fact as people read it: lists as words, check sums by their beginning, nothing where there is nothing. */
+function wordsOf(value: unknown): string {
+  if (value === null || value === undefined) {
+    return "";
+  }
+  if (Array.isArray(value)) {
+    return value.map(wordsOf).join(", ");
+  }
+  if (typeof value === "object") {
+    return JSON.stringify(value);
+  }
+  const text = String(value as string | number | boolean);
+  return /^[0-9a-f]{40,}$/.test(text) ? text.slice(0, 12) : text;
+}
+
 /** Further facts of an event in a few words. */
 export function detailOf(event: EventLike): string {
   const { sentence } = event.data;
@@ -102,8 +117,8 @@ export function detailOf(event: EventLike): string {
   }
   const parts: string[] = [];
   for (const [key, value] of Object.entries(event.data)) {
-    if (!QUIET.has(key) && value !== null && value !== "") {
-      const text = typeof value === "object" ? JSON.stringify(value) : String(value as string | number | boolean);
+    const text = QUIET.has(key) ? "" : wordsOf(value);
+    if (text !== "") {
       parts.push(`${key} ${text.length > 60 ? `${text.slice(0, 60)}…` : text}`);
     }
   }

@@ -172,3 +172,8 @@ function paragraph(lines: readonly string[], at: number): [Block, number] {
   }
   return [{ kind: "paragraph", children: parseInline(lines.slice(at, end).join(" ")) }, end];
 }
+
+/** Markdown in one line of plain words, for a cell. */
+export function plain(text: string): string {
+  return text.replace(/[#*`\n|]+/g, " ").replace(/ {2,}/g, " ").trim();
+}

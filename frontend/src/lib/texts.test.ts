@@ -120,6 +120,7 @@ describe("words for events", () => {
     expect([verbOf("run.finished"), verbOf("planet.moved_on")]).toEqual(["ended", "planet moved on"]);
     expect([objectOf(event), objectOf({ ...event, data: { name: "calm-hen" } }), objectOf({ ...event, subject_id: "food11" })]).toEqual(["ffffffff", "calm-hen", "food11"]);
     expect(detailOf(event)).toBe('status FAILED · deep {"a":1}');
+    expect(detailOf({ ...event, data: { params: [], tags: ["a", "b"], sha256: "0f".repeat(32) } })).toBe("tags a, b · sha256 0f0f0f0f0f0f");
   });
 
   test("each leads to its page, if it still has one", () => {

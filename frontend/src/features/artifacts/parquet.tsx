@@ -31,6 +31,11 @@ export function cellText(value: unknown): string {
 /** Read the first rows of a Parquet file. */
 export async function readParquet(file: ArrayBuffer): Promise<Read> {
   const metadata = parquetMetadata(file);
+  const packed = metadata.row_groups.flatMap((group) => group.columns.map((column) => column.meta_data?.codec ?? "UNCOMPRESSED"));
+  const unknown = packed.find((codec) => codec !== "UNCOMPRESSED" && codec !== "SNAPPY");
+  if (unknown !== undefined) {
+    throw new Error(`Its columns are packed with ${unknown}; pages unpack SNAPPY, which most programs write unless told otherwise. Download the file to look at it.`);
+  }
   const total = Number(metadata.num_rows);
   const rows = await parquetReadObjects({ file, metadata, rowStart: 0, rowEnd: Math.min(total, MOST_ROWS) });
   const head = Object.keys(rows[0] ?? {});

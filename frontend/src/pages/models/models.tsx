@@ -5,6 +5,7 @@ import { useMemo, type ReactElement } from "react";
 
 import { modelsQuery } from "../../api/models";
 import { count } from "../../lib/format";
+import { plain } from "../../lib/markdown";
 import { matcher } from "../../lib/search";
 import { yard } from "../../lib/yard-line";
 import { Ago, ErrorCard, PageHead, Skeleton, YardLine } from "../../ui/parts";
@@ -78,7 +79,7 @@ export function ModelsPage(): ReactElement {
                       ))}
                     </td>
                     <td className="muted wide-only clip" style={{ maxWidth: 320 }}>
-                      {model.description}
+                      {plain(model.description ?? "")}
                     </td>
                     <td className="muted nowrap">
                       <Ago ms={model.last_updated_timestamp} />

@@ -3,9 +3,10 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState, type ReactElement } from "react";
 
-import { deleteVersion, describeVersion, moveStage, sourceOf } from "../../api/models";
+import { deleteVersion, deleteVersionTag, describeVersion, moveStage, setVersionTag, sourceOf } from "../../api/models";
 import { runQuery } from "../../api/runs";
 import type { ModelVersion } from "../../api/wire";
+import { Tags } from "../../features/actions/tags";
 import { Note } from "../../features/markdown/note";
 import { exact, short } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
@@ -90,6 +91,15 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
         <dd className="row" style={{ gap: 4 }}>
           <code className="clip">{use}</code>
           <Copy text={use} />
+        </dd>
+        <dt>Tags</dt>
+        <dd>
+          <Tags
+            tags={version.tags ?? []}
+            onSet={(key, value) => setVersionTag(version.name, version.version, key, value).then(onChange)}
+            onRemove={(key) => deleteVersionTag(version.name, version.version, key).then(onChange)}
+            line={(key, value) => (value === null ? yard.editModel(target, "--untag", key) : yard.editModel(target, "--tag", `${key}=${value}`))}
+          />
         </dd>
         {own.map((metric) => (
           <FactMetric key={metric.key} name={metric.key} value={metric.last} />
