@@ -83,3 +83,14 @@ async def test_shell_names_its_files_from_the_root_of_the_mount(tmp_path: Path) 
     assert page.body == b'<script src="/yard/assets/a.js"></script>'
     plain = await WebRoutes(tmp_path).page(None)  # type: ignore[arg-type]
     assert plain.body == b'<script src="/assets/a.js"></script>'
+
+
+async def test_no_asset_leads_out_of_the_package(platform: Platform) -> None:
+    """A step out of the folder of built files, however spelled, is no file."""
+    steps = ("..", "%2e%2e", "%252e%252e", "..%5c", "..;", "%00", "\uff0e\uff0e")
+    for step in steps:
+        for name in ("__init__.py", "server/main.py", "etc/passwd"):
+            answer = await platform.admin("GET", f"/assets/{step}/{step}/{name}")
+            assert answer.status in (400, 404), (step, name, answer.status)
+            assert b"root:" not in answer.body
+            assert b"import" not in answer.body
