@@ -106,7 +106,9 @@ abstract class GridRow {
         after.set(id, cell);
       }
     });
+    // Those that serve another column are taken out first: then the others stand in order and need not be moved.
     const spare = [...before.values()];
+    spare.forEach((cell) => cell.element.remove());
     columns.forEach((place) => {
       const cell = after.get(place.id) ?? spare.pop() ?? new GridCell();
       cell.move(place);
@@ -115,10 +117,12 @@ abstract class GridRow {
     spare.forEach((cell) => cell.close());
     // Cells stand one after the other: to place each by itself would make a surface of each for the browser to keep.
     this.body.style.paddingLeft = `${FIXED + (columns[0]?.start ?? 0)}px`;
-    columns.forEach(({ id }, at) => {
+    let there = this.body.firstElementChild;
+    columns.forEach(({ id }) => {
       const wanted = after.get(id)?.element;
-      const there = this.body.children[at] ?? null;
-      if (wanted !== undefined && wanted !== there) {
+      if (wanted === there) {
+        there = wanted?.nextElementSibling ?? null;
+      } else if (wanted !== undefined) {
         this.body.insertBefore(wanted, there);
       }
     });

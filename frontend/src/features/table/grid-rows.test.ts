@@ -108,6 +108,19 @@ describe("rows drawn into the page", () => {
     expect(wordsOf(3).toSorted()).toEqual(["3", "3e-4"]);
   });
 
+  test("keep the order of columns that go out on one side and come in on the other, moving only those", () => {
+    const all = placesOf("attribute:status", "attribute:duration", "metric:loss", "param:lr");
+    const heads = (): (string | null)[] => [...(bodies.children[1]?.children ?? [])].map((cell) => cell.getAttribute("aria-colindex"));
+    rows.draw(scene({ columns: all.slice(0, 3) }), actions);
+    const stays = bodies.children[1]?.children[1];
+    const moves = vi.spyOn(Node.prototype, "insertBefore");
+    rows.draw(scene({ columns: all.slice(1, 4) }), actions);
+    expect([heads(), bodies.children[1]?.children[0]]).toEqual([["3", "4", "5"], stays]);
+    rows.draw(scene({ columns: all.slice(0, 3) }), actions);
+    expect(heads()).toEqual(["2", "3", "4"]);
+    expect(moves).toHaveBeenCalledTimes(20);
+  });
+
   test("are written anew when the table was filled in place", () => {
     const one = scene();
     rows.draw(one, actions);
