@@ -140,7 +140,10 @@ class Keepers:
         names = [
             name
             for name, row in self._view.keepers().items()
-            if row.get("status") == "RUNNING" and node_id in _nodes_of(row)
+            if row.get("status") == "RUNNING"
+            and node_id in _nodes_of(row)
+            # One that lets go gives nothing, and need not be waited for.
+            and not self._lets_go(row)
         ]
         found = [self._told_by(name, node_id) for name in names]
         # While one keeper follows another, both tell of the same.
