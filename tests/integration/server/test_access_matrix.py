@@ -182,6 +182,32 @@ async def test_other_teams_see_and_change_nothing(platform: Platform) -> None:
     assert (await ours.mlflow("POST", "runs/search", search)).json()["runs"]
 
 
+async def test_a_call_that_names_two_runs_changes_neither(platform: Platform) -> None:
+    """Two ids in one body are refused; an id in the address of a write is not even read."""
+    stranger = await platform.caller("sven", "other", "owner")
+    runs = []
+    for caller in (platform.admin, stranger):
+        made = await caller.mlflow("POST", "runs/create", {"experiment_id": "0"})
+        runs.append(made.json()["run"])
+    ids = [run["info"]["run_id"] for run in runs]
+    point = {"key": "k", "value": 1, "timestamp": 1}
+    for path, body in (
+        ("runs/log-batch", {"metrics": [point]}),
+        ("runs/log-metric", point),
+        ("runs/log-parameter", {"key": "k", "value": "v"}),
+        ("runs/set-tag", {"key": "k", "value": "v"}),
+        ("runs/update", {"status": "FAILED"}),
+        ("runs/delete", {}),
+    ):
+        both = {"run_id": ids[0], "run_uuid": ids[1], **body}
+        assert (await platform.admin.mlflow("POST", path, both)).status == 400, path
+        elsewhere = await platform.admin.mlflow("POST", f"{path}?run_id={ids[0]}", body)
+        assert elsewhere.status == 400, path
+    for caller, run in zip((platform.admin, stranger), runs, strict=True):
+        found = await caller.mlflow("GET", f"runs/get?run_id={run['info']['run_id']}")
+        assert found.json()["run"] == run
+
+
 async def test_page_tokens_do_not_carry_over(platform: Platform) -> None:
     """A page token handed to another team shows only that team's rows or is refused."""
     stranger = await platform.caller("sven", "other", "owner")

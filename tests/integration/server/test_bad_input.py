@@ -206,28 +206,6 @@ async def test_ids_outside_their_form_find_nothing(platform: Platform) -> None:
     assert await rows(platform) == before
 
 
-async def test_a_call_that_names_two_runs_changes_neither(platform: Platform) -> None:
-    """Two ids in one body are refused; an id in the address of a write is not even read."""
-    mine = await new_run(platform.admin)
-    theirs = await new_run(await platform.caller("sven", "other", "owner"))
-    before = await rows(platform)
-    both = {"run_id": mine, "run_uuid": theirs}
-    point = {"key": "k", "value": 1, "timestamp": 1}
-    for path, body in (
-        ("runs/log-batch", {"metrics": [point]}),
-        ("runs/log-metric", point),
-        ("runs/log-parameter", {"key": "k", "value": "v"}),
-        ("runs/set-tag", {"key": "k", "value": "v"}),
-        ("runs/update", {"status": "FAILED"}),
-        ("runs/delete", {}),
-    ):
-        answer = await platform.admin.mlflow("POST", path, {**both, **body})
-        assert "run_uuid" in refused(answer, 400), path
-        elsewhere = await platform.admin.mlflow("POST", f"{path}?run_id={mine}", {**body})
-        assert "run_id" in refused(elsewhere, 400), path
-    assert await rows(platform) == before
-
-
 async def test_there_is_no_redirect_to_abuse(platform: Platform) -> None:
     """No public route sends a browser elsewhere, whatever `next` says."""
     elsewhere = ["//evil.example", "///evil.example", "/\\evil.example", "https://evil.example"]
