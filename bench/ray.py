@@ -4,8 +4,8 @@
     python -m bench.ray --only start     # submission to running
     python -m bench.ray --only burst     # twenty tiny jobs at once
 
-Starts a real cluster of a head and two workers (from .cache/envs/ray3) and a server in front of
-it, both in throw-away folders. Rounds alternate between the two, so that what else the machine
+Starts a real cluster of a head and two workers (from .cache/envs/raytrain) and a server in front
+of it, both in throw-away folders. Rounds alternate between the two, so that what else the machine
 does hits both alike. What it prints is one JSON object per measure, and a table at the end.
 """
 
@@ -33,7 +33,8 @@ from bench.tracking.servers import free_port
 from trackyard.cli.cluster_local import LocalCluster
 
 ROOT = Path(__file__).resolve().parents[1]
-RAY = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs") / "ray3" / "bin" / "ray"
+ENVS = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")
+RAY = ENVS / "raytrain" / "bin" / "ray"
 MEASURES = ("start", "burst")
 POLL_SECONDS = 0.02
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED", "succeeded", "failed", "stopped"}

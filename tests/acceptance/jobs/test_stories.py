@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.acceptance.jobs.yard import SCRIPTS, JobServer
+from tests.acceptance.jobs.yard import SCRIPTS, JobServer, eventually
 from trackyard.client import package
 
 PYTHON = sys.executable
@@ -72,9 +72,10 @@ def test_a_damaged_package_fails_the_job_with_a_reason(yard: JobServer) -> None:
 def test_a_higher_class_preempts_and_its_victim_resumes_where_it_saved(yard: JobServer) -> None:
     """The victim saves on notice, waits, and goes on from its checkpoint."""
     victim = yard.submit(
-        PYTHON, str(SCRIPTS / "training.py"), "80", gpus=2, preemptible=True, priority="low"
+        PYTHON, str(SCRIPTS / "training.py"), "80", "2", gpus=2, preemptible=True, priority="low"
     )
     yard.wait(victim, "running")
+    eventually(lambda: "from step 0" in yard.logs(victim))
     time.sleep(0.5)
     urgent = yard.submit(PYTHON, "-c", "print('quick')", gpus=2, priority="high")
     yard.wait(urgent, "succeeded")

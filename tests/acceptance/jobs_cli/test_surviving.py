@@ -21,7 +21,7 @@ def test_torch_training_killed_three_times_ends_with_the_loss_of_an_undisturbed_
         "--env", SOURCE, "--working-dir", str(SCRIPTS), "--preemptible", "--",
         str(python_of("mlflow3")), "train_torch.py", "120", "0.04",
     ]  # fmt: skip
-    disturbed = shared.submit("--name", "killed", *train)
+    disturbed = shared.submit("--name", "killed", *train, str(KILLS + 1))
     undisturbed = shared.submit("--name", "whole", *train)
     kills = []
     for number in range(1, KILLS + 1):
@@ -51,7 +51,7 @@ def test_a_high_priority_job_preempts_and_its_victim_resumes_where_it_saved(
 ) -> None:
     yard = yard_with("--preempt-after", "1", gpus=1)
     count = ["--gpus", "1", "--working-dir", str(SCRIPTS), "--", "python", "count.py"]
-    victim = yard.submit("--preemptible", "--priority", "low", *count, "60", "0.1")
+    victim = yard.submit("--preemptible", "--priority", "low", *count, "40", "0.1", "2")
     yard.until_printed(victim, "from step 0")
     time.sleep(1.5)
     urgent = yard.submit("--priority", "high", *count, "5", "0.1")
@@ -68,7 +68,7 @@ def test_a_high_priority_job_preempts_and_its_victim_resumes_where_it_saved(
     resumed = re.findall(r"from step (\d+)", yard.logs(victim))
     assert saved == resumed
     assert int(saved[0]) > 0
-    assert "counted to 60" in yard.logs(victim)
+    assert "counted to 40" in yard.logs(victim)
     # The one that preempted ran between the two halves of its victim.
     ran = yard.page(urgent)["attempts"][0]
     assert first["ended_ms"] <= ran["started_ms"] <= ran["ended_ms"] <= second["started_ms"]

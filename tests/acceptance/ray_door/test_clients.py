@@ -17,7 +17,8 @@ from tests.acceptance.ray_door.conftest import Door
 from tests.acceptance.serving import python_of, reports
 
 SCRIPTS = Path(__file__).parent / "scripts"
-GENERATIONS = ["ray2", "ray3"]
+#: the newest comes with Train, in the environment that the cluster runs in as well
+GENERATIONS = ["ray2", "raytrain"]
 pytestmark = pytest.mark.parametrize("generation", GENERATIONS)
 
 
@@ -244,7 +245,7 @@ def test_the_commands_list_and_follow(door: Door, generation: str) -> None:
     heard = ray(door, generation, "job", "logs", "--follow", name)
     assert heard.returncode == 0
     assert "heard" in heard.stdout
-    headers = {} if generation == "ray3" else {"RAY_ADDRESS": basic(door)}
+    headers = {} if generation == "raytrain" else {"RAY_ADDRESS": basic(door)}
     nodes = ray(door, generation, "list", "nodes", "--format", "json", **headers)
     assert '"state": "ALIVE"' in nodes.stdout, nodes.stdout
     assert '"GPU": 1.0' in nodes.stdout
