@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.raycluster import _whole_cluster, clear_cluster, ray_cluster
-from tests.spreading import Spreading, place_of, unit_of
+from tests.spreading import Spreading, is_counted, place_of, unit_of
 
 __all__ = ["_whole_cluster", "clear_cluster", "ray_cluster"]
 
@@ -43,7 +43,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Bring the tests into the order in which their units start."""
+    """Bring the tests into the order in which their units start; say which are uncounted."""
+    for item in items:
+        if not is_counted(item.nodeid):
+            item.add_marker("no_cover")
     items.sort(key=lambda item: place_of(unit_of(item.nodeid)))
 
 

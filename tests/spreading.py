@@ -35,6 +35,20 @@ FIRST = (
     "tests/integration/",
 )
 
+#: Tests that run what others run as well, a hundred times over: following each line of theirs for
+#: the coverage report doubles their time and tells nothing new.
+UNCOUNTED = (
+    "tests/unit/scheduling/test_properties.py",
+    "tests/unit/simulate/test_replay.py",
+    "tests/unit/leases/plan/test_machine.py",
+    "tests/integration/leases/test_machine.py",
+)
+
+
+def is_counted(nodeid: str) -> bool:
+    """Say whether a test counts for the coverage report: of two databases, the embedded one."""
+    return not nodeid.startswith(UNCOUNTED) and "[postgresql" not in nodeid
+
 
 def unit_of(nodeid: str) -> str:
     """Name the unit that a test belongs to."""
