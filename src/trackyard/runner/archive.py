@@ -57,7 +57,7 @@ def unpack(archive: Path, target: Path, *, kind: str, limits: Limits = Limits())
             raise BadArchiveError(f"a package is a zip, tar or tar.gz, not {kind!r}")
     except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, struct.error) as fault:
         raise BadArchiveError(f"the archive is damaged: {fault}") from fault
-    except (RuntimeError, NotImplementedError, ValueError) as fault:
+    except (RuntimeError, ValueError) as fault:
         raise BadArchiveError(f"the archive cannot be read: {fault}") from fault
     return writer.files
 

@@ -23,8 +23,6 @@ from trackyard.server.routing import Permission, Route
 
 COOKIE = "yard_session"
 RAY_COOKIE = "ray-authentication-token"
-#: Read by pages for as long as they are open, so held to the rules of a WebSocket.
-EVENT_STREAM = "/api/v1/stream"
 #: Headers that a browser sends with a write and a Ray client does not.
 _BROWSERS = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
 #: How long a verified token is believed without asking the database again, in seconds.
@@ -136,7 +134,7 @@ class Gate:
 
     async def admit(self, request: Request, route: Route) -> None:
         """Set the request's principal, or refuse the request."""
-        self.check_origin(request, is_socket=route.websocket or route.path == EVENT_STREAM)
+        self.check_origin(request, is_socket=route.websocket or route.stays_open)
         if route.permission is Permission.PUBLIC:
             self.check_single_host(request)
             return

@@ -46,6 +46,8 @@ class Route:
     query: dict[str, str] = field(default_factory=dict)
     #: a WebSocket route: the handler takes over the connection
     websocket: bool = False
+    #: read for as long as a page is open, so held to the rules of a WebSocket
+    stays_open: bool = False
     #: errors are one plain sentence, for clients that print what they get
     plain: bool = False
 

@@ -112,5 +112,6 @@ def routes(services: Services) -> list[Route]:
             handler=do.stream,
             permission=Permission.READ,
             query={"since": "resume after this event id"},
+            stays_open=True,
         ),
     ]
