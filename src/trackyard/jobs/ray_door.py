@@ -15,7 +15,7 @@ import msgspec
 from trackyard.access.principal import Principal, Role
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.job import JobState
-from trackyard.core.reasons import EVALUATING
+from trackyard.core.reasons import EVALUATING, Code
 from trackyard.fleet import nodes as node_table
 from trackyard.fleet.nodes import NodeRow
 from trackyard.jobs import logs, ray_records
@@ -38,6 +38,8 @@ RAY_VERSION = "2.60.0"
 LOOK_SECONDS, LATER_SECONDS, PLACE_SECONDS = 0.25, 1.0, 3.0
 #: Seconds after which a new forecast alone is worth a line.
 RETELL_SECONDS = 300.0
+#: Seconds that a job may wait for the queue's first look at it before its client hears of it.
+FIRST_LOOK_SECONDS = 3.0
 A_WHILE_SECONDS = 10.0
 #: Characters of one message to a following client.
 MESSAGE_CHARACTERS = 64 * 1024
@@ -247,13 +249,21 @@ class _PlaceWords:
         self._looked_at = self._told_at = -RETELL_SECONDS
         self._key: tuple[object, ...] = ()
         self._words = ""
+        self._unseen_since: float | None = None
 
     def is_due(self, now: float) -> bool:
         """Tell whether it is time to look at the place again."""
         return now - self._looked_at >= PLACE_SECONDS
 
     def take(self, listed: Listed, waiting: Waiting | None, now: float) -> str:
-        """Return a line if place or reason changed, or the forecast did and a while has passed."""
+        """Return a line if place or reason changed, or the forecast did and a while has passed.
+
+        A job that no pass has looked at yet most often starts within the second: no word of it.
+        """
+        if waiting is not None and waiting.reason.code == Code.EVALUATING:
+            self._unseen_since = now if self._unseen_since is None else self._unseen_since
+            if now - self._unseen_since < FIRST_LOOK_SECONDS:
+                return ""
         self._looked_at = now
         key = () if waiting is None else (waiting.position, waiting.reason.code)
         words = f"{MARK}{queue_words(listed, waiting)}\n"

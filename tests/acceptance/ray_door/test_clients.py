@@ -106,7 +106,9 @@ def test_folder_module_variables_and_requirement_reach_the_job(report: dict[str,
     assert "$HOME" not in own[4]
     assert found["last"] - found["first"] > 1.0, "the output came all at once"
     assert (found["status"], found["exit_code"]) == ("SUCCEEDED", 0)
-    assert found["logs"] == found["text"]
+    # On a busy machine it may have waited a moment, and the follower was told so.
+    heard = [line for line in lines if "] It waits in queue" not in line]
+    assert found["logs"].splitlines() == heard
 
 
 def test_a_job_is_shown_as_its_user_wrote_it(

@@ -1,7 +1,12 @@
 """Which changes of a waiting job's place its following client is told."""
 
 from trackyard.core.reasons import Code, Reason
-from trackyard.jobs.ray_door import PLACE_SECONDS, RETELL_SECONDS, _PlaceWords
+from trackyard.jobs.ray_door import (
+    FIRST_LOOK_SECONDS,
+    PLACE_SECONDS,
+    RETELL_SECONDS,
+    _PlaceWords,
+)
 from trackyard.jobs.ray_records import Listed
 from trackyard.jobs.ray_views import Waiting
 from trackyard.jobs.records import JobRow
@@ -12,7 +17,7 @@ LISTED = Listed("tart", JOB, None)
 
 
 def waiting(position: int, start_ms: int) -> Waiting:
-    return Waiting(Reason(code=Code.EVALUATING), position, 9, EtaView(start_ms=start_ms))
+    return Waiting(Reason(code=Code.HELD), position, 9, EtaView(start_ms=start_ms))
 
 
 def test_a_new_place_is_told_at_once_and_a_new_forecast_now_and_then() -> None:
@@ -33,3 +38,14 @@ def test_what_has_not_changed_is_never_repeated() -> None:
     place = _PlaceWords()
     place.take(LISTED, waiting(1, 0), 0)
     assert place.take(LISTED, waiting(1, 0), 10 * RETELL_SECONDS) == ""
+
+
+def test_a_job_that_no_pass_has_seen_is_not_spoken_of_before_it_had_time_to_start() -> None:
+    place, unseen = _PlaceWords(), Waiting(Reason(code=Code.EVALUATING), None, 0, None)
+    assert place.take(LISTED, unseen, 0) == ""
+    assert place.is_due(0.25), "it is looked at again right away"
+    assert "position 4 of 9" in place.take(LISTED, waiting(4, 0), 0.25)
+
+    place = _PlaceWords()
+    assert place.take(LISTED, unseen, 0) == ""
+    assert "not been looked at" in place.take(LISTED, unseen, FIRST_LOOK_SECONDS)
