@@ -194,6 +194,7 @@ describe("the calendar", () => {
     await mine.getByRole("button", { name: "idle", exact: true }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByText("yard lease recall idle").waitFor();
+    await dialog.getByRole("region", { name: "History" }).getByRole("listitem").filter({ hasText: "are lent to preemptible jobs" }).waitFor();
     await dialog.getByRole("button", { name: "Call nodes back" }).click();
     await expect.poll(async () => (await yard.call<{ events: { kind: string }[] }>("GET", "/api/v1/events?limit=200")).events.some((one) => one.kind === "lease.recalled")).toBe(true);
     await mine.getByRole("button", { name: "idle", exact: true }).click();

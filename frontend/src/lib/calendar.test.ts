@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 
 import { between, dragged, drawn, lanesOf, placeOf, verbOf } from "./calendar-rows";
 import { countdown, DAY, dayWord, formTime, HOUR, midnight, MINUTE, offsetAt, readDay, readForm, snap, span, ticksOf, turned, windowOf } from "./calendar-time";
+import { troublesIn, turnOf } from "./lease-history";
 import { effectOf, leaseLine, leaseState } from "./lease-lines";
 
 process.env.TZ = "Europe/Berlin";
@@ -105,5 +106,18 @@ describe("the lines", () => {
 
   test("states and effects have words, also those that come later", () => {
     expect([leaseState("active").word, leaseState("new").word, effectOf("drained").word, effectOf("odd").word]).toEqual(["active", "new", "is drained", "odd"]);
+  });
+});
+
+describe("the history of a lease", () => {
+  test("has a word, an icon and a tone for each turn, a new kind of turn included", () => {
+    expect(turnOf("lease.shaken")).toEqual({ word: "hold shaken", icon: "warn", tone: "amber" });
+    expect(turnOf("lease.terminating").word).toBe("draining");
+    expect(turnOf("lease.not_yet_known")).toEqual({ word: "not yet known", icon: "dots", tone: "grey" });
+  });
+
+  test("counts what endangered the promise, not what was planned", () => {
+    const kinds = ["lease.created", "lease.started", "lease.shaken", "lease.crossed", "lease.degraded", "lease.replaced", "lease.ended"];
+    expect(troublesIn(kinds.map((kind) => ({ kind })))).toBe(3);
   });
 });

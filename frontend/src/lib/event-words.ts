@@ -68,6 +68,26 @@ const WORDS: Record<string, string> = {
   "node.check_failed": "found fault with",
   "node.check_passed": "found well again",
   "node.labelled": "labelled",
+  "lease.created": "made",
+  "lease.starting": "makes room for",
+  "lease.started": "started",
+  "lease.changed": "changed",
+  "lease.extended": "extended",
+  "lease.transferred": "handed over",
+  "lease.ending": "warns of the end of",
+  "lease.terminating": "drains",
+  "lease.ended": "ended",
+  "lease.deleted": "gave back",
+  "lease.degraded": "misses a node of",
+  "lease.replaced": "replaced a node of",
+  "lease.restored": "sees all is well with a node of",
+  "lease.failed": "could not start",
+  "lease.idle": "sees nobody use",
+  "lease.lent": "lent the nodes of",
+  "lease.recalled": "called back the nodes of",
+  "lease.crossed": "found another's job on",
+  "lease.shaken": "mended the hold of",
+  "lease.flagged": "flagged",
   "queue.set": "set the rules of",
   "queue.deleted": "deleted",
   "session.started": "signed in",
@@ -138,6 +158,9 @@ export function pageOf(event: Pick<EventLike, "subject" | "subject_id" | "kind">
   }
   if (event.subject === "node") {
     return "/app/nodes";
+  }
+  if (event.subject === "lease") {
+    return `/app/leases?lease=${encodeURIComponent(event.subject_id)}`;
   }
   if (event.subject === "experiment") {
     return `/app/runs?exp=${encodeURIComponent(event.subject_id)}`;

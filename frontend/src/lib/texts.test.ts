@@ -118,6 +118,7 @@ describe("words for events", () => {
 
   test("what, to what, and what else", () => {
     expect([verbOf("run.finished"), verbOf("planet.moved_on")]).toEqual(["ended", "planet moved on"]);
+    expect(verbOf("lease.shaken")).toBe("mended the hold of");
     expect([objectOf(event), objectOf({ ...event, data: { name: "calm-hen" } }), objectOf({ ...event, subject_id: "food11" })]).toEqual(["ffffffff", "calm-hen", "food11"]);
     expect(detailOf(event)).toBe('status FAILED · deep {"a":1}');
     expect(detailOf({ ...event, data: { params: [], tags: ["a", "b"], sha256: "0f".repeat(32) } })).toBe("tags a, b · sha256 0f0f0f0f0f0f");
@@ -127,6 +128,7 @@ describe("words for events", () => {
     expect(pageOf(event)).toBe(`/app/runs/${"f".repeat(32)}`);
     expect(pageOf({ subject: "experiment", subject_id: "3", kind: "experiment.created" })).toBe("/app/runs?exp=3");
     expect(pageOf({ subject: "model_version", subject_id: "my model/3", kind: "model_version.created" })).toBe("/app/models/my%20model");
+    expect(pageOf({ subject: "lease", subject_id: "L1", kind: "lease.crossed" })).toBe("/app/leases?lease=L1");
     expect(pageOf({ ...event, kind: "run.purged" })).toBeNull();
     expect(pageOf({ subject: "token", subject_id: "x", kind: "token.created" })).toBeNull();
   });

@@ -13,6 +13,7 @@ import { Icon } from "../../ui/icon";
 import { Dialog } from "../../ui/menu";
 import { ErrorCard, Skeleton, YardLine } from "../../ui/parts";
 import { complain, toast } from "../../ui/toast";
+import { LeaseHistory } from "./history";
 
 /** Do something to a lease, say so, and read what changed. */
 export function useLeaseAct(): (doing: Promise<LeaseAnswer>, what: string) => Promise<boolean> {
@@ -60,6 +61,7 @@ export function LeaseSheet({ id, onClose, onChange }: SheetProps): ReactElement 
       {found.data !== undefined && (
         <>
           <Facts lease={found.data} />
+          <LeaseHistory id={found.data.lease_id} />
           {found.data.editable && !found.data.over ? <Deeds lease={found.data} onClose={onClose} onChange={onChange} /> : <YardLine line={leaseLine.show(found.data.name)} />}
         </>
       )}

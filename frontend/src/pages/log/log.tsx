@@ -14,6 +14,9 @@ const KINDS = [
   ["experiment.", "Experiments"],
   ["model", "Models"],
   ["artifact.", "Artifacts"],
+  ["job.", "Jobs"],
+  ["node.", "Nodes"],
+  ["lease.", "Leases"],
   ["token.", "Access"],
 ] as const;
 
