@@ -26,7 +26,7 @@ from trackyard.runner.ray_entry import (
     pack_spec,
     read_spec,
 )
-from trackyard.runner.ray_host import cluster_ray
+from trackyard.runner.ray_host import cluster_ray, end_with_the_cluster
 
 #: "not all nodes were there": the job goes back into the queue
 NO_NODES_CODE = 75
@@ -47,6 +47,7 @@ def run() -> int:
     ray = cluster_ray()
     if ray is None:
         return BAD_SPEC_CODE
+    end_with_the_cluster()
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())

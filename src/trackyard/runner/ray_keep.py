@@ -21,11 +21,11 @@ import uuid
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from trackyard.runner.ray_entry import BAD_SPEC_CODE, read_spec
-from trackyard.runner.ray_host import cluster_ray
+from trackyard.runner.ray_host import cluster_ray, end_with_the_cluster
 
 TICK_SECONDS = 0.5
-#: looks in a row that may fail before the keeper gives up; the engine then starts another
-MOST_FAILURES = 60
+#: how long looks may fail before the keeper gives up; the engine then starts another
+PATIENCE_SECONDS = 60.0
 #: a group that Ray has not made by then is given up
 PENDING_SECONDS = 3.0
 ROWS = 10_000
@@ -86,28 +86,33 @@ def run() -> int:
     ray = cluster_ray()
     if ray is None:
         return BAD_SPEC_CODE
+    end_with_the_cluster()
     ray.init(address="auto", namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
     # Ray has set handlers of its own by now.
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    return _keep(Keeper(ray, lease, nodes), stopping)
+    return keep(Keeper(ray, lease, nodes), stopping)
 
 
-def _keep(keeper: Keeper, stopping: threading.Event) -> int:
-    failures = 0
+def keep(
+    keeper: Keeper, stopping: threading.Event, patience_seconds: float = PATIENCE_SECONDS
+) -> int:
+    """Look again and again until the lease is over, a signal came or the cluster is gone."""
+    seen = time.monotonic()
     # Who stops this job leaves the groups: the lease is over only when its time is.
     while not stopping.is_set():
         try:
             keeper.look()
-            failures = 0
         except Exception as fault:  # noqa: BLE001  # Ray raises kinds of its own for each part
-            failures += 1
             sys.stderr.write(f"the cluster did not tell how it is: {fault}\n")
-        if failures > MOST_FAILURES:
-            return 1
-        if not failures and keeper.is_closing and not keeper.holds_any:
-            return 0
+            # By the time that passed: a look at a cluster that is gone may take long to fail.
+            if time.monotonic() - seen > patience_seconds:
+                return 1
+        else:
+            seen = time.monotonic()
+            if keeper.is_closing and not keeper.holds_any:
+                return 0
         stopping.wait(TICK_SECONDS)
     return 0
 

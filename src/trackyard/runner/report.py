@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from trackyard.runner.logs import LogSpool
 from trackyard.runner.spec import Report, Spec
+from trackyard.runner.watch import answers
 
 CHUNK_BYTES = 512 * 1024
 REQUEST_SECONDS = 20.0
@@ -115,6 +116,8 @@ class Reporter:
         self._offset = 0
         self._log_number = 0
         self._log_status = 0
+        #: when the command was over, and when the server last took something after that
+        self._ended = self._heard = 0.0
         self.last_accepted = time.monotonic()
         self._threads = [
             threading.Thread(target=self._beat_loop, name="beat", daemon=True),
@@ -141,15 +144,25 @@ class Reporter:
         self._log_now.set()
         for thread in self._threads:
             thread.join(timeout=REQUEST_SECONDS + 1)
-        deadline = time.monotonic() + self._report.linger_seconds
+        self._ended = self._heard = time.monotonic()
         body = json.dumps(record).encode()
         # A huge backlog of log must not keep the slot's end from being known.
-        self._ship_until(time.monotonic() + 1.0)
-        told = self._tell_end(body, deadline)
+        soon = self._ended + 1.0
+        self._ship(lambda pause: time.monotonic() + pause > soon)
+        told = self._tell_end(body)
         self._send_samples()
-        return self._ship_until(deadline) and told
+        return self._ship(self._gives_up) and told
 
-    def _tell_end(self, body: bytes, deadline: float) -> bool:
+    def _gives_up(self, pause: float) -> bool:
+        """Tell whether there is no use in trying again after `pause` seconds."""
+        then = time.monotonic() + pause
+        if then - self._ended > self._report.linger_seconds or not self._spec.state_dir.is_dir():
+            return True
+        # Record and log stay on disk, where whoever starts a server again may look for them.
+        is_late = then - self._heard > self._report.alone_seconds
+        return is_late and not answers(self._spec.witness)
+
+    def _tell_end(self, body: bytes) -> bool:
         pause = FIRST_RETRY_SECONDS
         while True:
             answer = self._beats.post("/exit", body)
@@ -157,20 +170,20 @@ class Reporter:
                 return True
             if answer.status in FINAL_STATUSES:
                 return False
-            if time.monotonic() + pause > deadline:
+            if self._gives_up(pause):
                 return False
             time.sleep(pause)
             pause = min(pause * 2, LAST_RETRY_SECONDS)
 
-    def _ship_until(self, deadline: float) -> bool:
+    def _ship(self, gives_up: Callable[[float], bool]) -> bool:
         pause = FIRST_RETRY_SECONDS
         while self._offset < self._spool.end:
             if self._ship_chunk():
                 pause = FIRST_RETRY_SECONDS
-                if time.monotonic() > deadline:
+                if gives_up(0):
                     return False
                 continue
-            if self._log_status in FINAL_STATUSES or time.monotonic() + pause > deadline:
+            if self._log_status in FINAL_STATUSES or gives_up(pause):
                 return False
             time.sleep(pause)
             pause = min(pause * 2, LAST_RETRY_SECONDS)
@@ -213,6 +226,7 @@ class Reporter:
         after = self._offset + len(data)
         self._offset = after if not isinstance(held, int) else max(0, min(held, after))
         self._log_number += 1
+        self._heard = time.monotonic()
         self._spool.acknowledge(self._offset)
         return True
 

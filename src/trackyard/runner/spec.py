@@ -62,7 +62,10 @@ class Report:
     token: str = field(repr=False, default="")
     heartbeat_seconds: float = 3.0
     sample_seconds: float = 5.0
+    #: how long after its command's end a runner tries to deliver what the server has not got
     linger_seconds: float = 3600.0
+    #: the same, where no witness answers: then nobody waits for it but the server
+    alone_seconds: float = 300.0
     renew_within_seconds: Optional[float] = None
 
 
@@ -116,6 +119,8 @@ class Spec:
     echo: bool = False
     #: `host:port` that, while it answers, shows that this node is not cut off
     witness: str = ""
+    #: how long word of a lost node may come after the death of the command
+    loss_news_seconds: float = 2.0
     #: False keeps off cgroups and systemd, as where neither is allowed
     kernel_limits: bool = True
     #: None does not look at the node
@@ -190,6 +195,7 @@ def _parse(data: Dict[str, Any]) -> Spec:
         stop_scope=_one_of(data.get("stop_scope", "main"), "stop_scope", ("main", "group")),
         echo=bool(data.get("echo", False)),
         witness=str(data.get("witness") or ""),
+        loss_news_seconds=float(data.get("loss_news_seconds", 2.0)),
         kernel_limits=bool(data.get("kernel_limits", True)),
         health=_health(data.get("health")),
     )
@@ -259,6 +265,7 @@ def _report(data: Optional[Dict[str, Any]]) -> Optional[Report]:
         heartbeat_seconds=float(data.get("heartbeat_seconds", 3.0)),
         sample_seconds=float(data.get("sample_seconds", 5.0)),
         linger_seconds=float(data.get("linger_seconds", 3600.0)),
+        alone_seconds=float(data.get("alone_seconds", 300.0)),
         renew_within_seconds=_number(data.get("renew_within_seconds")),
     )
 

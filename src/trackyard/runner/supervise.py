@@ -40,8 +40,6 @@ WITNESS_SECONDS = 5.0
 SHELL_SECONDS = 0.3
 #: to save, at most, where the cluster has lost the node and may start the job elsewhere
 LOSS_SECONDS = 10.0
-#: how long word of a lost node may come after the death of the command
-LOSS_NEWS_SECONDS = 2.0
 FAILED_SETUP_CODE = 70
 
 
@@ -301,7 +299,7 @@ class Supervisor:
         """Ask whether the command died with its node, whose cluster kills it before we hear."""
         if not self._spec.witness or not ending.is_killed(self._main_status):
             return
-        until = time.monotonic() + LOSS_NEWS_SECONDS
+        until = time.monotonic() + self._spec.loss_news_seconds
         while self._asked is None and time.monotonic() < until:
             self._pump(TICK_SECONDS)
 
@@ -381,16 +379,16 @@ class Supervisor:
         renew = None if spec.report is None else spec.report.renew_within_seconds
         if renew is None or self._reporter is None or self._asked is not None:
             return
-        if now - self._reporter.last_accepted > renew and self._is_cut_off(now):
+        if now - self._reporter.last_accepted > renew and self._is_cut_off(now, renew):
             self._requests.put("fenced", 0)
 
-    def _is_cut_off(self, now: float) -> bool:
+    def _is_cut_off(self, now: float, renew: float) -> bool:
         """Tell a node that is cut off from a server that is merely down."""
         if not self._spec.witness:
             return True
         if now < self._next_witness:
             return False
-        self._next_witness = now + WITNESS_SECONDS
+        self._next_witness = now + min(WITNESS_SECONDS, renew)
         return not answers(self._spec.witness)
 
     def _is_over_memory(self, limit: int) -> bool:

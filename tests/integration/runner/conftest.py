@@ -121,7 +121,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
                 "token": to.token,
                 "heartbeat_seconds": 0.2,
                 "sample_seconds": 0.2,
-                "linger_seconds": 20,
+                "linger_seconds": 120,
             }
         spec.update(keys)
         runners.append(Runner(tmp_path / "specs", spec))

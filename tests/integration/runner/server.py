@@ -32,7 +32,8 @@ class AttemptServer:
         self.lose_answers = 0
         self._http: ThreadingHTTPServer | None = None
         self._port = 0
-        self._lock = threading.Lock()
+        #: held while a report is taken: what a test changes under it no report is half-way in
+        self.lock = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -55,8 +56,16 @@ class AttemptServer:
     def log(self, member: int = 0) -> bytes:
         return bytes(self.logs.get(member, b""))
 
+    def loses_answer(self) -> bool:
+        """Tell whether this answer is one of those to lose."""
+        with self.lock:
+            if self.lose_answers > 0:
+                self.lose_answers -= 1
+                return True
+            return False
+
     def take(self, path: str, query: dict[str, list[str]], body: bytes, epoch: int) -> Any:
-        with self._lock:
+        with self.lock:
             if epoch < self.epoch:
                 self.refused += 1
                 return 409, {"message": "a newer attempt holds this job"}
@@ -121,8 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         epoch = int(self.headers["X-Yard-Epoch"])
         status, data = self.owner.take(parts.path, parse_qs(parts.query), body, epoch)
-        if self.owner.lose_answers > 0:
-            self.owner.lose_answers -= 1
+        if self.owner.loses_answer():
             self.close_connection = True
             return
         self._answer(status, data)

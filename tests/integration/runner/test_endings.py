@@ -29,15 +29,14 @@ def test_a_tree_that_forks_and_hides_ends_with_the_stop(start: Start) -> None:
         "            os.execve('/bin/sleep', ['sleep', sys.argv[1]], {})\n"
         "        os._exit(0)\n"
         "for depth in range(3): hide(depth)\n"
-        "time.sleep(0.5)\n"
         "print('hidden', flush=True)\n"
         "time.sleep(600)\n"
     )
     word = f"600.{os.getpid()}{time.monotonic_ns() % 10**9}"
     runner = start(argv=[sys.executable, "-c", code, word])
     runner.wait_for_log(b"hidden")
-    assert len(sleepers(word)) == 6
-    runner.send_stop("stopped", 0.5)
+    wait_until(lambda: len(sleepers(word)) == 6, "not all of them hid")
+    runner.send_stop("stopped", 60)
     record = runner.wait()
     assert record["cause"] == "stopped"
     assert sleepers(word) == []
@@ -95,7 +94,7 @@ def test_data_loader_workers_are_left_alone_while_the_trainer_saves(start: Start
     )
     runner = start(argv=["sh", "-c", f'cd / && {sys.executable} -c "$0"; exit $?', code])
     runner.wait_for_log(b"ready")
-    runner.send_stop("preempted", 20)
+    runner.send_stop("preempted", 60)
     record = runner.wait()
     assert b"worker (0, 0)" in runner.log
     assert record["cause"] == "preempted"
@@ -116,7 +115,8 @@ def test_sigterm_to_the_runner_is_a_graceful_stop(start: Start) -> None:
     runner = start(
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n"
-        "print('ready', flush=True); time.sleep(600)"
+        "print('ready', flush=True); time.sleep(600)",
+        grace_seconds=60,
     )
     runner.wait_for_log(b"ready")
     runner.process.send_signal(signal.SIGTERM)
@@ -155,7 +155,7 @@ def test_a_command_over_its_memory_limit_is_out_of_memory(start: Start) -> None:
         "for _ in range(60):\n"
         "    hoard.append(bytearray(b'x') * 10_000_000)\n"
         "    time.sleep(0.05)\n"
-        "time.sleep(5)\n"
+        "time.sleep(600)\n"
     )
     record = start(code, memory_bytes=120 * 1024**2).wait()
     assert record["cause"] == "out_of_memory"
@@ -164,7 +164,7 @@ def test_a_command_over_its_memory_limit_is_out_of_memory(start: Start) -> None:
 
 
 def test_without_cgroups_the_runner_watches_memory_itself(start: Start) -> None:
-    code = "import time; hoard = bytearray(b'x') * 200_000_000; time.sleep(60)"
+    code = "import time; hoard = bytearray(b'x') * 200_000_000; time.sleep(600)"
     record = start(code, memory_bytes=120 * 1024**2, kernel_limits=False).wait()
     assert record["cause"] == "out_of_memory"
     assert "120 MiB" in record["sentence"]
@@ -185,13 +185,17 @@ def test_memory_that_processes_share_is_counted_once(start: Start) -> None:
 
 
 def test_a_time_limit_gives_its_grace_and_then_kills(start: Start) -> None:
-    record = start(
-        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)",
-        time_limit_seconds=0.5,
-        grace_seconds=0.5,
-    ).wait()
+    deaf = "trap '' TERM; echo deaf; while :; do sleep 1; done"
+    # A busy machine may need longer until the command does not hear any more.
+    for limit in (0.5, 5, 50):
+        runner = start(
+            argv=["sh", "-c", deaf], stop_scope="group", time_limit_seconds=limit, grace_seconds=1
+        )
+        record = runner.wait(timeout=120)
+        if runner.log.startswith(b"deaf\n"):
+            break
     assert (record["cause"], record["forced"]) == ("time_limit", True)
-    assert 1.0 <= record["duration_seconds"] < 25
+    assert record["duration_seconds"] >= limit + 1
 
 
 def test_a_wrong_program_is_told_plainly(start: Start) -> None:
@@ -206,14 +210,14 @@ def test_an_attempt_runs_once_even_if_its_runner_is_started_again(
     runner = start("print('once')")
     runner.wait()
     again = start("print('twice')", attempt_id=runner.attempt_id, state_dir=str(runner.state))
-    assert again.process.wait(20) == 73
+    assert again.process.wait(60) == 73
     assert runner.log == b"once\n"
 
 
 def test_two_runners_at_once_for_one_attempt_start_one_command(start: Start) -> None:
     runner = start("import time; print('once', flush=True); time.sleep(1)")
     again = start("print('twice')", attempt_id=runner.attempt_id, state_dir=str(runner.state))
-    assert sorted([runner.process.wait(20), again.process.wait(20)]) in ([0, 73], [73, 73])
+    assert sorted([runner.process.wait(60), again.process.wait(60)]) in ([0, 73], [73, 73])
     assert runner.log.count(b"ce\n") == 1
 
 
@@ -234,7 +238,7 @@ def test_the_command_dies_with_a_killed_runner(start: Start) -> None:
     runner.wait_for_log(b"up")
     wait_until(lambda: len(sleepers(word)) == 2, "the command never started")
     os.kill(runner.supervisor, signal.SIGKILL)
-    runner.process.wait(20)
+    runner.process.wait(60)
     assert sleepers(word) == []
     assert not (runner.state / "exit.json").exists()
     assert (runner.state / "lost.json").exists()
@@ -272,16 +276,19 @@ def environment(process: psutil.Process) -> dict[str, str]:
         return {}
 
 
-@pytest.mark.parametrize(("hears", "cause"), [(True, "node_lost"), (False, "signal")])
+@pytest.mark.parametrize(
+    ("hears", "seconds", "cause"), [(True, 60, "node_lost"), (False, 0.2, "signal")]
+)
 def test_a_command_that_dies_with_its_node_is_told_from_one_that_was_killed(
-    start: Start, hears: bool, cause: str
+    start: Start, hears: bool, seconds: float, cause: str
 ) -> None:
     """A cluster kills what is on a lost node; word of the loss may come after that."""
-    code = "import os, time; print('pid', os.getpid(), flush=True); time.sleep(60)"
-    runner = start(code, witness="127.0.0.1:1")
+    code = "import os, time; print('pid', os.getpid(), flush=True); time.sleep(600)"
+    runner = start(code, witness="127.0.0.1:1", loss_news_seconds=seconds)
     runner.wait_for_log(b"\n")
-    os.kill(int(runner.log.split()[1]), signal.SIGKILL)
+    pid = int(runner.log.split()[1])
+    os.kill(pid, signal.SIGKILL)
     if hears:
-        time.sleep(0.3)
+        wait_until(lambda: not psutil.pid_exists(pid), "the runner did not see it end")
         os.kill(runner.supervisor, signal.SIGUSR1)
     assert runner.wait()["cause"] == cause

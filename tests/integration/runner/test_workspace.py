@@ -7,11 +7,10 @@ import io
 import json
 import sys
 import tarfile
-import time
 import zipfile
 from pathlib import Path
 
-from tests.integration.runner.conftest import Start
+from tests.integration.runner.conftest import Start, wait_until
 from tests.integration.runner.server import AttemptServer
 
 
@@ -136,11 +135,11 @@ def test_a_requirement_that_cannot_be_installed_names_pips_own_words(start: Star
 
 
 def test_a_stop_during_set_up_ends_it(start: Start, tmp_path: Path) -> None:
-    slow = tmp_path / "slowpython"
-    slow.write_text("#!/bin/sh\nsleep 600\n")
+    slow, begun = tmp_path / "slowpython", tmp_path / "begun"
+    slow.write_text(f"#!/bin/sh\n: > {begun}\nsleep 600\n")
     slow.chmod(0o755)
     runner = start(argv=["true"], pip=["anything"], python=str(slow))
-    time.sleep(0.8)
+    wait_until(begun.exists, "the set-up never began")
     runner.send_stop("stopped", 5)
     record = runner.wait()
     assert record["cause"] == "stopped"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from trackyard.runner.ray_keep import (
     add_groups,
     followed_on,
     is_called_off,
+    keep,
     own_jobs,
     place_of,
     plan,
@@ -156,3 +158,18 @@ def test_a_group_of_ours_is_made_room_for_where_it_may_go(
     wanted: dict[str, dict[str, float]] = {}
     add_groups(wanted, [row], Own({}, {"01", "02"}, {"01"}, {}), list(NODES))
     assert wanted == {node: {"GPU": 1.0, "CPU": 2.0} for node in nodes}
+
+
+class GoneCluster:
+    """A keeper whose cluster does not answer any more."""
+
+    is_closing = False
+    holds_any = True
+
+    def look(self) -> None:
+        raise ConnectionError("no cluster")
+
+
+def test_a_keeper_ends_when_its_cluster_tells_nothing_any_more() -> None:
+    keeper: Any = GoneCluster()
+    assert keep(keeper, threading.Event(), patience_seconds=-1.0) == 1
