@@ -10,7 +10,14 @@ import msgspec
 
 from trackyard.access.principal import AttemptScope, Principal, Role
 from trackyard.access.tokens import digest, new_token
-from trackyard.core.errors import AlreadyExists, Conflict, InvalidInput, NotFound, TooBusy
+from trackyard.core.errors import (
+    AlreadyExists,
+    Conflict,
+    Denied,
+    InvalidInput,
+    NotFound,
+    TooBusy,
+)
 from trackyard.core.ids import TEAM_NAME, USER_NAME, new_experiment_id
 from trackyard.store.database import Database, Reader, Tx
 
@@ -166,15 +173,19 @@ class Directory:
         actor: str,
         days: int | None = 90,
         kind: str = "user",
+        members_only: bool = False,
     ) -> dict[str, Any]:
         """Issue a token that acts for a user in a team, with at most the user's role.
 
-        One of kind `feed` reads the calendar feed and nothing else.
+        One of kind `feed` reads the calendar feed and nothing else. An owner issues tokens for
+        the team's members alone, and none for a platform admin, who could do more than an owner.
         """
         Role.parse(role)
 
         def change(tx: Tx) -> dict[str, Any]:
             team_id, user_id = team_id_of(tx, team), user_id_of(tx, user)
+            if members_only:
+                _check_member(tx, team_id, user_id, f"{user} in team {team}")
             public, secret = new_token()
             expires = tx.now_ms + days * DAY_MS if days else None
             tx.run(
@@ -390,6 +401,19 @@ def issue_attempt_token(
         ),
     )
     return public, secret
+
+
+def _check_member(tx: Tx, team_id: int, user_id: int, who: str) -> None:
+    """Refuse a user over whom the team's owner has no say."""
+    row = tx.one(
+        "SELECT u.is_admin FROM members m JOIN users u ON u.id = m.user_id"
+        " WHERE m.team_id = ? AND m.user_id = ?",
+        (team_id, user_id),
+    )
+    if row is None:
+        raise Denied(f"no token for {who}, who is no member of it; add the member first")
+    if row[0]:
+        raise Denied(f"no token for {who}: only platform admins issue tokens for one another")
 
 
 def team_id_of(tx: Reader | Tx, name: str) -> int:

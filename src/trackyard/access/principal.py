@@ -57,6 +57,8 @@ class Principal:
     is_feed: bool = False
     #: the session's CSRF token, when the caller came with a cookie
     csrf: str | None = None
+    #: id of the token that opened the session, which is no stronger than it
+    opened_by: str = ""
 
     def may(self, role: Role) -> bool:
         """Tell whether the caller holds at least this role."""

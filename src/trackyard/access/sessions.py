@@ -1,8 +1,14 @@
 """Browser sessions and one-time sign-in codes. Only digests are stored; a code opens one
 session once.
+
+A session opened by a token, or by a code that a token asked for, can do no more than that token
+and ends with it. The token's public id is part of the session's secret, and so of its digest:
+whoever takes it off holds no session.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from trackyard.access.principal import Principal, Role
 from trackyard.access.tokens import digest, new_secret
@@ -12,6 +18,14 @@ from trackyard.store.database import Database, Reader, Tx
 IDLE_MS = 12 * 3_600_000
 LIFE_MS = 14 * 86_400_000
 CODE_MS = 15 * 60_000
+_BOUND = "."
+
+
+class _Bound(NamedTuple):
+    """What the token that opened a session is good for."""
+
+    team: str
+    role: Role
 
 
 class Sessions:
@@ -20,15 +34,18 @@ class Sessions:
     def __init__(self, database: Database) -> None:
         self._db = database
 
-    async def new_code(self, user_id: int, *, life_ms: int = CODE_MS) -> str:
-        """Return a code that signs a user in once."""
-        code = new_secret()
-        await self._db.write(
-            lambda tx: tx.run(
+    async def new_code(self, user_id: int, *, token_id: str = "", life_ms: int = CODE_MS) -> str:
+        """Return a code that signs a user in once, with no more power than a token it names."""
+        code = _secret(token_id)
+
+        def change(tx: Tx) -> None:
+            tx.run("DELETE FROM signins WHERE expires_ms < ?", (tx.now_ms,))
+            tx.run(
                 "INSERT INTO signins (digest, user_id, expires_ms) VALUES (?, ?, ?)",
                 (digest(code), user_id, tx.now_ms + life_ms),
             )
-        )
+
+        await self._db.write(change)
         return code
 
     async def open_with_code(self, code: str) -> str:
@@ -47,20 +64,20 @@ class Sessions:
                 )
             row = tx.one("SELECT user_id FROM signins WHERE digest = ?", (digest(code),))
             assert row is not None
-            return _open(tx, row[0])
+            return _open(tx, row[0], code.partition(_BOUND)[2])
 
         return await self._db.write(change)
 
-    async def open_for(self, user_id: int) -> str:
+    async def open_for(self, user_id: int, token_id: str) -> str:
         """Open a session for a user who proved a token."""
-        return await self._db.write(lambda tx: _open(tx, user_id))
+        return await self._db.write(lambda tx: _open(tx, user_id, token_id))
 
     async def find(self, secret: str, team: str | None) -> Principal | None:
         """Return the caller behind a session cookie, acting for the team asked for."""
         now_ms = self._db.clock.time_ms()
-        key = digest(secret)
+        key, token_id = digest(secret), secret.partition(_BOUND)[2]
         found = await self._db.peek(
-            lambda reader: _find(reader, key, team, now_ms), journaled=False
+            lambda reader: _find(reader, key, token_id, team, now_ms), journaled=False
         )
         if found is None:
             return None
@@ -85,8 +102,12 @@ class Sessions:
         await self._db.write(change)
 
 
-def _open(tx: Tx, user_id: int) -> str:
-    secret = new_secret()
+def _secret(token_id: str) -> str:
+    return f"{new_secret()}{_BOUND}{token_id}" if token_id else new_secret()
+
+
+def _open(tx: Tx, user_id: int, token_id: str) -> str:
+    secret = _secret(token_id)
     tx.run("DELETE FROM sessions WHERE expires_ms < ?", (tx.now_ms,))
     tx.run(
         "INSERT INTO sessions (digest, user_id, csrf, created_ms, seen_ms, expires_ms)"
@@ -99,7 +120,9 @@ def _open(tx: Tx, user_id: int) -> str:
     return secret
 
 
-def _find(reader: Reader, key: str, team: str | None, now_ms: int) -> tuple[Principal, int] | None:
+def _find(
+    reader: Reader, key: str, token_id: str, team: str | None, now_ms: int
+) -> tuple[Principal, int] | None:
     row = reader.one(
         "SELECT s.csrf, s.seen_ms, s.expires_ms, u.id, u.name, u.is_admin, u.disabled_ms"
         " FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.digest = ?",
@@ -109,6 +132,13 @@ def _find(reader: Reader, key: str, team: str | None, now_ms: int) -> tuple[Prin
         return None
     csrf, seen_ms, expires_ms, user_id, user, is_admin, disabled = row
     if disabled is not None or expires_ms <= now_ms or now_ms - seen_ms > IDLE_MS:
+        return None
+    is_full = True
+    bound = _bound(reader, token_id, user_id, now_ms) if token_id else None
+    if bound is not None:
+        is_full = bool(is_admin) and bound.role is Role.owner
+        team = team or bound.team
+    if (token_id and bound is None) or (bound and not is_full and team != bound.team):
         return None
     standing = _standing(reader, user_id, bool(is_admin), team)
     if standing is None:
@@ -120,11 +150,23 @@ def _find(reader: Reader, key: str, team: str | None, now_ms: int) -> tuple[Prin
         team_id=team_id,
         team=team_name,
         default_experiment=default_experiment,
-        role=role,
-        is_admin=bool(is_admin),
+        role=role if bound is None else min(role, bound.role),
+        is_admin=bool(is_admin) and is_full,
         csrf=csrf,
+        opened_by=token_id,
     )
     return principal, seen_ms
+
+
+def _bound(reader: Reader, token_id: str, user_id: int, now_ms: int) -> _Bound | None:
+    """Return what a live token of the user is good for."""
+    row = reader.one(
+        "SELECT t.name, k.role FROM tokens k JOIN teams t ON t.id = k.team_id WHERE k.id = ?"
+        " AND k.user_id = ? AND k.kind = 'user' AND k.revoked_ms IS NULL"
+        " AND (k.expires_ms IS NULL OR k.expires_ms > ?)",
+        (token_id, user_id, now_ms),
+    )
+    return None if row is None else _Bound(row[0], Role[row[1]])
 
 
 def _standing(

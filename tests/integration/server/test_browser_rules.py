@@ -208,3 +208,80 @@ async def test_behind_a_proxy_nobody_else_is_heard(platform: Platform) -> None:
         scope = Scope("GET", "/health", "", Headers([("host", HOST)]), client=peer)
         await application(scope, proto)
         assert proto.answer.status == status, peer
+
+
+async def _session_of(platform: Platform, token: str | None) -> tuple[int, dict[str, str], str]:
+    """Trade a token for a session; return the status, its headers to write with, and a code."""
+    opened = await platform.nobody("POST", "/api/v1/session", {"token": token})
+    if opened.status != 200:
+        return opened.status, {}, ""
+    cookie = (opened.header("set-cookie") or "").partition(";")[0]
+    headers = {"cookie": cookie, "x-csrf-token": opened.json()["csrf"]}
+    code = await platform.nobody("POST", "/api/v1/session/codes", {}, headers=headers)
+    return opened.status, headers, code.json()["code"]
+
+
+async def test_a_session_is_no_stronger_than_the_token_that_opened_it(platform: Platform) -> None:
+    """Signing in with a narrow token, or with a code made by it, gives no more than the token."""
+    narrow = await platform.admin("POST", "/api/v1/tokens", {"role": "viewer"})
+    assert narrow.status == 200
+    status, headers, code = await _session_of(platform, narrow.json()["token"])
+    assert status == 200
+    again = await platform.nobody("POST", "/api/v1/session", {"code": code})
+    cookie = (again.header("set-cookie") or "").partition(";")[0]
+    for one in (headers, {"cookie": cookie, "x-csrf-token": again.json()["csrf"]}):
+        page = Caller(platform.application)
+        me = (await page("GET", "/api/v1/session", headers=one)).json()
+        assert (me["role"], me["is_admin"]) == ("viewer", False)
+        assert (await page(*CREATE, {"name": "x"}, headers=one)).status == 403
+        assert (await page("GET", "/api/v1/users", headers=one)).status == 403
+
+
+async def test_a_session_keeps_to_its_tokens_team_and_ends_with_it(platform: Platform) -> None:
+    """A token of one team opens that team alone; revoking it ends what it has opened."""
+    await platform.caller("max", "other", "owner")
+    member = await platform.caller("max", "default", "member")
+    status, headers, _ = await _session_of(platform, member.token)
+    assert status == 200
+    page = Caller(platform.application)
+    me = (await page("GET", "/api/v1/session", headers=headers)).json()
+    assert (me["team"], [team["name"] for team in me["teams"]]) == ("default", ["default"])
+    elsewhere = {**headers, "x-yard-team": "other"}
+    assert (await page("GET", "/api/v1/session", headers=elsewhere)).status == 401
+    token_id = (member.token or "").split("_")[1]
+    assert (await platform.admin("DELETE", f"/api/v1/tokens/{token_id}")).status == 200
+    assert (await page("GET", "/api/v1/session", headers=headers)).status == 401
+
+
+async def test_an_admins_token_opens_every_team(platform: Platform) -> None:
+    """A full token of an admin gives a session that may act for any team."""
+    await platform.caller("olga", "other", "owner")
+    status, headers, _ = await _session_of(platform, platform.admin.token)
+    assert status == 200
+    page = Caller(platform.application)
+    me = (await page("GET", "/api/v1/session", headers={**headers, "x-yard-team": "other"})).json()
+    assert (me["team"], me["is_admin"]) == ("other", True)
+
+
+async def test_a_feeds_token_signs_nobody_in(platform: Platform) -> None:
+    """The token of a calendar program cannot be traded for a session."""
+    made = await platform.admin("POST", "/api/v1/leases/feed", {})
+    assert (await _session_of(platform, made.json()["token"]))[0] == 401
+
+
+async def test_owners_issue_tokens_for_their_members_alone(platform: Platform) -> None:
+    """A team's owner makes no token for an outsider, and none that acts as a platform admin."""
+    owner = await platform.caller("olga", "other", "owner")
+    await platform.caller("max", "default", "member")
+    for user in ("admin", "max"):
+        for role in ("viewer", "owner"):
+            answer = await owner("POST", "/api/v1/tokens", {"user": user, "role": role})
+            assert answer.status == 403, (user, role, answer.body)
+    # An admin who joins the team stays out of its owner's reach.
+    join = {"role": "member"}
+    assert (await owner("PUT", "/api/v1/teams/other/members/admin", join)).status == 200
+    wish = {"user": "admin", "role": "owner"}
+    assert (await owner("POST", "/api/v1/tokens", wish)).status == 403
+    assert (await owner("PUT", "/api/v1/teams/other/members/max", join)).status == 200
+    wish = {"user": "max", "role": "member"}
+    assert (await owner("POST", "/api/v1/tokens", wish)).status == 200

@@ -114,9 +114,9 @@ class AccessRoutes:
                 " server's home folder has one"
             )
         principal = await self._directory.authenticate(wish.token.strip())
-        if principal is None or principal.user_id is None:
+        if principal is None or principal.user_id is None or principal.is_feed:
             raise Unauthenticated("the token is expired, revoked or not a user's")
-        return await self._sessions.open_for(principal.user_id)
+        return await self._sessions.open_for(principal.user_id, principal.token_id)
 
     async def session(self, request: Request) -> Response:
         """GET /api/v1/session: who am I, and in which teams."""
@@ -124,7 +124,8 @@ class AccessRoutes:
 
     async def _info(self, principal: Principal) -> SessionInfo:
         teams = [TeamRole(principal.team, principal.role.name)]
-        if principal.user_id is not None and principal.csrf is not None:
+        reaches_all = principal.is_admin or not principal.opened_by
+        if principal.user_id is not None and principal.csrf is not None and reaches_all:
             for user in await self._directory.users():
                 if user["name"] == principal.name:
                     teams = [TeamRole(name, role) for name, role in user["teams"].items()]
@@ -156,7 +157,8 @@ class AccessRoutes:
         user_id = request.principal.user_id
         if user_id is None:
             raise Denied("only users sign in")
-        return JSONResponse({"code": await self._sessions.new_code(user_id)})
+        by = request.principal.token_id or request.principal.opened_by
+        return JSONResponse({"code": await self._sessions.new_code(user_id, token_id=by)})
 
     # -- tokens -----------------------------------------------------------------------------
 
@@ -180,6 +182,7 @@ class AccessRoutes:
             label=wish.label[:200],
             actor=principal.name,
             days=wish.days,
+            members_only=user != principal.name and not principal.is_admin,
         )
         return JSONResponse(made)
 
