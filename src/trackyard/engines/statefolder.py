@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trackyard.core.ports import ExitRecord, GpuShare, LaunchSpec, NodeShare
+from trackyard.core.ports import ExitCause, ExitRecord, GpuShare, LaunchSpec, NodeShare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class MemberFolder:
     def ask_to_stop(self, request: dict[str, Any]) -> None:
         """Leave a stop request for the runner."""
         if self.path.is_dir():
-            write_json(self.path / "stop.json", request)
+            write_json(self.path / "stop.json", after(self.path / "stop.json", request))
 
     def read_log(self, offset: int, limit: int) -> bytes:
         """Return bytes of the log."""
@@ -139,6 +139,19 @@ class AttemptFolder:
         write_json(self.path / "stop.json", request)
         for number in range(members):
             self.member(number).ask_to_stop(request)
+
+
+def after(path: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Return a stop request as it stands after an earlier one, which the runner may not have seen.
+
+    The earlier reason stays, unless the attempt is fenced off, and the grace never grows.
+    """
+    earlier = read_json(path)
+    if earlier is None or request["reason"] == ExitCause.FENCED:
+        return request
+    left = earlier["grace_seconds"] - (request["at_ms"] - earlier["at_ms"]) / 1000
+    grace = min(request["grace_seconds"], max(0.0, left))
+    return {**request, "reason": earlier["reason"], "grace_seconds": grace}
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:

@@ -175,7 +175,7 @@ class EngineConformance:
         harness.engine.launch(spec)
         harness.wait_for(spec.attempt_id, AttemptPhase.RUNNING)
         self.wait_for_output(harness, spec, b"ready")
-        harness.engine.stop(spec.attempt_id, grace_seconds=20, reason=ExitCause.PREEMPTED)
+        harness.engine.stop(spec.attempt_id, grace_seconds=60, reason=ExitCause.PREEMPTED)
         report = harness.wait_for(spec.attempt_id, AttemptPhase.EXITED)
         assert report.exit is not None
         assert (report.exit.cause, report.exit.saved) == (ExitCause.PREEMPTED, True)
@@ -196,7 +196,6 @@ class EngineConformance:
         harness.wait_for(spec.attempt_id, AttemptPhase.RUNNING)
         self.wait_for_output(harness, spec, b"ready")
         harness.engine.stop(spec.attempt_id, grace_seconds=3600, reason=ExitCause.PREEMPTED)
-        harness.pass_time(0.3)
         harness.engine.stop(spec.attempt_id, grace_seconds=0, reason=ExitCause.STOPPED)
         report = harness.wait_for(spec.attempt_id, AttemptPhase.EXITED)
         assert report.exit is not None
@@ -360,7 +359,7 @@ class ProcessConformance(EngineConformance):
         self.wait_for_output(harness, spec, b"ready")
         harness.engine = harness.reopen()
         assert harness.engine.launch(spec).phase is AttemptPhase.RUNNING
-        harness.engine.stop(spec.attempt_id, grace_seconds=20, reason=ExitCause.PREEMPTED)
+        harness.engine.stop(spec.attempt_id, grace_seconds=60, reason=ExitCause.PREEMPTED)
         report = harness.wait_for(spec.attempt_id, AttemptPhase.EXITED)
         assert report.exit is not None
         assert report.exit.saved

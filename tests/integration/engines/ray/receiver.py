@@ -23,14 +23,14 @@ class Receiver(AttemptServer):
 
     def report(self, **changes: Any) -> ReportTo:
         """Where a runner is to report."""
-        values: dict[str, Any] = {"heartbeat_seconds": 0.3, "linger_seconds": 5.0, **changes}
+        values: dict[str, Any] = {"heartbeat_seconds": 0.3, "linger_seconds": 60.0, **changes}
         return ReportTo(url=self.url, token=self.token, **values)
 
     def take(self, path: str, query: dict[str, list[str]], body: bytes, epoch: int) -> Any:
         attempt_id, verb = path.split("/")[-2:]
         if attempt_id in self.refused_ids:
             return 409, {"message": "a newer attempt holds this job"}
-        with self._lock:
+        with self.lock:
             if verb == "heartbeat":
                 self.beats.setdefault(attempt_id, []).append(json.loads(body))
                 return 200, self._order(attempt_id)
@@ -60,10 +60,11 @@ class Receiver(AttemptServer):
 
     def order_stop(self, attempt_id: str, *, grace_seconds: float, reason: ExitCause) -> None:
         due = time.monotonic() + grace_seconds
-        before = self._orders.get(attempt_id)
-        if before is not None:
-            reason, due = ExitCause(before[0]), min(before[1], due)
-        self._orders[attempt_id] = (reason.value, due)
+        with self.lock:
+            before = self._orders.get(attempt_id)
+            if before is not None:
+                reason, due = ExitCause(before[0]), min(before[1], due)
+            self._orders[attempt_id] = (reason.value, due)
 
     def read_log(self, attempt_id: str, member: int, *, offset: int, limit: int) -> bytes | None:
         return bytes(self.kept.get((attempt_id, member), b"")[offset : offset + limit])

@@ -47,7 +47,9 @@ def head() -> Iterator[str]:
         "/api/version": (200, json.dumps({"ray_version": "2.60.0", "session_name": "s"}).encode())
     }
     server = ThreadingHTTPServer(("127.0.0.1", 0), Head)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+    ).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()

@@ -91,11 +91,17 @@ class TestRayEngine(ProcessConformance):
         def holder() -> NodeReport | None:
             return next((node for node in harness.engine.nodes() if node.foreign), None)
 
-        harness.wait_until(lambda: holder() is not None, "nobody saw it")
+        def is_charged() -> bool:
+            node = holder()
+            return node is not None and ([gpu.free for gpu in node.gpus], node.free_cpus) == (
+                [0.0],
+                node.cpus - 2,
+            )
+
+        harness.wait_until(is_charged, "nobody saw it, or what it holds")
         node = holder()
         assert node is not None
         assert [use.name for use in node.foreign] == [name]
-        assert ([gpu.free for gpu in node.gpus], node.free_cpus) == ([0.0], node.cpus - 2)
         assert any(name in note and "sleep 600" in note for note in node.notes)
         assert name not in [report.attempt_id for report in harness.engine.attempts()]
         harness.ask_ray("POST", f"/api/jobs/{name}/stop")
@@ -112,7 +118,7 @@ class TestRayEngine(ProcessConformance):
         report = harness.wait_for(spec.attempt_id, AttemptPhase.EXITED)
         assert report.exit is not None
         assert report.exit.cause is ExitCause.STOPPED
-        [record] = harness.receiver.records[spec.attempt_id]
+        record = harness.receiver.records[spec.attempt_id][0]
         assert (record["cause"], record["exit_code"], record["saved"]) == ("stopped", 85, True)
 
     def test_a_refused_runner_ends_its_command_at_once(self, harness: RayHarness) -> None:
