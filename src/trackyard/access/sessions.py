@@ -72,7 +72,9 @@ class Sessions:
         """Open a session for a user who proved a token."""
         return await self._db.write(lambda tx: _open(tx, user_id, token_id))
 
-    async def find(self, secret: str, team: str | None) -> Principal | None:
+    async def find(
+        self, secret: str, team: str | None, *, is_use: bool = True
+    ) -> Principal | None:
         """Return the caller behind a session cookie, acting for the team asked for."""
         now_ms = self._db.clock.time_ms()
         key, token_id = digest(secret), secret.partition(_BOUND)[2]
@@ -82,7 +84,7 @@ class Sessions:
         if found is None:
             return None
         principal, seen_ms = found
-        if now_ms - seen_ms > 60_000:
+        if is_use and now_ms - seen_ms > 60_000:
             await self._db.write(
                 lambda tx: tx.run(
                     "UPDATE sessions SET seen_ms = ? WHERE digest = ?", (tx.now_ms, key)

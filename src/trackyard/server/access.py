@@ -17,7 +17,7 @@ from trackyard.access.principal import Principal, Role
 from trackyard.access.sessions import Sessions
 from trackyard.access.tokens import redact, well_formed
 from trackyard.core.clock import Clock
-from trackyard.core.errors import Denied, TooMany, Unauthenticated, YardError
+from trackyard.core.errors import Conflict, Denied, TooMany, Unauthenticated, YardError
 from trackyard.server.http import Request
 from trackyard.server.routing import Permission, Route
 
@@ -165,6 +165,26 @@ class Gate:
         if cookie is None:
             raise Unauthenticated(_NO_CREDENTIAL)
         return await self._by_cookie(request, cookie)
+
+    async def still_holds(self, request: Request) -> bool:
+        """Tell whether the credential of a request that stays open would let it in again."""
+        header = request.header("authorization") or request.header("x-ray-authorization")
+        secret = session_of(request.header("cookie") or "") if header is None else None
+        try:
+            if secret is None:
+                found = await self.identify(request)
+            else:
+                team = request.header("x-yard-team") or request.arg("team")
+                # Listening is not using: an open page keeps no session alive.
+                session = await self._sessions.find(secret, team, is_use=False)
+                if session is None:
+                    return False
+                found = session
+        except (Unauthenticated, Denied, Conflict):
+            return False
+        except YardError:
+            return True  # who cannot be asked about now is asked about again
+        return found.team_id == request.principal.team_id
 
     async def _by_token(self, header: str, workspace: str | None) -> Principal:
         token = _token_of(header)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -20,6 +20,8 @@ from trackyard.store.database import Database, Reader
 log = logging.getLogger(__name__)
 
 QUEUE = 1000
+#: Events that are read at a time for a stream that resumes, or from other server processes.
+PAGE = 1000
 #: Seconds between two notices about one run's points, and between signs of life.
 POINTS_EVERY = 0.5
 PING_EVERY = 15.0
@@ -45,6 +47,12 @@ class Subscriber:
             self.queue.put_nowait((event_id, data))
         except asyncio.QueueFull:
             self.lost = True
+
+    def clear(self) -> None:
+        """Drop what waits: it is read from the log instead."""
+        self.lost = False
+        while not self.queue.empty():
+            self.queue.get_nowait()
 
 
 class Hub:
@@ -115,43 +123,72 @@ class Hub:
                 if self._subscribers and self._last_id:
                     await self._deliver_new()
                 else:
-                    newest = await self._db.read(_newest_id)
-                    self._last_id = max(self._last_id, newest)
+                    await self._skip_to_newest()
             except Exception as fault:  # noqa: BLE001 - a database that is away comes back
                 log.warning("cannot fetch new events now: %s", fault)
             await asyncio.sleep(POLL_EVERY)
 
-    async def _deliver_new(self) -> None:
-        since = self._last_id
-        rows = await self._db.read(
-            lambda reader: read_events(reader, None, since=since, limit=1000)
-        )
-        for event in rows:
-            self._last_id = event["id"]
-            self._deliver(event["id"], event["team_id"], event)
+    async def _skip_to_newest(self) -> None:
+        """Begin after what is there now, unless someone listens already."""
+        newest = await self._db.read(_newest_id)
+        if not (self._subscribers and self._last_id):
+            self._last_id = newest
 
-    async def stream(self, team_id: int, since: int | None) -> AsyncIterator[bytes]:
-        """Yield server-sent events of a team, first those after `since`, then as they happen."""
+    async def _deliver_new(self) -> None:
+        is_more = True
+        while is_more:
+            rows = await self._page(None, self._last_id)
+            for event in rows:
+                self._last_id = event["id"]
+                self._deliver(event["id"], event["team_id"], event)
+            is_more = len(rows) == PAGE
+
+    async def _page(self, team_id: int | None, since: int) -> list[dict[str, Any]]:
+        return await self._db.read(
+            lambda reader: read_events(reader, team_id, since=since, limit=PAGE)
+        )
+
+    async def stream(
+        self,
+        team_id: int,
+        since: int | None,
+        is_welcome: Callable[[], Awaitable[bool]] | None = None,
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield server-sent events of a team, first those after `since`, then as they happen.
+
+        Ends when its caller is welcome no longer, which is asked now and then.
+        """
         subscriber = Subscriber(team_id)
         self._subscribers.add(subscriber)
+        clock = self._db.clock
         try:
+            if not self._last_id and not self._db.is_sqlite:
+                await self._skip_to_newest()
             yield b"retry: 2000\n\n"
-            last = since or 0
-            if since is not None:
-                for event in await self._db.read(
-                    lambda reader: read_events(reader, team_id, since=since, limit=5000)
-                ):
-                    last = event["id"]
-                    yield _message(last, _encode(event))
+            last, is_behind = since or 0, since is not None
+            asked = clock.monotonic()
             while not self.closing:
+                if is_welcome is not None and clock.monotonic() - asked >= PING_EVERY:
+                    asked = clock.monotonic()
+                    if not await is_welcome():
+                        return
+                if is_behind:
+                    rows = await self._page(team_id, last)
+                    is_behind = len(rows) == PAGE
+                    for event in rows:
+                        last = event["id"]
+                        yield _message(last, _encode(event))
+                    continue
+                if subscriber.lost:
+                    subscriber.clear()
+                    is_behind = last > 0
+                    yield b"event: reload\ndata: {}\n\n"
+                    continue
                 try:
                     event_id, data = await asyncio.wait_for(subscriber.queue.get(), PING_EVERY)
                 except TimeoutError:
                     yield b": alive\n\n"
                     continue
-                if subscriber.lost:
-                    subscriber.lost = False
-                    yield b"event: reload\ndata: {}\n\n"
                 if data and (event_id is None or event_id > last):
                     last = event_id or last
                     yield _message(event_id, data)

@@ -183,7 +183,7 @@ async def test_other_teams_see_and_change_nothing(platform: Platform) -> None:
 
 
 async def test_a_call_that_names_two_runs_changes_neither(platform: Platform) -> None:
-    """Two ids in one body are refused; an id in the address of a write is not even read."""
+    """Two ids in one body, or another one in the address, are 403; a lone one there is unread."""
     stranger = await platform.caller("sven", "other", "owner")
     runs = []
     for caller in (platform.admin, stranger):
@@ -200,9 +200,16 @@ async def test_a_call_that_names_two_runs_changes_neither(platform: Platform) ->
         ("runs/delete", {}),
     ):
         both = {"run_id": ids[0], "run_uuid": ids[1], **body}
-        assert (await platform.admin.mlflow("POST", path, both)).status == 400, path
+        assert (await platform.admin.mlflow("POST", path, both)).status == 403, path
+        for mine, other in (ids, ids[::-1]):
+            for name in ("run_id", "run_uuid"):
+                target = f"{path}?{name}={other}"
+                one = {"run_id": mine, "run_uuid": mine, **body}
+                assert (await platform.admin.mlflow("POST", target, one)).status == 403, target
         elsewhere = await platform.admin.mlflow("POST", f"{path}?run_id={ids[0]}", body)
         assert elsewhere.status == 400, path
+    twice = f"/get-artifact?run_id={ids[0]}&run_uuid={ids[1]}&path=x"
+    assert (await platform.admin("GET", twice)).status == 403
     for caller, run in zip((platform.admin, stranger), runs, strict=True):
         found = await caller.mlflow("GET", f"runs/get?run_id={run['info']['run_id']}")
         assert found.json()["run"] == run

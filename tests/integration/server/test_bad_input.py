@@ -1,6 +1,7 @@
 """Bad input is refused with its status, MLflow's error form and no trace, and changes nothing."""
 
 import asyncio
+import base64
 import json
 import logging
 import re
@@ -321,6 +322,46 @@ async def test_numbers_that_are_none_are_refused(platform: Platform) -> None:
         refused(await platform.admin("GET", f"/api/v1/events?since={text}"), 400)
         refused(await platform.admin("GET", f"/api/v1/stream?since={text}"), 400)
     assert await rows(platform) == before
+
+
+ODD: list[Any] = [[], {}, [[]], [{}], [None], {"a": 1}, 5.5, True, "[" * 5000, "9" * 40]
+
+
+async def test_values_of_another_kind_are_refused_and_not_stumbled_over(
+    platform: Platform,
+) -> None:
+    """A list, an object or a number where a word belongs is the caller's fault, never ours."""
+    admin, run_id = platform.admin, await new_run(platform.admin)
+    for odd in ODD:
+        for path, body in (
+            ("runs/update", {"run_id": run_id, "status": odd}),
+            ("runs/search", {"experiment_ids": ["0"], "run_view_type": odd}),
+            ("runs/log-model", {"run_id": run_id, "model_json": odd}),
+            ("runs/log-model", {"run_id": run_id, "model_json": json.dumps(odd)}),
+            ("logged-models/search", {"experiment_ids": ["0"], "order_by": odd}),
+        ):
+            answer = await admin.mlflow("POST", path, body)
+            # True is 1, and no wish for an order is one too.
+            assert answer.status == 400 or odd in ([], {}, True), (path, odd, answer.body)
+            assert answer.status < 500, (path, odd, answer.body)
+    deep_token = base64.b64encode(b'{"offset":' * 9000).decode()
+    for path in ("metrics/get-history", "registered-models/search", "model-versions/search"):
+        query = f"run_id={run_id}&metric_key=k&page_token={quote(deep_token)}"
+        refused(await admin("GET", f"/api/2.0/mlflow/{path}?{query}"), 400)
+
+
+async def test_a_list_of_models_that_is_none_is_begun_anew(platform: Platform) -> None:
+    """A tag that lists a run's models may hold anything; the next model still fits."""
+    admin, run_id = platform.admin, await new_run(platform.admin)
+    model = {"artifact_path": "m", "flavors": {}, "utc_time_created": "now", "run_id": run_id}
+    wish = {"run_id": run_id, "model_json": json.dumps(model)}
+    for text in ("not json", "5", "[" * 7000, '{"a": 1}'):
+        tag = {"run_id": run_id, "key": "mlflow.log-model.history", "value": text}
+        assert (await admin.mlflow("POST", "runs/set-tag", tag)).status == 200
+        assert (await admin.mlflow("POST", "runs/log-model", wish)).status == 200, text
+    run = (await admin.mlflow("GET", f"runs/get?run_id={run_id}")).json()["run"]
+    tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+    assert json.loads(tags["mlflow.log-model.history"]) == [model]
 
 
 async def test_a_name_said_twice_in_one_object_is_refused(platform: Platform) -> None:

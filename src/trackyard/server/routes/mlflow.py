@@ -5,17 +5,20 @@ texts.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from trackyard.core.errors import InvalidInput
+from trackyard.core.errors import Denied, InvalidInput
 from trackyard.server.http import Request, read_json
 from trackyard.server.routing import Handler, Permission, Route
 
 #: Every MLflow path is served under each of these.
 PREFIXES = ("/api/2.0/mlflow/", "/ajax-api/2.0/mlflow/")
 _INTEGER = re.compile(r"-?[0-9]{1,19}\Z")
+#: What the address of a write may repeat from its body, but not contradict.
+_IDS = ("run_id", "run_uuid", "experiment_id", "model_id", "name")
 
 
 def mlflow_routes(
@@ -64,6 +67,7 @@ class Arguments:
             data = {}
         if not isinstance(data, dict):
             raise InvalidInput("the body must be a JSON object")
+        check_address(request, data)
         return cls(data)
 
     def raw(self, name: str) -> Any:
@@ -145,6 +149,23 @@ class Arguments:
                 raise _invalid(f"{name}[{position}]", item)
             found.append((key, value or ""))
         return found
+
+
+def check_address(request: Request, body: Mapping[str, Any]) -> None:
+    """Refuse a write whose address names another thing than its body does."""
+    if not request.scope.query_string:
+        return
+    for name in _IDS:
+        given = body.get(name)
+        if given and any(value != given for value in request.query.get(name, ())):
+            raise Denied(f"the address and the body each name a {name}, and not the same one")
+
+
+def one_run(run_id: str, run_uuid: str) -> str:
+    """Return a run's id from its two fields, which may both be there but not differ."""
+    if run_id and run_uuid and run_id != run_uuid:
+        raise Denied("run_id and run_uuid name two runs; send one of them, or the same id")
+    return run_id or run_uuid
 
 
 def missing(name: str) -> InvalidInput:

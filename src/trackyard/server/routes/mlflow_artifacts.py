@@ -24,7 +24,13 @@ from trackyard.core.errors import InvalidInput, NotFound, Unsupported
 from trackyard.registry.sources import LoggedSource, RunSource, parse_source
 from trackyard.server.downloads import attachment, preview
 from trackyard.server.http import JSONResponse, Request, Response
-from trackyard.server.routes.mlflow import PREFIXES, Arguments, missing, mlflow_routes
+from trackyard.server.routes.mlflow import (
+    PREFIXES,
+    Arguments,
+    missing,
+    mlflow_routes,
+    one_run,
+)
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
 from trackyard.server.uploading import declared_digest, whole_body
@@ -180,7 +186,7 @@ class FileRoutes:
         return owner
 
     async def _owner_of_query(self, request: Request, *, to_write: bool = False) -> Owner:
-        run_id = request.arg("run_id") or request.arg("run_uuid")
+        run_id = one_run(request.arg("run_id") or "", request.arg("run_uuid") or "")
         if not run_id:
             raise missing("run_id")
         return await self._artifacts.owner(request.principal, run_id, to_write=to_write)

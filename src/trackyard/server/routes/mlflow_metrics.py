@@ -14,10 +14,16 @@ import msgspec
 import numpy as np
 
 from trackyard.access.principal import Principal
-from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.server.http import RawJSON, Request, Response
-from trackyard.server.routes.mlflow import Arguments, missing, mlflow_routes
-from trackyard.server.routes.mlflow_tracking import one_run, run_id_of
+from trackyard.core.errors import InvalidInput, NotFound, YardError
+from trackyard.server.http import RawJSON, Request, Response, read_json
+from trackyard.server.routes.mlflow import (
+    Arguments,
+    check_address,
+    missing,
+    mlflow_routes,
+    one_run,
+)
+from trackyard.server.routes.mlflow_tracking import run_id_of
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader, Tx
@@ -67,6 +73,7 @@ class MetricRoutes:
         request.require_json()
         batch = decode_batch(await request.body(BODY_LIMIT))
         run_id = one_run(batch.run_id, batch.run_uuid)
+        check_address(request, {"run_id": run_id, "run_uuid": run_id})
         if not run_id:
             raise missing("run_id")
         check_limits(batch)
@@ -106,6 +113,7 @@ class MetricRoutes:
         request.require_json()
         metric = decode_single(await request.body(BODY_LIMIT))
         run_id = one_run(metric.run_id, metric.run_uuid)
+        check_address(request, {"run_id": run_id, "run_uuid": run_id})
         if not run_id:
             raise missing("run_id")
         series = collect((metric,), prefix="")
@@ -187,11 +195,13 @@ class MetricRoutes:
         args, principal = await Arguments.of(request), request.principal
         run_id, model_json = run_id_of(args), args.need("model_json")
         try:
-            model = msgspec.json.decode(model_json)
-        except msgspec.DecodeError:
+            model = read_json(model_json.encode())
+        except YardError:
+            model = None
+        if not isinstance(model, dict):
             raise InvalidInput(
                 f"Malformed model info. \n {model_json[:200]} \n is not a valid JSON."
-            ) from None
+            )
         missing_fields = {"artifact_path", "flavors", "utc_time_created", "run_id"} - set(model)
         if missing_fields:
             raise InvalidInput(f"Model json is missing mandatory fields: {sorted(missing_fields)}")
@@ -205,7 +215,7 @@ class MetricRoutes:
                 (run.id, _MODEL_HISTORY),
             )
             tx.touched.add(run.id)
-            models = [*(msgspec.json.decode(row[0]) if row else []), model]
+            models = [*(_models_in(row[0]) if row else ()), model]
             text = msgspec.json.encode(models).decode()
             # Written past the limit on tag values: half a list would be no list.
             tx.run(
@@ -259,8 +269,10 @@ class MetricRoutes:
         def load(reader: Reader) -> bytes:
             found: list[RunMetric] = []
             for run_id in sorted(set(run_ids)):
-                points = self._points(reader, principal, run_id, key)
                 room = limit - len(found)
+                if room <= 0:
+                    break
+                points = self._points(reader, principal, run_id, key)
                 found.extend(_run_metrics(run_id, key, points.take(slice(0, room))))
             return msgspec.json.encode({"metrics": found})
 
@@ -314,6 +326,15 @@ class MetricRoutes:
         return history.history(reader, run.id, name_id)
 
 
+def _models_in(text: str) -> list[Any]:
+    """Return the models a tag lists; a script may have set the tag to anything."""
+    try:
+        models = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    return models if isinstance(models, list) else []
+
+
 def _model_points(metrics: list[Any] | list[MetricIn]) -> list[ModelPoint]:
     """Return the points that name a logged model."""
     return [
@@ -352,7 +373,7 @@ def _offset_of(token: str | None) -> int:
         return 0
     try:
         offset = msgspec.json.decode(base64.b64decode(token, validate=True))["offset"]
-    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError):
+    except (binascii.Error, msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
         offset = None
     if not isinstance(offset, int) or offset < 0:
         raise InvalidInput(

@@ -9,7 +9,7 @@ from trackyard.access.reach import adopt_run, own_experiment
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.jobs.claims import claim_own_run, note_taken_up
 from trackyard.server.http import JSONResponse, Request, Response
-from trackyard.server.routes.mlflow import Arguments, mlflow_routes
+from trackyard.server.routes.mlflow import Arguments, mlflow_routes, one_run
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader, Tx
@@ -347,19 +347,12 @@ def run_id_of(args: Arguments) -> str:
     return found or args.need("run_id")
 
 
-def one_run(run_id: str, run_uuid: str) -> str:
-    """Return a run's id from its two fields, which may both be there but not differ."""
-    if run_id and run_uuid and run_id != run_uuid:
-        raise InvalidInput("run_id and run_uuid name two runs; send one of them, or the same id")
-    return run_id or run_uuid
-
-
 def status_of(value: Any) -> str | None:
     """Read a run status by name or number."""
     if value is None:
         return None
-    name = _STATUS_NUMBERS.get(value, value)
-    if name not in runs.STATUSES:
+    name = _STATUS_NUMBERS.get(value, value) if isinstance(value, int) else value
+    if not isinstance(name, str) or name not in runs.STATUSES:
         raise InvalidInput(
             f"Invalid value {str(value)[:80]!r} for parameter 'status' supplied: it is one of"
             f" {', '.join(runs.STATUSES)}"
@@ -372,7 +365,7 @@ def view_of(args: Arguments, field: str) -> str:
     value = args.raw(field)
     if value is None or value == "":
         return "ACTIVE_ONLY"
-    view = {1: "ACTIVE_ONLY", 2: "DELETED_ONLY", 3: "ALL"}.get(value, value)
+    view = dict(enumerate(VIEWS, start=1)).get(value, value) if isinstance(value, int) else value
     if view not in VIEWS:
         raise InvalidInput(
             f"Invalid value {str(value)[:80]!r} for parameter '{field}' supplied: it is one of"

@@ -11,9 +11,9 @@ from trackyard.server.http import (
     JSONResponse,
     Request,
     Response,
-    StreamResponse,
     whole_number,
 )
+from trackyard.server.live import LiveResponse
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.server.sse import read_events
@@ -47,6 +47,7 @@ class EventRoutes:
     def __init__(self, services: Services) -> None:
         self._db = services.database
         self._hub = services.hub
+        self._gate = services.gate
 
     async def page(self, request: Request) -> Response:
         """GET /api/v1/events."""
@@ -80,8 +81,10 @@ class EventRoutes:
         since = whole_number(text) if text is not None else None
         if text is not None and since is None:
             raise InvalidInput("since must be an event id")
-        return StreamResponse(
-            self._hub.stream(request.principal.team_id, since),
+        return LiveResponse(
+            self._hub.stream(
+                request.principal.team_id, since, lambda: self._gate.still_holds(request)
+            ),
             headers=[("content-type", "text/event-stream"), ("x-accel-buffering", "no")],
         )
 
