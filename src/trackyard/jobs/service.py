@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ import msgspec
 from trackyard.access.principal import Principal, Role
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.health import read_checks
-from trackyard.core.job import JobState
+from trackyard.core.job import AttemptState, JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
 from trackyard.jobs import hints, logs, signs
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief
@@ -70,6 +70,8 @@ from trackyard.tracking.service import Tracking
 T = TypeVar("T")
 #: Seconds between looks for new log lines that another server took.
 FOLLOW_SECONDS = 0.5
+#: How long after an attempt's end the rest of its log is waited for by who reads it.
+REST_SECONDS = 10.0
 #: How long an answer waits for the engine's nodes after the first start.
 FIRST_LOOK_SECONDS = 5.0
 
@@ -365,11 +367,44 @@ class Jobs:
         )
 
     async def log_end(self, attempt: AttemptRow, rank: int) -> int:
-        """Return up to where a log is held."""
+        """Return up to where a log is held; right after an attempt's end, once it is whole."""
         end = await self._db.peek(lambda reader: logs.log_end(reader, attempt.id, rank))
         if end is None:
             raise NotFound(f"attempt {attempt.attempt_id} has no rank {rank}")
-        return end
+        if not self._has_rest(attempt):
+            return end
+        await self._wait_for_rest(attempt, rank)
+        return await self._db.peek(lambda reader: logs.log_end(reader, attempt.id, rank)) or end
+
+    def _has_rest(self, attempt: AttemptRow) -> bool:
+        """Tell whether more of an ended attempt's log may be on its way."""
+        if attempt.ended_ms is None or attempt.launched_ms is None or attempt.settled:
+            return False
+        is_new = self._db.clock.time_ms() - attempt.ended_ms < REST_SECONDS * 1000
+        return is_new and attempt.state != AttemptState.LOST
+
+    async def _wait_for_rest(self, attempt: AttemptRow, rank: int) -> None:
+        until = asyncio.get_running_loop().time() + REST_SECONDS
+        with self._heard(attempt) as event:
+            while not self._is_stopping and asyncio.get_running_loop().time() < until:
+                event.clear()
+                if await self._db.peek(lambda reader: _is_told(reader, attempt.attempt_id, rank)):
+                    return
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(event.wait(), FOLLOW_SECONDS)
+
+    @contextlib.contextmanager
+    def _heard(self, attempt: AttemptRow) -> Iterator[asyncio.Event]:
+        """Give an event that is set when more of an attempt's log has come, or its end."""
+        event = asyncio.Event()
+        waiting = self._followers.setdefault(attempt.id, set())
+        waiting.add(event)
+        try:
+            yield event
+        finally:
+            waiting.discard(event)
+            if not waiting and self._followers.get(attempt.id) is waiting:
+                del self._followers[attempt.id]
 
     async def tail(self, attempt: AttemptRow, rank: int, lines: int) -> int:
         """Return where the last lines of a log begin."""
@@ -381,10 +416,7 @@ class Jobs:
         self, attempt: AttemptRow, rank: int, offset: int
     ) -> AsyncGenerator[bytes, None]:
         """Yield a log from an offset until the attempt is over and all of it was told."""
-        event = asyncio.Event()
-        waiting = self._followers.setdefault(attempt.id, set())
-        waiting.add(event)
-        try:
+        with self._heard(attempt) as event:
             while True:
                 event.clear()
                 over = await self._db.peek(
@@ -395,14 +427,8 @@ class Jobs:
                     yield data
                 if over or self._is_stopping:
                     return
-                try:
+                with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(event.wait(), FOLLOW_SECONDS)
-                except TimeoutError:
-                    continue
-        finally:
-            waiting.discard(event)
-            if not waiting:
-                self._followers.pop(attempt.id, None)
 
     # -- runners ----------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ async def test_logs_arrive_without_a_gap_whatever_is_sent_twice(yard: Yard) -> N
 
 
 async def test_follow_tells_the_whole_log_and_ends_with_the_attempt(yard: Yard) -> None:
+    """So does who reads it once, right after the end: the rest of the log is waited for."""
     job = await yard.run_job(gpus=1)
     runner = await yard.runner(job)
     attempt = await yard.attempt(job)
@@ -72,10 +73,13 @@ async def test_follow_tells_the_whole_log_and_ends_with_the_attempt(yard: Yard) 
     await asyncio.sleep(0.02)
     await yard.jobs.take_log(*runner, member=0, offset=4, data=b"two\n")
     await take_exit(yard, job, log_bytes=12)
+    reading = asyncio.create_task(yard.jobs.log_end(await yard.attempt(job), 0))
     await asyncio.sleep(0.02)
     assert not following.done()
+    assert not reading.done()
     await yard.jobs.take_log(*runner, member=0, offset=8, data=b"end\n")
-    assert await asyncio.wait_for(following, 10) == b"one\ntwo\nend\n"
+    assert await asyncio.wait_for(following, 60) == b"one\ntwo\nend\n"
+    assert await asyncio.wait_for(reading, 60) == 12
 
 
 async def take_exit(yard: Yard, job: str, *, code: int = 0, log_bytes: int = 0) -> None:

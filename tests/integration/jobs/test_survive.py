@@ -133,7 +133,7 @@ async def test_a_refused_launch_waits_with_the_engine_own_word(yard: Yard) -> No
 async def test_an_ended_attempt_is_forgotten_by_the_engine_once_its_log_is_whole(
     yard: Yard,
 ) -> None:
-    """The rest of the log is fetched from the engine, then the attempt's folder may go."""
+    """The rest of the log is fetched before its end is told, then its folder may go."""
     job = await yard.run_job(gpus=1)
     attempt = await yard.attempt(job)
     runner = await yard.runner(job)
@@ -142,6 +142,7 @@ async def test_an_ended_attempt_is_forgotten_by_the_engine_once_its_log_is_whole
         yard.engine._attempts[attempt.attempt_id].program
     )(output=b"one\ntwo\n")
     await yard.end(job)
+    assert await yard.jobs.read_log(attempt, 0, 0, 100) == b"one\ntwo\n"
     await yard.tick(10)
     assert yard.engine.lookup(attempt.attempt_id) is None
     settled = await yard.attempt(job)

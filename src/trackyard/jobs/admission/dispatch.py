@@ -7,6 +7,7 @@ whose launch went unanswered is looked up by its id and never started a second t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -325,6 +326,7 @@ class Dispatcher:
         """Write down the end of an attempt: the runner's record, or that there is none."""
         if report.phase is AttemptPhase.LOST and await self._is_heard(report.attempt_id):
             return
+        await self._complete_logs(report)
         record = report.exit
         has_ended = report.phase is AttemptPhase.EXITED
 
@@ -340,6 +342,22 @@ class Dispatcher:
         await self._db.write(change)
         self._stopped.pop(report.attempt_id, None)
         self.on_change()
+
+    async def _complete_logs(self, report: AttemptReport) -> None:
+        """Fetch what runners have not sent yet, so that who sees the end sees the log as well."""
+        attempt = await self._db.peek(lambda reader: attempt_of(reader, report.attempt_id))
+        if attempt is None or attempt.is_over:
+            return
+        for record in report.exits:
+            end = await self._db.peek(
+                lambda reader, member=record.member: logs.log_end(  # type: ignore[misc]
+                    reader, attempt.id, member
+                )
+            )
+            # What is long comes later: the slot's end is to be known at once.
+            if end is not None and 0 < record.log_bytes - end <= logs.READ_BYTES:
+                with contextlib.suppress(EngineError):
+                    await self._fetch_log(attempt, record.member)
 
     async def fence(self, attempt: AttemptRow, patience_seconds: float = 15.0) -> None:
         """End an attempt that fell silent, as surely as the engine can, and call it lost."""
