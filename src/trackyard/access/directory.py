@@ -373,8 +373,10 @@ def create_user(tx: Tx, name: str, *, actor: str, is_admin: bool = False) -> int
         raise InvalidInput(
             f"user name {name[:80]!r} is not allowed: use 1-127 letters, digits and . _ @ -"
         )
-    if tx.one("SELECT 1 FROM users WHERE name = ?", (name,)):
-        raise AlreadyExists(f"user {name} exists already")
+    # Names that differ in case alone would be taken for one another.
+    twin = tx.one("SELECT name FROM users WHERE lower(name) = lower(?)", (name,))
+    if twin is not None:
+        raise AlreadyExists(f"user {twin[0]} exists already")
     user_id = tx.insert(
         "INSERT INTO users (name, is_admin, created_ms) VALUES (?, ?, ?)",
         (name, int(is_admin), tx.now_ms),

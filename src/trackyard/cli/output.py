@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,8 @@ from typing import Any
 
 from trackyard.cli.columns import lay_out
 
+#: What a name could steer a terminal with, or begin a line of its own.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 STATE_COLOURS = {
     "RUNNING": "blue",
     "SCHEDULED": "yellow",
@@ -74,7 +77,7 @@ def _cell(value: Any) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return str(value)
+    return _CONTROL.sub(" ", str(value))
 
 
 def ago(time_ms: int | None) -> str:

@@ -1,11 +1,12 @@
-"""Ids: how they are made and what they look like. Every id is checked against its pattern
-before any use.
+"""Ids and names: how they are made and what they look like. Every id is checked against its
+pattern before any use.
 """
 
 from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 import uuid
 
 RUN_ID = re.compile(r"[a-f0-9]{32}\Z")
@@ -20,6 +21,8 @@ JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 TEAM_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 USER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,126}\Z")
 
+#: Unicode's control characters, surrogates, and ends of lines and paragraphs
+_CONTROLS = frozenset(("Cc", "Cs", "Zl", "Zp"))
 #: without look-alikes, for ids that people read to each other
 _ALPHABET = "abcdefghjkmnpqrstuvwxyz23456789"
 _ADJECTIVES = (
@@ -34,6 +37,11 @@ _NOUNS = (
     "mole moth mouse mule newt otter owl ox panda perch pony quail rat raven robin seal shad "
     "shrew sloth snail stag stork swan tern toad trout vole wasp whale wolf wren yak zebra"
 ).split()
+
+
+def has_controls(name: str) -> bool:
+    """Tell whether a name holds what none should: control characters or ends of lines."""
+    return not name.isprintable() and any(unicodedata.category(c) in _CONTROLS for c in name)
 
 
 def new_run_id() -> str:

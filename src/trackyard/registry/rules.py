@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import msgspec
 
 from trackyard.core.errors import InvalidInput
+from trackyard.core.ids import has_controls
 from trackyard.tracking.validation import check_name
 
 STAGE_NONE = "None"
@@ -48,7 +49,7 @@ def check_model_name(name: str, parameter: str = "name") -> str:
         raise InvalidInput(
             f"'{parameter}' exceeds the maximum length of {MAX_MODEL_NAME} characters"
         )
-    if any(unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") for char in name):
+    if has_controls(name):
         raise _bad_name(name, parameter, "it holds control characters")
     plain = unicodedata.normalize("NFKC", unquote(name)).strip()
     if plain != name:
@@ -68,6 +69,8 @@ def check_logged_name(name: str) -> str:
             f"Invalid model name ({name[:80]!r}) provided. Model name must be a non-empty string"
             f" and cannot contain the following characters: {_LOGGED_NAME_BANNED}"
         )
+    if has_controls(name):
+        raise _bad_name(name, "name", "it holds control characters")
     if len(name) > MAX_LOGGED_NAME:
         raise InvalidInput(f"'name' exceeds the maximum length of {MAX_LOGGED_NAME} characters")
     return name
@@ -92,6 +95,9 @@ def check_alias(alias: str) -> str:
 def check_new_alias(alias: str) -> str:
     """Refuse an alias that MLflow keeps for itself."""
     check_alias(alias)
+    plain = unicodedata.normalize("NFKC", alias)
+    if plain != alias:
+        raise _bad_name(alias, "alias", f"it could pass for {plain[:80]!r}; use that spelling")
     if alias.lower() == "latest":
         raise InvalidInput("'latest' alias name (case insensitive) is reserved.")
     if _VERSION_ALIAS.match(alias):

@@ -6,6 +6,7 @@ import posixpath
 import re
 
 from trackyard.core.errors import InvalidInput
+from trackyard.core.ids import has_controls
 from trackyard.core.strict_json import check_text
 
 MAX_KEY = 250
@@ -90,7 +91,7 @@ def check_experiment_name(name: str | None) -> str:
             f"'name' exceeds the maximum length of {MAX_EXPERIMENT_NAME} characters: got"
             f" {len(name)}"
         )
-    if any(ord(char) < 32 for char in name):
+    if has_controls(name):
         raise InvalidInput("the experiment name holds control characters; leave them out")
     return name
 

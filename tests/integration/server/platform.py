@@ -6,6 +6,7 @@ Quick enough for every route times every caller.
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,10 @@ from trackyard.server.services import Services
 from trackyard.server.settings import Settings
 
 HOST = "127.0.0.1:8000"
+#: What no answer may tell of the server.
+TRACE = re.compile(
+    r'Traceback|File ".*", line|\bsqlite3\b|\bpsycopg\b|\.py\b|\bFROM runs\b|\bINTO [a-z]'
+)
 
 
 class Headers:
@@ -159,6 +164,24 @@ class Platform:
             user=user, team=team, role=role, label="test", actor="test"
         )
         return Caller(self.application, made["token"])
+
+
+def refused(answer: Answer, *statuses: int) -> str:
+    """Insist on an error in MLflow's form that tells nothing of the server; return its text."""
+    assert answer.status in statuses, (answer.status, answer.body[:300])
+    shaped = answer.json()
+    assert set(shaped) == {"error_code", "message"}
+    assert shaped["message"]
+    assert shaped["error_code"] == shaped["error_code"].upper()
+    assert TRACE.search(shaped["message"]) is None, shaped["message"]
+    assert answer.header("content-type") == "application/json"
+    assert answer.header("x-content-type-options") == "nosniff"
+    return str(shaped["message"])
+
+
+async def new_run(caller: Caller) -> str:
+    answer = await caller.mlflow("POST", "runs/create", {"experiment_id": "0"})
+    return str(answer.json()["run"]["info"]["run_id"])
 
 
 @contextlib.asynccontextmanager

@@ -285,3 +285,16 @@ async def test_owners_issue_tokens_for_their_members_alone(platform: Platform) -
     assert (await owner("PUT", "/api/v1/teams/other/members/max", join)).status == 200
     wish = {"user": "max", "role": "member"}
     assert (await owner("POST", "/api/v1/tokens", wish)).status == 200
+
+
+async def test_names_of_people_and_teams_have_one_spelling(platform: Platform) -> None:
+    """No second name looks like a first one: by case, form, space, slash or control character."""
+    admin = platform.admin
+    assert (await admin("POST", "/api/v1/users", {"name": "Ada"})).status == 200
+    for name in ("ada", "ADA", "Admin", "\uff41da", " ada", "a/da", "a:da", "a%64a", "a\nda", ""):
+        answer = await admin("POST", "/api/v1/users", {"name": name})
+        assert answer.status == 400, (name, answer.body)
+    for name in ("Default", "DEFAULT", "default", "\uff44efault", "de fault", "a/b", "a:b", "a\n"):
+        answer = await admin("POST", "/api/v1/teams", {"name": name})
+        assert answer.status == 400, (name, answer.body)
+    assert (await admin("POST", "/api/v1/tokens", {"label": "a\x1b[2Jb"})).status == 400

@@ -36,7 +36,11 @@ def test_aliases_pass(alias: str) -> None:
     assert rules.check_new_alias(alias) == alias
 
 
-@pytest.mark.parametrize("alias", ["", "a b", "a.b", "latest", "LATEST", "v7", "V12", "x" * 256])
+@pytest.mark.parametrize(
+    "alias",
+    ["", "a b", "a.b", "latest", "LATEST", "v7", "V12", "x" * 256, "a\nb", "a/b", "a:b",
+     "\uff4c\uff41\uff54\uff45\uff53\uff54", "v\uff17"],
+)  # fmt: skip
 def test_reserved_and_odd_aliases_are_refused(alias: str) -> None:
     with pytest.raises(InvalidInput):
         rules.check_new_alias(alias)
@@ -48,6 +52,12 @@ def test_reserved_and_odd_aliases_are_refused(alias: str) -> None:
 )
 def test_stages_are_read_in_any_case(given: str, canonical: str) -> None:
     assert rules.check_stage(given) == canonical
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a:b", "a.b", "a%b", "a\nb", "a\x85b", "x" * 501])
+def test_names_of_logged_models_that_are_none_are_refused(name: str) -> None:
+    with pytest.raises(InvalidInput):
+        rules.check_logged_name(name)
 
 
 def test_an_unknown_stage_names_the_known_ones() -> None:

@@ -10,6 +10,7 @@ import trackyard
 from trackyard.access.principal import Principal, Role
 from trackyard.access.tokens import well_formed
 from trackyard.core.errors import Denied, InvalidInput, Unauthenticated
+from trackyard.core.ids import has_controls
 from trackyard.server.access import COOKIE, session_of
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
@@ -175,6 +176,8 @@ class AccessRoutes:
             raise Denied(f"{principal.name} is {principal.role.name} and cannot grant {role.name}")
         if wish.days is not None and not 1 <= wish.days <= 3650:
             raise InvalidInput("days must be between 1 and 3650, or null for no end")
+        if has_controls(wish.label):
+            raise InvalidInput("the label holds control characters; leave them out")
         made = await self._directory.create_token(
             user=user,
             team=team,
