@@ -106,6 +106,23 @@ describe("the runs table", () => {
     expect(store.get().table?.params.lr).toEqual(["lr of a", "lr of b", "lr of c"]);
   });
 
+  test("cells that came are told to who draws them alone, and to all where nobody does", async () => {
+    const store = new TableStore({ table: async () => table(["a", "b"]), columns: answer });
+    const page = vi.fn();
+    const cells = vi.fn();
+    store.subscribe(page);
+    const stop = store.followCells(cells);
+    await store.load(wish);
+    page.mockClear();
+    store.want({ cells: { ...NONE, params: ["lr"] }, rows: [0], full: NONE });
+    await vi.advanceTimersByTimeAsync(50);
+    expect([cells.mock.calls.length, page.mock.calls.length, store.get().table?.params.lr?.[0]]).toEqual([1, 0, "lr of a"]);
+    stop();
+    store.want({ cells: { ...NONE, params: ["lr"] }, rows: [0, 1], full: NONE });
+    await vi.advanceTimersByTimeAsync(50);
+    expect([cells.mock.calls.length, page.mock.calls.length]).toEqual([1, 1]);
+  });
+
   test("a column that is grouped by is read for every row", async () => {
     const store = new TableStore({ table: async () => table(["a", "b", "c"]), columns: answer });
     await store.load(wish);

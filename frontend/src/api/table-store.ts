@@ -54,6 +54,7 @@ const HIDDEN = 300;
 export class TableStore {
   private state: TableState = { table: null, index: new Map(), loading: true, fault: null, version: 0 };
   private readonly listeners = new Set<() => void>();
+  private readonly cellListeners = new Set<() => void>();
   private readonly calls: Calls;
   private wish: Wish | null = null;
   private shown = "";
@@ -74,6 +75,15 @@ export class TableStore {
   readonly subscribe = (listener: () => void): (() => void) => {
     this.listeners.add(listener);
     return () => this.listeners.delete(listener);
+  };
+
+  /**
+   * Hear of cells on screen that were filled. Who draws them by itself spares the page a drawing: as long as someone
+   * listens here, the others are told of everything but that.
+   */
+  readonly followCells = (listener: () => void): (() => void) => {
+    this.cellListeners.add(listener);
+    return () => this.cellListeners.delete(listener);
   };
 
   readonly get = (): TableState => this.state;
@@ -222,13 +232,13 @@ export class TableStore {
       if (table !== null) {
         const { cells, rows, full } = this.wanted;
         void this.fill(table, full, allRows(table));
-        void this.fill(table, cells, rows ?? allRows(table));
+        void this.fill(table, cells, rows ?? allRows(table), this.cellListeners);
       }
     }, GATHER);
   }
 
   /** Read those of some cells that were not asked for before. */
-  private async fill(table: RunsTable, cells: Cells, rows: readonly number[]): Promise<void> {
+  private async fill(table: RunsTable, cells: Cells, rows: readonly number[], told = this.listeners): Promise<void> {
     const isMissing = (kind: Kind, key: string): boolean => {
       const mark = this.asked(table, kind, key);
       return rows.some((row) => mark[row] === 0);
@@ -250,7 +260,7 @@ export class TableStore {
       if (this.state.table === table) {
         patch(table, found, this.state.index);
         blank(table, wanted, some);
-        this.become({});
+        this.become({}, told.size > 0 ? told : this.listeners);
       }
     } catch (cause) {
       setMarks(marks, some, 0);
@@ -290,9 +300,9 @@ export class TableStore {
     }
   }
 
-  private become(change: Partial<TableState>): void {
+  private become(change: Partial<TableState>, told = this.listeners): void {
     this.state = { ...this.state, ...change, version: this.state.version + 1 };
-    this.listeners.forEach((listener) => listener());
+    told.forEach((listener) => listener());
   }
 }
 

@@ -32,6 +32,11 @@ export class GridCell {
   private look: Look = { kind: "wait", text: "", full: "" };
   private stop: (() => void) | null = null;
 
+  /** Whether nothing is shown yet: it has just come to its column. */
+  get isBlank(): boolean {
+    return this.shown === "";
+  }
+
   /** The whole value of what is shown. */
   get full(): string {
     return this.look.full;
@@ -62,7 +67,9 @@ export class GridCell {
     }
     this.shown = key;
     this.unwatch();
-    this.element.removeAttribute("title");
+    if (this.element.title !== "") {
+      this.element.removeAttribute("title");
+    }
     const size = this.place?.size ?? 0;
     const isLong = look.text.length * LETTER > size - 18;
     this.element.className = `grid-td is-${look.kind}${this.place?.numeric === true ? " num" : ""}${isLong ? " long" : ""}`;

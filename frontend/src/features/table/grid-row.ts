@@ -13,6 +13,8 @@ import { GridCell, write, type Place } from "./grid-cell";
 export const ROW = 30;
 /** The width of the names, which cover the rows' left end. */
 export const FIXED = 214;
+/** As many letters fit between tick, eye and star, even broad ones. Longer names are cut, each at the cost of a surface more. */
+const NAME_LETTERS = 14;
 
 export interface Across extends Place {
   column: Column;
@@ -38,6 +40,33 @@ export interface Scene {
 
 let made = 0;
 
+/** How one set of columns becomes another. */
+interface Turn {
+  from: readonly Across[];
+  to: readonly Across[];
+  /** for each column of the new set its place in the old one, -1 where it has none */
+  sources: readonly number[];
+  /** places in the old set whose columns are gone */
+  spare: readonly number[];
+  /** whether the columns that stay are in the order in which they were */
+  isInOrder: boolean;
+}
+
+let latest: Turn | null = null;
+
+/** Compare two sets of columns. All rows on screen go through the same turn, so it is kept for the next of them. */
+function turnOf(from: readonly Across[], to: readonly Across[]): Turn {
+  if (latest?.from !== from || latest.to !== to) {
+    const before = new Map(from.map(({ id }, at) => [id, at]));
+    const sources = to.map(({ id }) => before.get(id) ?? -1);
+    const kept = sources.filter((at) => at >= 0);
+    const stays = new Set(kept);
+    const spare = from.flatMap((_, at) => (stays.has(at) ? [] : [at]));
+    latest = { from, to, sources, spare, isInOrder: kept.every((at, place) => place === 0 || at > (kept[place - 1] ?? 0)) };
+  }
+  return latest;
+}
+
 // Rows are copies of these: to copy a row costs the browser less than to make each of its parts.
 const BODY = element("div", "grid-row", "row");
 const NAME = element("div", "grid-name", "rowheader");
@@ -49,7 +78,8 @@ abstract class GridRow {
   readonly body = BODY.cloneNode() as HTMLElement;
   index = -1;
   private columns: readonly Across[] = [];
-  protected cells = new Map<string, GridCell>();
+  /** one for each of the columns, in their order */
+  protected cells: GridCell[] = [];
 
   constructor(name: HTMLElement) {
     made += 1;
@@ -59,10 +89,12 @@ abstract class GridRow {
   }
 
   abstract draw(scene: Scene, index: number): void;
+  /** Write the cells again: some have come. */
+  abstract refill(scene: Scene): void;
 
   /** The cell that an element lies in. */
   cellOf(found: Element): GridCell | undefined {
-    return [...this.cells.values()].find((cell) => cell.element === found);
+    return this.cells.find((cell) => cell.element === found);
   }
 
   holds(found: Element | null): boolean {
@@ -71,7 +103,7 @@ abstract class GridRow {
 
   remove(): void {
     this.cells.forEach((cell) => cell.close());
-    this.cells.clear();
+    this.cells = [];
     this.columns = [];
     this.name.remove();
     this.body.remove();
@@ -97,35 +129,27 @@ abstract class GridRow {
     if (columns === this.columns) {
       return;
     }
+    const { sources, spare, isInOrder } = turnOf(this.columns, columns);
     const before = this.cells;
-    const after = new Map<string, GridCell>();
-    columns.forEach(({ id }) => {
-      const cell = before.get(id);
-      if (cell !== undefined) {
-        before.delete(id);
-        after.set(id, cell);
-      }
-    });
+    const free = spare.map((at) => before[at] as GridCell);
     // Those that serve another column are taken out first: then the others stand in order and need not be moved.
-    const spare = [...before.values()];
-    spare.forEach((cell) => cell.element.remove());
-    columns.forEach((place) => {
-      const cell = after.get(place.id) ?? spare.pop() ?? new GridCell();
+    free.forEach((cell) => cell.element.remove());
+    const after = columns.map((place, at) => {
+      const cell = before[sources[at] ?? -1] ?? free.pop() ?? new GridCell();
       cell.move(place);
-      after.set(place.id, cell);
+      return cell;
     });
-    spare.forEach((cell) => cell.close());
+    free.forEach((cell) => cell.close());
     // Cells stand one after the other: to place each by itself would make a surface of each for the browser to keep.
     this.body.style.paddingLeft = `${FIXED + (columns[0]?.start ?? 0)}px`;
-    let there = this.body.firstElementChild;
-    columns.forEach(({ id }) => {
-      const wanted = after.get(id)?.element;
-      if (wanted === there) {
-        there = wanted?.nextElementSibling ?? null;
-      } else if (wanted !== undefined) {
-        this.body.insertBefore(wanted, there);
+    let next: Element | null = null;
+    for (let at = after.length - 1; at >= 0; at -= 1) {
+      const { element } = after[at] as GridCell;
+      if (!isInOrder || (sources[at] ?? -1) < 0) {
+        this.body.insertBefore(element, next);
       }
-    });
+      next = element;
+    }
     this.cells = after;
     this.columns = columns;
   }
@@ -159,8 +183,11 @@ export class RunRow extends GridRow {
     const isHidden = scene.hidden.has(id);
     const isCharted = scene.charted.has(id);
     const isCursor = index === scene.cursor;
-    const seen = [index, row, id, table, scene.version, scene.columns, isTicked, isHidden, isCharted, isCursor, line?.group, scene.experiments];
+    const seen = [index, row, id, table, scene.version, isTicked, isHidden, isCharted, isCursor, line?.group, scene.experiments];
     if (seen.every((value, at) => value === this.seen[at])) {
+      // Other columns at most: what stands in those that stay is right.
+      this.layOut(scene.columns);
+      this.drawCells(scene, row, "new");
       return;
     }
     const isOther = id !== this.id;
@@ -174,26 +201,34 @@ export class RunRow extends GridRow {
     this.drawEye(isHidden, isCharted);
     this.drawStar(table.tags[TAGS.star]?.[row] === "1", isOther);
     this.layOut(scene.columns);
-    this.drawCells(scene, row, false);
+    this.drawCells(scene, row, "all");
+  }
+
+  refill(scene: Scene): void {
+    const row = scene.lines[this.index]?.row ?? 0;
+    this.drawStar(scene.table.tags[TAGS.star]?.[row] === "1", false);
+    this.drawCells(scene, row, "all");
   }
 
   /** Draw again what changes with the time. */
   passTime(scene: Scene): void {
-    this.drawCells(scene, scene.lines[this.index]?.row ?? 0, true);
+    this.drawCells(scene, scene.lines[this.index]?.row ?? 0, "timed");
   }
 
-  private drawCells(scene: Scene, row: number, timedOnly: boolean): void {
+  private drawCells(scene: Scene, row: number, which: "all" | "new" | "timed"): void {
     const colour = colourOf(this.id);
-    for (const { id, column } of scene.columns) {
-      if (!timedOnly || isTimed(column)) {
-        this.cells.get(id)?.show(lookOf(scene.table, column, row, scene.experiments, scene.now), column.key, colour);
+    this.cells.forEach((cell, at) => {
+      const column = scene.columns[at]?.column;
+      if (column !== undefined && (which === "all" || (which === "new" ? cell.isBlank : isTimed(column)))) {
+        cell.show(lookOf(scene.table, column, row, scene.experiments, scene.now), column.key, colour);
       }
-    }
+    });
   }
 
   private drawName(name: string, isOther: boolean): void {
     if (isOther || this.link.textContent !== name) {
       write(this.link, name);
+      this.link.className = name.length > NAME_LETTERS ? "run-name clip" : "run-name";
       this.link.title = name;
       this.link.href = address(`/app/runs/${this.id}`);
       this.tick.setAttribute("aria-label", `Tick ${name}`);
@@ -228,8 +263,10 @@ export class RunRow extends GridRow {
     }
     const name = this.link.title;
     this.starred = starred;
-    write(this.star, starred ? "★" : "☆");
-    this.star.classList.toggle("on", starred);
+    if (this.star.textContent !== (starred ? "★" : "☆")) {
+      write(this.star, starred ? "★" : "☆");
+      this.star.classList.toggle("on", starred);
+    }
     this.star.title = starred ? `Take the star away: ${yard.untag([this.id], TAGS.star)}` : `Star: ${yard.tag([this.id], TAGS.star, "1")}`;
     this.star.setAttribute("aria-label", starred ? `Take the star from ${name}` : `Star ${name}`);
     this.star.setAttribute("aria-pressed", String(starred));
@@ -264,7 +301,14 @@ export class GroupRow extends GridRow {
     this.title.title = group.values.join(", ");
     write(this.many, count(group.rows.length, "run"));
     this.layOut(scene.columns);
-    scene.columns.forEach(({ id, column }) => this.cells.get(id)?.show(groupLook(scene.table, column, group.rows), "", ""));
+    this.refill(scene);
+  }
+
+  refill(scene: Scene): void {
+    const { group } = this;
+    if (group !== null) {
+      scene.columns.forEach(({ column }, at) => this.cells[at]?.show(groupLook(scene.table, column, group.rows), "", ""));
+    }
   }
 }
 
@@ -292,7 +336,7 @@ function runName(): HTMLElement {
   tick.className = "tick";
   const eye = button("cell-button eye");
   eye.append(element("span", "dot"));
-  const link = element("a", "run-name clip");
+  const link = element("a", "run-name");
   link.append("");
   const star = button("cell-button star");
   star.append("☆");

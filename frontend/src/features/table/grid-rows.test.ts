@@ -7,6 +7,7 @@ import { groupRows, layOut, type Line } from "../../lib/grouping";
 import { groupLook, isNumeric, lookOf } from "./cell-look";
 import type { Across, Scene } from "./grid-row";
 import { GridRows, type RowActions } from "./grid-rows";
+import { columnsInBlocks } from "./grid-watch";
 
 const MANY = 100;
 const NOW = 1_000_000;
@@ -127,6 +128,9 @@ describe("rows drawn into the page", () => {
     one.table.params.lr = of(() => "fresh");
     rows.draw({ ...one, version: 2 }, actions);
     expect(wordsOf(0)[3]).toBe("fresh");
+    one.table.params.lr = of(() => "later");
+    rows.refill();
+    expect(wordsOf(0)[3]).toBe("later");
   });
 
   test("of running runs count on", () => {
@@ -176,6 +180,28 @@ describe("rows drawn into the page", () => {
     expect(actions.fold).toHaveBeenCalledWith(groups[0]?.id);
     rows.draw(scene({ table }), actions);
     expect(names.querySelector(".group")).toBeNull();
+  });
+});
+
+describe("columns drawn in blocks", () => {
+  const near = (startIndex: number, endIndex: number, overscan = 1): { startIndex: number; endIndex: number; count: number; overscan: number } => ({ startIndex, endIndex, count: 202, overscan });
+
+  test("hold all that are on screen, and stay the same until one scrolls by a block", () => {
+    const inBlocks = columnsInBlocks(4);
+    const first = inBlocks(near(8, 17));
+    expect([first[0], first.at(-1)]).toEqual([8, 23]);
+    expect([inBlocks(near(9, 18)), inBlocks(near(11, 20))].every((list) => list === first)).toBe(true);
+    expect(inBlocks(near(12, 21))[0]).toBe(12);
+    for (let at = 0; at < 190; at += 1) {
+      const list = inBlocks(near(at, at + 10));
+      expect((list[0] ?? 999) <= at && (list.at(-1) ?? 0) >= at + 10).toBe(true);
+    }
+  });
+
+  test("are those on screen alone in the first drawing, and end with the last", () => {
+    const inBlocks = columnsInBlocks(4);
+    expect(inBlocks(near(0, 9, 0))).toHaveLength(10);
+    expect(inBlocks(near(195, 201)).at(-1)).toBe(201);
   });
 });
 

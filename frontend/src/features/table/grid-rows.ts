@@ -67,6 +67,14 @@ export class GridRows {
     this.settleSoon();
   }
 
+  /** The table was filled in place: write what came into the rows that stand there. */
+  refill(): void {
+    const { scene } = this;
+    if (scene !== null) {
+      this.rows.forEach((row) => row.refill(scene));
+    }
+  }
+
   /** Take everything away. */
   close(): void {
     clearInterval(this.timer);

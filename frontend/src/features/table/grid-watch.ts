@@ -2,8 +2,10 @@
  * Tells the two virtualizers of the runs table, rows and columns, of its size and of how far it is scrolled: both at
  * once, so that a turn of the wheel is one drawing, and without laying the page out in the midst of a frame.
  */
-import type { Rect, Virtualizer } from "@tanstack/react-virtual";
+import type { Range, Rect, Virtualizer } from "@tanstack/react-virtual";
 import { flushSync } from "react-dom";
+
+import { FIXED } from "./grid-row";
 
 type Grid = Virtualizer<HTMLDivElement, Element>;
 type Tell = (offset: number, isScrolling: boolean) => void;
@@ -11,7 +13,7 @@ type Tell = (offset: number, isScrolling: boolean) => void;
 /** Milliseconds after which a table that is not scrolled any more stands still. */
 const STILL = 150;
 
-/** Tell the table's size, the first time once it is on screen: to measure it before would lay it out twice. */
+/** Tell how much of the table columns and rows have, the first time once it is on screen: to measure it before would lay it out twice. */
 export function observeSize(instance: Grid, tell: (rect: Rect) => void): () => void {
   const element = instance.scrollElement;
   if (element === null) {
@@ -19,7 +21,7 @@ export function observeSize(instance: Grid, tell: (rect: Rect) => void): () => v
   }
   let isFirst = true;
   const observer = new ResizeObserver(() => {
-    const now = (): void => tell({ width: element.clientWidth, height: element.clientHeight });
+    const now = (): void => tell({ width: element.clientWidth - FIXED, height: element.clientHeight });
     if (isFirst) {
       isFirst = false;
       setTimeout(now);
@@ -29,6 +31,26 @@ export function observeSize(instance: Grid, tell: (rect: Rect) => void): () => v
   });
   observer.observe(element);
   return () => observer.disconnect();
+}
+
+/**
+ * Which columns are drawn for those on screen: whole blocks of them, so that a turn of the wheel across seldom brings
+ * others, and as many to the left of a place as to its right. The same list comes back for the same columns.
+ */
+export function columnsInBlocks(block: number): (range: Range) => number[] {
+  let from = 0;
+  let list: number[] = [];
+  return ({ startIndex, endIndex, count, overscan }) => {
+    const spare = overscan === 0 ? 0 : block;
+    const first = spare === 0 ? startIndex : Math.floor(startIndex / block) * block;
+    const many = Math.ceil((endIndex - startIndex + 1 + spare) / block) * block;
+    const end = spare === 0 ? endIndex + 1 : Math.min(count, first + many);
+    if (from !== first || list.length !== end - first) {
+      from = first;
+      list = Array.from({ length: end - first }, (_, at) => first + at);
+    }
+    return list;
+  };
 }
 
 /** One scrolled element, and those who want to know of it. */

@@ -9,7 +9,7 @@ import type { Line } from "../../lib/grouping";
 import { isNumeric } from "./cell-look";
 import { FIXED, ROW, type Across } from "./grid-row";
 import { GridRows, type RowActions } from "./grid-rows";
-import { observeOffset, observeSize, scrollGrid } from "./grid-watch";
+import { columnsInBlocks, observeOffset, observeSize, scrollGrid } from "./grid-watch";
 import { TableHead } from "./table-head";
 
 export const HEAD = 32;
@@ -17,10 +17,12 @@ export const HEAD = 32;
 /** Rows and columns are read in blocks of this many. */
 const BLOCK = 64;
 const BROAD = 8;
+/** Columns are drawn in blocks of this many. */
+const ACROSS = 4;
 
 const NOTHING = new Set<string>();
 /** Taken for the size of the table until it is measured, so that the first drawing has rows. */
-const SCREEN = { width: window.innerWidth - 200, height: window.innerHeight - 120 };
+const SCREEN = { width: window.innerWidth - 200 - FIXED, height: window.innerHeight - 120 };
 
 interface Props {
   table: Table;
@@ -44,6 +46,8 @@ interface Props {
   /** told which columns and rows are on screen, so that only those are read */
   onSeen: (columns: string[], rows: number[]) => void;
   onTickAll: () => void;
+  /** hears of cells that were filled in place, which are then drawn without the page around them */
+  followCells: (listener: () => void) => () => void;
 }
 
 export function RunsTable(props: Props): ReactElement {
@@ -95,18 +99,19 @@ export function RunsTable(props: Props): ReactElement {
     useFlushSync: false,
     scrollPaddingStart: HEAD,
   });
+  const [inBlocks] = useState(() => columnsInBlocks(ACROSS));
   const across = useVirtualizer({
     horizontal: true,
     count: leaves.length,
     getScrollElement: () => box.current,
     estimateSize: (at) => leaves[at]?.getSize() ?? 100,
-    overscan: isSettled ? 2 : 0,
+    overscan: isSettled ? 1 : 0,
+    rangeExtractor: inBlocks,
     initialRect: SCREEN,
     observeElementRect: observeSize,
     observeElementOffset: observeOffset,
     scrollToFn: scrollGrid,
     useFlushSync: false,
-    scrollPaddingStart: FIXED,
   });
   // oxlint-disable-next-line react/exhaustive-deps -- the sizing says when a size has changed
   const sizes = useMemo(() => leaves.map((leaf) => leaf.getSize()).join(), [leaves, sizing]);
@@ -162,6 +167,8 @@ export function RunsTable(props: Props): ReactElement {
       drawn.current.draw({ table, version, lines, first: from, last: to, columns: places, cursor, ticked, hidden, charted, folded, experiments, now: Date.now() }, props.actions);
     }
   });
+  const { followCells } = props;
+  useEffect(() => followCells(() => drawn.current?.refill()), [followCells]);
   useEffect(
     () => () => {
       drawn.current?.close();

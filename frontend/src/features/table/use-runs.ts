@@ -1,5 +1,5 @@
 /** Rows for a page: asks for what is shown, follows the stream. */
-import { useEffect, useMemo, useSyncExternalStore } from "react";
+import { useCallback, useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 
 import { bothCells, type Cells, type TableWish } from "../../api/table-wish";
 import { isPoints, stream } from "../../api/stream";
@@ -8,16 +8,25 @@ import { cellsOf, needs } from "./cells";
 
 const GONE = new Set(["run.created", "run.deleted", "run.restored"]);
 
+/** What of a table is on screen. */
+interface Seen {
+  columns: readonly string[];
+  rows: readonly number[] | null;
+}
+
+/** Tell what has come on screen. */
+export type See = (columns: readonly string[], rows: readonly number[]) => void;
+
 /**
- * The runs of a view with the columns on screen: of the given rows, or of all where none are given.
- * Columns that are grouped by or plotted are read whole.
+ * The runs of a view with some columns: of the given rows, or of all where none are given, until `see` tells what is
+ * on screen; that is read without drawing the page again. Columns that are grouped by or plotted are read whole.
  */
 export function useRuns(
   wish: Omit<TableWish, keyof Cells>,
   columns: readonly string[],
   rows: readonly number[] | null = null,
   whole: readonly string[] = [],
-): { state: TableState; store: TableStore } {
+): { state: TableState; store: TableStore; see: See } {
   const store = useMemo(() => {
     const made = new TableStore();
     made.seed(wish, bothCells(cellsOf(columns), needs(whole)));
@@ -27,9 +36,22 @@ export function useRuns(
   const state = useSyncExternalStore(store.subscribe, store.get);
   const columnsKey = columns.join("\n");
   const wholeKey = whole.join("\n");
-  useEffect(() => {
-    store.want({ cells: cellsOf(columnsKey.split("\n")), rows, full: needs(wholeKey.split("\n")) });
-  }, [store, columnsKey, wholeKey, rows]);
+  const seen = useRef<Seen | null>(null);
+  const want = useCallback(
+    (first: Seen) => {
+      const { columns: shown, rows: near } = seen.current ?? first;
+      store.want({ cells: cellsOf(shown), rows: near, full: needs(wholeKey.split("\n")) });
+    },
+    [store, wholeKey],
+  );
+  useEffect(() => want({ columns: columnsKey.split("\n"), rows }), [want, columnsKey, rows]);
+  const see = useCallback<See>(
+    (shown, near) => {
+      seen.current = { columns: shown, rows: near };
+      want(seen.current);
+    },
+    [want],
+  );
   const wishKey = JSON.stringify(wish);
   useEffect(() => {
     void store.load(JSON.parse(wishKey) as typeof wish);
@@ -54,5 +76,5 @@ export function useRuns(
       store.close();
     };
   }, [store]);
-  return { state, store };
+  return { state, store, see };
 }

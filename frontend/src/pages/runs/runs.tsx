@@ -1,6 +1,6 @@
 /** Runs: the table, the charts, and the filter over both. */
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useCallback, useEffect, useMemo, useState, type ReactElement } from "react";
+import { lazy, Suspense, useEffect, useMemo, useState, type ReactElement } from "react";
 
 import "../../features/table/table.css";
 import { experimentsQuery, namesQuery, type KeyNames } from "../../api/runs";
@@ -24,12 +24,8 @@ import { wishOf } from "./wish";
 
 const ChartsPane = lazy(() => import("./charts-pane").then((found) => ({ default: found.ChartsPane })));
 const NO_NAMES: KeyNames = { metrics: [], params: [], tags: [] };
-/** What the table has on screen; until it says so, the first rows. */
-interface Seen {
-  columns: readonly string[];
-  rows: readonly number[];
-}
-const NOTHING_SEEN: Seen = { columns: [], rows: Array.from({ length: 100 }, (_, at) => at) };
+/** Taken for what is on screen until the table says so. */
+const FIRST_SEEN = Array.from({ length: 100 }, (_, at) => at);
 /** Milliseconds for which rows wait for the names of the columns, so as to come with their cells. */
 const PATIENCE = 400;
 const PANES: readonly (readonly [Pane, string])[] = [
@@ -51,13 +47,9 @@ export function RunsPage(): ReactElement {
   const names = namesFound.data ?? NO_NAMES;
   const columns = useMemo(() => columnsOf(view.columns, names, ids.length > 1), [view.columns, names, ids.length]);
   const isKnown = useWaited(view.columns !== null || !namesFound.isPending);
-  const [seen, setSeen] = useState<Seen>(NOTHING_SEEN);
-  const needed = useMemo(
-    () => (seen.columns.length > 0 ? seen.columns : firstColumns(columns)),
-    [seen, columns],
-  );
+  const needed = useMemo(() => firstColumns(columns), [columns]);
   const whole = useMemo(() => wholeColumns(view), [view]);
-  const { state, store } = useRuns(useMemo(() => wishOf(view, isKnown ? ids : []), [view, ids, isKnown]), needed, seen.rows, whole);
+  const { state, store, see } = useRuns(useMemo(() => wishOf(view, isKnown ? ids : []), [view, ids, isKnown]), needed, FIRST_SEEN, whole);
   const rows = useRows(view, state);
   const filterFault = state.fault instanceof Fault && state.fault.status === 400 ? state.fault.message : null;
   const known = useMemo(() => {
@@ -68,7 +60,6 @@ export function RunsPage(): ReactElement {
       return inOrder([...new Set(cells ?? [])].filter((value): value is string => value !== null)).slice(0, 40);
     };
   }, [state.table]);
-  const see = useCallback((shownColumns: string[], shownRows: number[]) => setSeen({ columns: shownColumns, rows: shownRows }), []);
   const nameOf = useMemo(() => new Map(all.map((one) => [one.experiment_id, one.name])), [all]);
   if (experiments.error !== null) {
     return (

@@ -157,6 +157,7 @@ export function TablePane(props: Props): ReactElement {
           onWidths={(next) => localStorage.setItem(WIDTHS, JSON.stringify(next))}
           onOrder={(next) => change({ columns: next })}
           onSeen={props.onSeen}
+          followCells={store.followCells}
           onTickAll={() => change({ ticked: view.ticked.length > 0 ? [] : table.run_id.slice(0, 500) })}
         />
       )}
