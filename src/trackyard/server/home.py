@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 #: Open files that serve some ten thousand callers at once.
 MANY_FILES = 65_536
+#: Open files that are not for callers: the database, artifacts, logs of jobs.
+OWN_FILES = 256
 
 
 class HomeLock:
@@ -106,3 +108,11 @@ def allow_many_sockets() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def most_sockets() -> int | None:
+    """Return how many callers there are files for beside the server's own, or None if endless."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return None
+    return max(soft - OWN_FILES, soft // 2)

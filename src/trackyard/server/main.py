@@ -49,6 +49,7 @@ from trackyard.server.home import (
     HomeLock,
     allow_many_sockets,
     free_port,
+    most_sockets,
     note_address,
     write_secret,
 )
@@ -284,6 +285,7 @@ async def _listen(
         port=settings.port,
         tls=(settings.tls_cert, settings.tls_key) if settings.tls_cert else None,
         head_seconds=settings.request_seconds,
+        most=most_sockets(),
     )
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()

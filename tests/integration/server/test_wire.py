@@ -372,3 +372,26 @@ async def test_a_head_that_never_ends_is_given_up(caller: Caller) -> None:
     await caller.say(b"GET / HTTP/1.1\r\nHost:")
     heard = await caller.ended()
     assert heard.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_silent_sockets_make_room_for_callers(app: App) -> None:
+    """At the limit of connections those who never asked go first, and everyone else is served."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        number = int(free.getsockname()[1])
+    listener = Listener(app, host="127.0.0.1", port=number, most=10)
+    await listener.start()
+    old = Caller(*await asyncio.open_connection("127.0.0.1", number))
+    await old.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert (await old.hear())[0] == 200
+    crowd = [await asyncio.open_connection("127.0.0.1", number) for _ in range(40)]
+    for _, writer in crowd[20:]:
+        writer.write(b"GET / HTTP/1.1\r\nX-Half: ")
+    new = Caller(*await asyncio.open_connection("127.0.0.1", number))
+    for caller in (new, old):
+        await caller.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await asyncio.wait_for(caller.hear(), 10))[0] == 200
+    assert len(listener.connections) <= 10
+    for _, writer in [*crowd, (None, old.writer), (None, new.writer)]:
+        writer.close()
+    await listener.stop(1.0)

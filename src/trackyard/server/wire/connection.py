@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         if isinstance(peer, tuple):
             host = f"[{peer[0]}]" if ":" in peer[0] else peer[0]
             self._client = f"{host}:{peer[1]}"
-        self._listener.connections.add(self)
+        self._listener.take(self)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes."""
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Tell everyone who waits."""
         self.is_lost = True
-        self._listener.connections.discard(self)
+        self._listener.drop(self)
         for exchange in (self._incoming, self._current, *self._behind):
             if exchange is not None:
                 exchange.wake()
@@ -148,6 +148,7 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Start the exchange; its body may follow."""
+        self._listener.silent.pop(self, None)
         self._in_head = False
         self._head_bytes = 0
         parser = self._parser
@@ -353,9 +354,14 @@ class Connection(asyncio.Protocol):
         if self._transport.can_write_eof():
             self._transport.write_eof()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is under way."""
+        return self._current is None
+
     def close_if_idle(self) -> None:
         """Close unless a request is under way."""
-        if self._current is None:
+        if self.is_idle:
             self.close()
 
     def close(self) -> None:

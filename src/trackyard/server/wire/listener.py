@@ -28,6 +28,7 @@ class Listener:
         port: int,
         tls: tuple[str, str] | None = None,
         head_seconds: float = HEAD_SECONDS,
+        most: int | None = None,
     ) -> None:
         self.app = app
         self._host = host
@@ -35,7 +36,11 @@ class Listener:
         self._tls = tls
         self._head_seconds = head_seconds
         self.scheme = "http" if tls is None else "https"
-        self.connections: set[Connection] = set()
+        #: connections the process has files for; those who never asked make room beyond it
+        self._most = most
+        self.connections: dict[Connection, None] = {}
+        #: those that have not sent a request yet, the oldest first
+        self.silent: dict[Connection, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.is_draining = False
         self._server: asyncio.Server | None = None
@@ -54,6 +59,24 @@ class Listener:
             lambda: Connection(self), self._host, self._port, backlog=2048, ssl=context
         )
         self._sweeper = loop.create_task(self._sweep(), name="yard-wire-sweep")
+
+    def take(self, newcomer: Connection) -> None:
+        """Take a connection; at the limit, one that waits for its caller makes room for it."""
+        if self._most is not None and len(self.connections) >= self._most:
+            place = next(iter(self.silent), None) or next(
+                (one for one in self.connections if one.is_idle), newcomer
+            )
+            self.drop(place)
+            place.abort()
+            if place is newcomer:
+                return
+        self.connections[newcomer] = None
+        self.silent[newcomer] = None
+
+    def drop(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self.connections.pop(connection, None)
+        self.silent.pop(connection, None)
 
     async def stop(self, seconds: float) -> None:
         """Take no more connections, let running requests end, then close what is left."""
