@@ -48,7 +48,7 @@ def load(server: TrackingServer, callers: int = 4, *, pace: float = 0.0) -> Iter
     finally:
         stop.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(180)
     assert not any(thread.is_alive() for thread in threads)
 
 
@@ -56,7 +56,7 @@ def _log(
     server: TrackingServer, book: Book, caller: int, stop: threading.Event, pace: float
 ) -> None:
     number = 0
-    with httpx.Client(base_url=server.url, headers=server.headers, timeout=30) as client:
+    with httpx.Client(base_url=server.url, headers=server.headers, timeout=120) as client:
         while not stop.is_set():
             book.tried.add((caller, number))
             point = {"key": f"m{caller}", "value": number, "timestamp": number, "step": number}

@@ -5,8 +5,10 @@ environment. `YARD_TEST_TRACKING=mlflow` puts the real MLflow server in the plac
 proves that what a test expects is what MLflow does.
 """
 
+import contextlib
 import json
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -26,10 +28,18 @@ ORACLE = os.environ.get("YARD_TEST_TRACKING") == "mlflow"
 
 
 def free_port() -> int:
-    """Return a port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port nobody listens on.
+
+    A server keeps its port over restarts, so it is none that the system gives to connections,
+    nor one of those that Ray gives to its workers: either may be taken while the server is away.
+    """
+    given = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    first = int(given.read_text().split()[0]) if given.exists() else 0
+    while True:
+        port = secrets.choice(range(20_000, first)) if first > 21_000 else 0
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -87,7 +97,7 @@ class TrackingServer:
             str(self.port),
         ]
 
-    def start(self, patience: float = 90.0) -> float:
+    def start(self, patience: float = 180.0) -> float:
         """Start it and return the seconds it took until it was ready."""
         self.home.mkdir(parents=True, exist_ok=True)
         quiet = {"DO_NOT_TRACK": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}
@@ -109,7 +119,7 @@ class TrackingServer:
             if self.process.poll() is not None:
                 raise AssertionError(f"the server ended at start: {self.log}")
             try:
-                if httpx.get(f"{self.url}{path}", timeout=2).status_code == 200:
+                if httpx.get(f"{self.url}{path}", timeout=10).status_code == 200:
                     break
             except httpx.HTTPError:
                 pass
@@ -132,7 +142,7 @@ class TrackingServer:
         """End it as a power cut would: kill -9, no farewell."""
         if self.process is not None and self.process.poll() is None:
             self._signal(signal.SIGKILL)
-            self.process.wait(10)
+            self.process.wait(60)
 
     def stop(self) -> int:
         """Ask it to end and return its exit status."""
@@ -140,10 +150,10 @@ class TrackingServer:
         if self.process.poll() is None:
             self._signal(signal.SIGTERM)
             try:
-                self.process.wait(30)
+                self.process.wait(90)
             except subprocess.TimeoutExpired:
                 self.kill()
-                raise AssertionError(f"the server ignored SIGTERM for 30 s: {self.log}") from None
+                raise AssertionError(f"the server ignored SIGTERM for 90 s: {self.log}") from None
         return self.process.returncode
 
     @property
@@ -156,7 +166,7 @@ class TrackingServer:
         if not path.startswith("/"):
             path = f"/api/2.0/mlflow/{path}"
         headers = {**self.headers, **how.pop("headers", {})}
-        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=60, **how)
+        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=120, **how)
 
     def get(self, path: str, /, **params: Any) -> Any:
         """GET, insist on 200, return the JSON."""
@@ -241,7 +251,7 @@ def run_client(
         [python_of(generation), script, *arguments],
         cwd=script.parent,
         text=True,
-        timeout=240,
+        timeout=480,
         env=client_environment(server, home, **more),
         capture_output=True,
         check=False,

@@ -28,7 +28,7 @@ def yard(server: TrackingServer | None, *words: str) -> subprocess.CompletedProc
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
 
@@ -150,7 +150,7 @@ def test_a_backup_is_for_admins_and_for_new_folders(
     environment = {**os.environ, "YARD_URL": tracking.url, "YARD_TOKEN": made["token"]}
     environment["PYTHONPATH"] = str(ROOT / "src")
     refused = subprocess.run(
-        words, env=environment, capture_output=True, text=True, timeout=60, check=False
+        words, env=environment, capture_output=True, text=True, timeout=180, check=False
     )
     assert refused.returncode == 4
     assert "admins" in refused.stderr

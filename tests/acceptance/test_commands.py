@@ -44,7 +44,7 @@ class Yard:
             input=given,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         assert done.returncode == code, done.stderr or done.stdout
@@ -166,7 +166,7 @@ def test_a_stream_resumes_where_it_broke_off(tracking: TrackingServer, name: str
     seen: list[str] = []
     live = threading.Event()
     with httpx.stream(
-        "GET", f"{tracking.url}/api/v1/stream", headers=headers, timeout=30
+        "GET", f"{tracking.url}/api/v1/stream", headers=headers, timeout=120
     ) as answer:
         for line in answer.iter_lines():
             if not line.startswith("data: "):

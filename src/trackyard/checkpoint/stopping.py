@@ -59,6 +59,10 @@ def notice() -> Notice | None:
 
 def exit_saved() -> NoReturn:
     """Leave with the exit code that says: my state is saved, put me back in the queue."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGTERM) is _remember:
+        # The notice comes before the signal, which would end a Python that is on its way out.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(saved_exit_code())
 
 

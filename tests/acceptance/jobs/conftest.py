@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.jobs.yard import JobServer
+from tests.acceptance.jobs_cli.yarding import end_all
 
 
 def _end(server: JobServer) -> None:
     """Stop what still runs, then the server."""
     if server.process is None or server.process.poll() is not None:
+        # Nobody is left to stop what it started.
+        end_all(server.home)
         return
     try:
         for job in server.get("/api/v1/jobs", limit=1000)["jobs"]:

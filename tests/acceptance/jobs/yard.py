@@ -43,7 +43,7 @@ class JobServer(TrackingServer):
     def state(self, job: str) -> str:
         return str(self.detail(job)["job"]["state"])
 
-    def wait(self, job: str, *states: str, patience: float = 90.0) -> dict[str, Any]:
+    def wait(self, job: str, *states: str, patience: float = 150.0) -> dict[str, Any]:
         """Wait until a job is in one of these states."""
         until = time.monotonic() + patience
         while True:
@@ -78,7 +78,7 @@ def is_alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
-def eventually(check: Any, patience: float = 60.0) -> None:
+def eventually(check: Any, patience: float = 120.0) -> None:
     """Wait until something holds."""
     until = time.monotonic() + patience
     while not check():

@@ -17,6 +17,7 @@ def yard_with(tmp_path: Path) -> Iterator[Callable[..., Yard]]:
         server = JobServer(tmp_path / f"home-{len(made)}", gpus=gpus, more=list(more))
         made.append(server)
         server.start()
+        server.wait_for_nodes()
         folder = tmp_path / f"user-{len(made)}"
         folder.mkdir()
         return Yard(server, folder)
@@ -31,6 +32,7 @@ def yard_with(tmp_path: Path) -> Iterator[Callable[..., Yard]]:
 def _one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yard]:
     server = JobServer(tmp_path_factory.mktemp("jobs") / "home", gpus=2)
     server.start()
+    server.wait_for_nodes()
     yield Yard(server, tmp_path_factory.mktemp("user"))
     server.kill()
     end_all(server.home)

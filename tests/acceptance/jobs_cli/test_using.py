@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import select
 import shutil
 import signal
 import subprocess
@@ -55,13 +56,21 @@ def test_follow_prints_the_log_and_ends_with_the_class_of_the_job(shared: Yard) 
     assert "7" in told.data["jobs"][0]["sentence"]
 
 
-def test_logs_follow_a_job_over_its_attempts(shared: Yard) -> None:
-    script = 'echo attempt; sleep 0.5; test -e "$YARD_CHECKPOINT_DIR/x" || { touch '
-    script += '"$YARD_CHECKPOINT_DIR/x"; exit 3; }; echo done'
-    job = shared.submit("--retries", "1", NOTHING, "--", "sh", "-c", script)
-    said = shared.run("logs", "-f", job)
-    assert (said.code, said.out) == (0, "attempt\nattempt\ndone\n")
-    assert "--- attempt 2 ---" in said.err
+def test_logs_follow_a_job_over_its_attempts(shared: Yard, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = f"echo attempt; until [ -e {gate} ]; do sleep 0.1; done; "
+    script += 'test -e "$YARD_CHECKPOINT_DIR/x" || { touch "$YARD_CHECKPOINT_DIR/x"; exit 3; }; '
+    job = shared.submit("--retries", "1", NOTHING, "--", "sh", "-c", f"{script} echo done")
+    follower = shared.start("logs", "-f", job)
+    try:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == "attempt\n"
+        gate.touch()
+        out, err = follower.communicate(timeout=240)
+    finally:
+        follower.kill()
+    assert (follower.returncode, out) == (0, "attempt\ndone\n")
+    assert "--- attempt 2 ---" in err
     assert shared.logs(job, "--attempt", "1") == "attempt\n"
     assert shared.logs(job, "--tail", "1") == "done\n"
     lines = [json.loads(line) for line in shared.ok("logs", job, "--json").splitlines()]
@@ -99,8 +108,9 @@ def test_the_log_of_a_gang_is_told_by_rank(yard_with: Callable[..., Yard], tmp_p
 
 def test_why_names_the_smaller_request_that_would_start_now(shared: Yard) -> None:
     """One of two GPUs is taken: who asks for two waits, and is told that one would start."""
-    shared.until_state(shared.submit("--gpus", "1", NOTHING, "--", "sleep", "60"), "running")
+    shared.until_state(shared.submit("--gpus", "1", NOTHING, "--", "sleep", "600"), "running")
     job = shared.submit("--gpus", "2", NOTHING, "--", "true")
+    shared.until(job, lambda page: page["reasons"][0]["tier"] != "evaluating")
     assert "smaller    Drop to 1 GPU: starts now." in shared.ok("why", job)
     assert shared.read("why", job)["smaller"][0]["gpus"] == 1.0
     listed = {one["job_id"]: one for one in shared.read("ps")}
@@ -114,7 +124,7 @@ def test_mlflow_calls_inside_a_job_land_in_its_run_unmodified(shared: Yard) -> N
         "--experiment", "inside", "--working-dir", str(SCRIPTS), "--",
         str(python_of("mlflow3")), "logs_to_mlflow.py",
     )  # fmt: skip
-    page = shared.until_state(job, "succeeded", "failed", patience=120)
+    page = shared.until_state(job, "succeeded", "failed", patience=240)
     assert page["job"]["state"] == "succeeded", shared.logs(job)
     run = shared.read("show", page["job"]["run_id"])
     assert pairs(run["run"]["data"]["params"]) == {"lr": "0.1"}
@@ -236,9 +246,12 @@ def test_every_fault_has_its_exit_code_what_and_hint(shared: Yard, tmp_path: Pat
     assert "hint: start one with `yard up`" in away.stderr
 
 
-def test_waiting_goes_on_over_a_restart_of_the_server(yard_with: Callable[..., Yard]) -> None:
+def test_waiting_goes_on_over_a_restart_of_the_server(
+    yard_with: Callable[..., Yard], tmp_path: Path
+) -> None:
     yard = yard_with()
-    script = "echo before; sleep 6; echo after; exit 4"
+    gate = tmp_path / "gate"
+    script = f"echo before; until [ -e {gate} ]; do sleep 0.1; done; echo after; exit 4"
     waiter = yard.start("submit", "--follow", NOTHING, "--", "sh", "-c", script)
     try:
         assert waiter.stdout is not None
@@ -248,9 +261,10 @@ def test_waiting_goes_on_over_a_restart_of_the_server(yard_with: Callable[..., Y
         assert (gone.code, gone.out) == (5, "")
         assert gone.err.startswith(f"error: the server of {yard.server.home} is not running")
         yard.server.start()
+        gate.touch()
         told = _by_home_alone(yard, "env", "--json").data
         assert (told["RAY_ADDRESS"], told["YARD_TOKEN"]) == (yard.server.url, yard.server.token)
-        out, err = waiter.communicate(timeout=60)
+        out, err = waiter.communicate(timeout=240)
     finally:
         waiter.kill()
     assert (waiter.returncode, out) == (1, "after\n")
@@ -320,9 +334,11 @@ def typed(yard: Yard, words: list[str], until: str = "", answer: str = "") -> tu
         start_new_session=True,
     )
     os.close(theirs)
-    said, ends = "", time.monotonic() + 60
+    said, ends = "", time.monotonic() + 150
     try:
         while time.monotonic() < ends:
+            if not select.select([ours], [], [], 1)[0]:
+                continue
             try:
                 piece = os.read(ours, 65536)
             except OSError:  # the other end is closed
@@ -331,7 +347,7 @@ def typed(yard: Yard, words: list[str], until: str = "", answer: str = "") -> tu
             if answer and until in said:
                 os.write(ours, answer.encode())
                 answer = ""
-        return said, process.wait(30)
+        return said, process.wait(60)
     finally:
         process.kill()
         os.close(ours)
@@ -344,6 +360,6 @@ def test_ctrl_c_ends_a_watch_quietly(shared: Yard) -> None:
     while job not in watcher.stdout.readline():
         pass
     os.kill(watcher.pid, signal.SIGINT)
-    _, err = watcher.communicate(timeout=20)
+    _, err = watcher.communicate(timeout=120)
     assert watcher.returncode == 130
     assert "Traceback" not in err

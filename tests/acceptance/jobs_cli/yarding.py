@@ -48,6 +48,13 @@ class JobServer(TrackingServer):
         """`yard up --gpus N`."""
         return [*super().command(), "--gpus", str(self.gpus), *self.more]
 
+    def wait_for_nodes(self) -> None:
+        """Wait until it knows what it may give: the first look at a node takes its time."""
+        ends = time.monotonic() + 120
+        while not self.get("/api/v1/nodes")["nodes"]:
+            assert time.monotonic() < ends, self.log
+            time.sleep(0.05)
+
 
 class Yard:
     """The command line of one user of a server."""
@@ -57,7 +64,7 @@ class Yard:
         self.folder = folder
         self.token = token
 
-    def run(self, *words: str, folder: Path | None = None, patience: float = 120) -> Said:
+    def run(self, *words: str, folder: Path | None = None, patience: float = 240) -> Said:
         """Run one command to its end."""
         done = subprocess.run(
             [sys.executable, "-m", "trackyard.cli.main", *words],
@@ -117,7 +124,7 @@ class Yard:
         return self.ok("logs", name, *words)
 
     def until(
-        self, name: str, test: Callable[[dict[str, Any]], bool], patience: float = 60
+        self, name: str, test: Callable[[dict[str, Any]], bool], patience: float = 150
     ) -> dict[str, Any]:
         """Look at a job until something is so."""
         ends = time.monotonic() + patience
@@ -128,11 +135,11 @@ class Yard:
             assert time.monotonic() < ends, f"not so after {patience} s: {page}"
             time.sleep(0.1)
 
-    def until_state(self, name: str, *states: str, patience: float = 60) -> dict[str, Any]:
+    def until_state(self, name: str, *states: str, patience: float = 150) -> dict[str, Any]:
         """Look at a job until it is in one of these states."""
         return self.until(name, lambda page: page["job"]["state"] in states, patience)
 
-    def until_printed(self, name: str, text: str, patience: float = 60) -> str:
+    def until_printed(self, name: str, text: str, patience: float = 150) -> str:
         """Look at a job's latest log until it holds a text."""
         ends = time.monotonic() + patience
         while text not in (printed := self.logs(name)):

@@ -22,7 +22,7 @@ class ClockServer(JobServer):
         """`yard up --ephemeral`."""
         return [*super().command(), "--ephemeral"]
 
-    def start(self, patience: float = 90.0) -> float:
+    def start(self, patience: float = 180.0) -> float:
         """Start it, and find the token where it says that its data lie."""
         self.home.mkdir(parents=True, exist_ok=True)
         (self.home / "token").write_text("")
@@ -59,25 +59,4 @@ def yard_at(tmp_path: Path) -> Iterator[Callable[..., Yard]]:
     yield start
     for server in made:
         server.stop()
-        end_all(server.home)
-
-
-@pytest.fixture
-def yard_with(tmp_path: Path) -> Iterator[Callable[..., Yard]]:
-    """Start a plain server that offers so many nodes, and return its admin's command line."""
-    made: list[JobServer] = []
-
-    def start(nodes: int) -> Yard:
-        config = tmp_path / f"yard-{len(made)}.toml"
-        config.write_text(f"declared_nodes = {nodes}\n")
-        server = JobServer(tmp_path / f"plain-{len(made)}", gpus=2, more=["--config", str(config)])
-        made.append(server)
-        server.start()
-        folder = tmp_path / f"plain-user-{len(made)}"
-        folder.mkdir()
-        return Yard(server, folder)
-
-    yield start
-    for server in made:
-        server.kill()
         end_all(server.home)

@@ -244,6 +244,21 @@ def test_the_command_dies_with_a_killed_runner(start: Start) -> None:
     assert (runner.state / "lost.json").exists()
 
 
+def test_a_signal_that_comes_while_a_command_leaves_with_its_state_saved_changes_nothing() -> None:
+    """The notice comes first: who is quick is on the way out when SIGTERM follows."""
+    code = (
+        "import os, signal\n"
+        "from trackyard import checkpoint\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGTERM):\n"
+        "        kill(pid, number)\n"
+        "late = Late()\n"
+        "checkpoint.catch_stop()\n"
+        "checkpoint.exit_saved()\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 85
+
+
 def test_the_runner_itself_works_on_python_3_9_where_there_is_one(tmp_path: Path) -> None:
     """The shipped bundle runs by itself, under the oldest interpreter found here."""
     from trackyard.engines import wrapper
