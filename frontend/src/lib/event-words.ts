@@ -88,6 +88,7 @@ const WORDS: Record<string, string> = {
   "lease.crossed": "found another's job on",
   "lease.shaken": "mended the hold of",
   "lease.flagged": "flagged",
+  "package.uploaded": "uploaded",
   "queue.set": "set the rules of",
   "queue.deleted": "deleted",
   "session.started": "signed in",
@@ -108,7 +109,7 @@ export function objectOf(event: EventLike): string {
   if (typeof name === "string" && name !== "") {
     return name;
   }
-  return /^[0-9a-f]{32}$/.test(event.subject_id) ? event.subject_id.slice(0, 8) : event.subject_id;
+  return /^[0-9a-f]{32,}$/.test(event.subject_id) ? event.subject_id.slice(0, 8) : event.subject_id;
 }
 
 /** Facts that say nothing a reader does not see already. */

@@ -118,6 +118,7 @@ describe("words for events", () => {
 
   test("what, to what, and what else", () => {
     expect([verbOf("run.finished"), verbOf("planet.moved_on")]).toEqual(["ended", "planet moved on"]);
+    expect(objectOf({ ...event, subject: "package", subject_id: "7".repeat(64) })).toBe("77777777");
     expect(verbOf("lease.shaken")).toBe("mended the hold of");
     expect([objectOf(event), objectOf({ ...event, data: { name: "calm-hen" } }), objectOf({ ...event, subject_id: "food11" })]).toEqual(["ffffffff", "calm-hen", "food11"]);
     expect(detailOf(event)).toBe('status FAILED · deep {"a":1}');

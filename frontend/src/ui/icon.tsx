@@ -72,6 +72,16 @@ export function Icon({ name, title, filled }: { name: IconName; title?: string; 
   );
 }
 
+/** The platform's own mark. */
+export function Brand(): ReactElement {
+  return (
+    <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">
+      <path d="M2 17 10 3v14z" fill="var(--accent)" />
+      <path d="M11 3h7l-7 12z" fill="var(--ink-3)" />
+    </svg>
+  );
+}
+
 /** The same as an element, for what is drawn without React. */
 export function drawIcon(name: IconName): SVGSVGElement {
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");

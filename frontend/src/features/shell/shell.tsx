@@ -6,7 +6,7 @@ import { Suspense, useEffect, useState, useSyncExternalStore, type ReactElement 
 import { Fault, onSignedOut } from "../../api/client";
 import { loadSession, signOut, switchTeam, type Session } from "../../api/session";
 import { stream } from "../../api/stream";
-import { Icon, type IconName } from "../../ui/icon";
+import { Brand, Icon, type IconName } from "../../ui/icon";
 import { MenuButton, MenuItem } from "../../ui/menu";
 import { ErrorCard, Skeleton } from "../../ui/parts";
 import { setTheme, useTheme, type Theme } from "../../ui/theme";
@@ -113,10 +113,7 @@ function Rail({ narrow, onFold }: { narrow: boolean; onFold: () => void }): Reac
   return (
     <nav className="rail" aria-label="Places">
       <Link to="/app/home" className="brand" title="Trackyard">
-        <svg viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">
-          <path d="M2 17 10 3v14z" fill="var(--accent)" />
-          <path d="M11 3h7l-7 12z" fill="var(--ink-3)" />
-        </svg>
+        <Brand />
         <span className="rail-word">Trackyard</span>
       </Link>
       {PLACES.map(({ to, word, icon }) => (

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState, type FormEvent, type ReactElement } from "
 
 import { signIn } from "../../api/session";
 import { parseQuery } from "../../lib/address";
-import { Icon } from "../../ui/icon";
+import { Brand } from "../../ui/icon";
 import { ErrorCard, YardLine } from "../../ui/parts";
 
 /** Take the one-time code out of the address, so that it stays in no history. */
@@ -67,7 +67,7 @@ export function SignIn(): ReactElement {
     <main className="sign-in">
       <form className="card sign-in-card" onSubmit={submit}>
         <div className="row brand">
-          <Icon name="runs" />
+          <Brand />
           Trackyard
         </div>
         <h1>Sign in</h1>

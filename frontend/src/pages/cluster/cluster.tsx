@@ -250,7 +250,7 @@ function Unmet({ cluster }: { cluster: Cluster }): ReactElement {
         <p className="faint" style={{ padding: 12 }}>Everything asked for has its place.</p>
       ) : (
         <div className="scroll-x">
-          <table className="plain">
+          <table className="plain demand">
             <tbody>
               {cluster.demand.map((one, at) => (
                 <DemandRow key={at} demand={one} nameOf={nameOf} now={now} />
@@ -276,7 +276,7 @@ function DemandRow({ demand, nameOf, now }: { demand: Demand; nameOf: (id: strin
       <td className="nowrap">
         <b>{asks(demand)}</b> <span className="muted">× {count(demand.jobs, "job")}</span>
       </td>
-      <td style={{ minWidth: 240 }}>
+      <td className="demand-why">
         <Sentence text={demand.reason.sentence} nameOf={nameOf} now={now} />. <span className="muted">{demand.reason.remedy}.</span>
       </td>
       <td>

@@ -110,7 +110,7 @@ function Facts({ lease }: { lease: Lease }): ReactElement {
             <div key={node.node_id}>
               <b>{node.node_id}</b>{" "}
               <span className="muted">
-                {node.gpu_type} {count(node.gpus, "GPU")} {node.gpu_memory_bytes > 0 && bytes(node.gpu_memory_bytes)} {node.lost ? "lost" : node.state}
+                {node.gpus === 0 ? "no GPU," : `${node.gpu_type} ${count(node.gpus, "GPU")}`} {node.gpu_memory_bytes > 0 && bytes(node.gpu_memory_bytes)} {node.lost ? "lost" : node.state}
               </span>
             </div>
           ))}
