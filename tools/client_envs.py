@@ -2,7 +2,8 @@
 tests/envs/ (stock clients) and bench/envs/ (servers to measure beside ours).
 
 Owns where they lie and when they are stale; what runs in them is not known here. Each is a plain
-virtual environment at .cache/envs/NAME (or under the folder that YARD_TEST_ENVS names).
+virtual environment at .cache/envs/NAME (or under the folder that YARD_TEST_ENVS names). What is
+large and the same in several lies once, in one of tests/envs/shared/, on whose top they are made.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,7 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-REQUIREMENTS = [ROOT / "tests" / "envs", ROOT / "bench" / "envs"]
+TESTED = ROOT / "tests" / "envs"
+REQUIREMENTS = [TESTED, TESTED / "shared", ROOT / "bench" / "envs"]
+#: The line by which an environment says that it is made on top of a shared one.
+ON_TOP = re.compile(r"^# on top of: (\w+)$", re.MULTILINE)
 
 
 def envs_folder() -> Path:
@@ -34,12 +39,20 @@ def requirements_of(name: str) -> Path:
     raise LookupError(f"neither tests/envs/{name}.txt nor bench/envs/{name}.txt exists")
 
 
+def shared_below(requirements: Path) -> str | None:
+    """Name the shared environment that this one is made on top of, if there is one."""
+    found = ON_TOP.search(requirements.read_text())
+    return found[1] if found is not None else None
+
+
 def wanted_stamp(requirements: Path) -> str:
     """What an up-to-date environment's stamp says: these requirements, this Python."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     content = requirements.read_bytes()
     if (lock := lock_of(requirements)) is not None:
         content += lock.read_bytes()
+    if (shared := shared_below(requirements)) is not None:
+        content += wanted_stamp(requirements_of(shared)).encode()
     return f"{version} {hashlib.sha256(content).hexdigest()}"
 
 
@@ -66,6 +79,11 @@ def ensure(name: str) -> str:
     python = home / "bin" / "python"
     if not python.exists():
         venv.create(home, with_pip=True, symlinks=True)
+    if (shared := shared_below(requirements)) is not None:
+        if build(shared) != 0:
+            raise subprocess.CalledProcessError(1, f"pip install of {shared}")
+        # pip counts what this line leads to as installed, and puts other versions before it.
+        (modules_of(home) / "shared.pth").write_text(f"{modules_of(envs_folder() / shared)}\n")
     # torch goes first and alone: beside the rest, pip may choose a build for other hardware.
     torch = pinned_torch(requirements)
     if torch is not None:
@@ -75,6 +93,12 @@ def ensure(name: str) -> str:
     install(python, "--requirement", str(requirements), *held)
     stamp.write_text(wanted)
     return "built"
+
+
+def modules_of(home: Path) -> Path:
+    """Where an environment's modules lie."""
+    major, minor = sys.version_info[:2]
+    return home / "lib" / f"python{major}.{minor}" / "site-packages"
 
 
 def install(python: Path, *what: str) -> None:
@@ -100,7 +124,12 @@ def build(name: str) -> int:
 
 def main(names: list[str]) -> int:
     """Build the named environments, or all that the tests need, two at a time."""
-    chosen = names or sorted(path.stem for path in REQUIREMENTS[0].glob("*.txt"))
+    # What others are made on top of goes first, so that none waits longer for it than it must.
+    every = [
+        *sorted((TESTED / "shared").glob("*.txt")),
+        *sorted(TESTED.glob("*.txt"), reverse=True),
+    ]
+    chosen = names or [path.stem for path in every]
     try:
         for name in chosen:
             requirements_of(name)
