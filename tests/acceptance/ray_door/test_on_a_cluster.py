@@ -60,7 +60,7 @@ def ray(
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=180,
+        timeout=400,
         check=False,
     )
 
