@@ -22,6 +22,8 @@ from trackyard.core.ids import TEAM_NAME, USER_NAME, new_experiment_id
 from trackyard.store.database import Database, Reader, Tx
 
 DAY_MS = 86_400_000
+#: The scope of a user's token that another than the user or an admin issued.
+TEAM_ONLY = '{"team_only": true}'
 _PRINCIPAL = (
     "SELECT k.id, k.kind, k.role, k.scope, k.expires_ms, k.revoked_ms, t.id, t.name,"
     " t.default_experiment_id, u.id, u.name, u.is_admin, u.disabled_ms, m.role"
@@ -174,11 +176,13 @@ class Directory:
         days: int | None = 90,
         kind: str = "user",
         members_only: bool = False,
+        team_only: bool = False,
     ) -> dict[str, Any]:
         """Issue a token that acts for a user in a team, with at most the user's role.
 
         One of kind `feed` reads the calendar feed and nothing else. An owner issues tokens for
-        the team's members alone, and none for a platform admin, who could do more than an owner.
+        the team's members alone, and none for a platform admin, who could do more than an owner;
+        such a token, and what is issued by it, signs its user in to this team only.
         """
         Role.parse(role)
 
@@ -188,10 +192,12 @@ class Directory:
                 _check_member(tx, team_id, user_id, f"{user} in team {team}")
             public, secret = new_token()
             expires = tx.now_ms + days * DAY_MS if days else None
+            scope = TEAM_ONLY if members_only or team_only else None
+            row = (public, digest(secret), kind, user_id, team_id, role, label, scope)
             tx.run(
-                "INSERT INTO tokens (id, digest, kind, user_id, team_id, role, label, created_ms,"
-                " expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (public, digest(secret), kind, user_id, team_id, role, label, tx.now_ms, expires),
+                "INSERT INTO tokens (id, digest, kind, user_id, team_id, role, label, scope,"
+                " created_ms, expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, tx.now_ms, expires),
             )
             tx.event(
                 "token.created",
@@ -341,6 +347,7 @@ def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
         is_admin=bool(is_admin) and Role[role] is Role.owner and not is_feed,
         token_id=token_id,
         is_feed=is_feed,
+        is_narrow=scope is not None or granted < standing,
     )
 
 

@@ -57,8 +57,11 @@ class Principal:
     is_feed: bool = False
     #: the session's CSRF token, when the caller came with a cookie
     csrf: str | None = None
-    #: id of the token that opened the session, which is no stronger than it
+    #: id of the token that opened the session, which ends with it
     opened_by: str = ""
+    #: whether the token is weaker than its user, or was issued by somebody else: what is done with
+    #: it keeps to its team and role
+    is_narrow: bool = False
 
     def may(self, role: Role) -> bool:
         """Tell whether the caller holds at least this role."""

@@ -1,9 +1,10 @@
 """Browser sessions and one-time sign-in codes. Only digests are stored; a code opens one
 session once.
 
-A session opened by a token, or by a code that a token asked for, can do no more than that token
-and ends with it. The token's public id is part of the session's secret, and so of its digest:
-whoever takes it off holds no session.
+A session opened by a token, or by a code that a token asked for, ends with it. A token that is
+weaker than its user in its team, or that somebody else issued, opens that team alone, with the
+token's role; any other signs its user in, with all the user's teams. The token's public id is part
+of the session's secret, and so of its digest: whoever takes it off holds no session.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class _Bound(NamedTuple):
 
     team: str
     role: Role
+    is_team_only: bool
 
 
 class Sessions:
@@ -135,13 +137,17 @@ def _find(
     csrf, seen_ms, expires_ms, user_id, user, is_admin, disabled = row
     if disabled is not None or expires_ms <= now_ms or now_ms - seen_ms > IDLE_MS:
         return None
-    is_full = True
-    bound = _bound(reader, token_id, user_id, now_ms) if token_id else None
-    if bound is not None:
-        is_full = bool(is_admin) and bound.role is Role.owner
+    limit: Role | None = None
+    if token_id:
+        bound = _bound(reader, token_id, user_id, now_ms)
+        home = bound and _standing(reader, user_id, bool(is_admin), bound.team)
+        if bound is None or home is None:
+            return None
         team = team or bound.team
-    if (token_id and bound is None) or (bound and not is_full and team != bound.team):
-        return None
+        is_narrow = bound.is_team_only or bound.role < home[3]
+        limit = min(bound.role, home[3]) if is_narrow else None
+        if limit is not None and team != bound.team:
+            return None
     standing = _standing(reader, user_id, bool(is_admin), team)
     if standing is None:
         return None
@@ -152,10 +158,11 @@ def _find(
         team_id=team_id,
         team=team_name,
         default_experiment=default_experiment,
-        role=role if bound is None else min(role, bound.role),
-        is_admin=bool(is_admin) and is_full,
+        role=role if limit is None else limit,
+        is_admin=bool(is_admin) and limit is None,
         csrf=csrf,
         opened_by=token_id,
+        is_narrow=limit is not None,
     )
     return principal, seen_ms
 
@@ -163,12 +170,12 @@ def _find(
 def _bound(reader: Reader, token_id: str, user_id: int, now_ms: int) -> _Bound | None:
     """Return what a live token of the user is good for."""
     row = reader.one(
-        "SELECT t.name, k.role FROM tokens k JOIN teams t ON t.id = k.team_id WHERE k.id = ?"
-        " AND k.user_id = ? AND k.kind = 'user' AND k.revoked_ms IS NULL"
+        "SELECT t.name, k.role, k.scope FROM tokens k JOIN teams t ON t.id = k.team_id"
+        " WHERE k.id = ? AND k.user_id = ? AND k.kind = 'user' AND k.revoked_ms IS NULL"
         " AND (k.expires_ms IS NULL OR k.expires_ms > ?)",
         (token_id, user_id, now_ms),
     )
-    return None if row is None else _Bound(row[0], Role[row[1]])
+    return None if row is None else _Bound(row[0], Role[row[1]], row[2] is not None)
 
 
 def _standing(

@@ -237,20 +237,47 @@ async def test_a_session_is_no_stronger_than_the_token_that_opened_it(platform: 
         assert (await page("GET", "/api/v1/users", headers=one)).status == 403
 
 
-async def test_a_session_keeps_to_its_tokens_team_and_ends_with_it(platform: Platform) -> None:
-    """A token of one team opens that team alone; revoking it ends what it has opened."""
+async def test_a_users_own_token_opens_all_the_users_teams_and_ends_its_sessions(
+    platform: Platform,
+) -> None:
+    """One sign-in serves every team, with the role held there; revoking the token ends it."""
     await platform.caller("max", "other", "owner")
     member = await platform.caller("max", "default", "member")
     status, headers, _ = await _session_of(platform, member.token)
     assert status == 200
     page = Caller(platform.application)
     me = (await page("GET", "/api/v1/session", headers=headers)).json()
-    assert (me["team"], [team["name"] for team in me["teams"]]) == ("default", ["default"])
+    assert (me["team"], me["role"]) == ("default", "member")
+    assert {team["name"] for team in me["teams"]} == {"default", "other"}
     elsewhere = {**headers, "x-yard-team": "other"}
-    assert (await page("GET", "/api/v1/session", headers=elsewhere)).status == 401
+    me = (await page("GET", "/api/v1/session", headers=elsewhere)).json()
+    assert (me["team"], me["role"]) == ("other", "owner")
     token_id = (member.token or "").split("_")[1]
     assert (await platform.admin("DELETE", f"/api/v1/tokens/{token_id}")).status == 200
     assert (await page("GET", "/api/v1/session", headers=headers)).status == 401
+
+
+async def test_a_token_that_another_issued_opens_its_team_alone(platform: Platform) -> None:
+    """Who owns one team cannot reach a member's other teams, not even by a token of a token."""
+    await platform.caller("max", "default", "owner")
+    owner = await platform.caller("olga", "other", "owner")
+    assert (
+        await owner("PUT", "/api/v1/teams/other/members/max", {"role": "member"})
+    ).status == 200
+    made = await owner("POST", "/api/v1/tokens", {"user": "max", "role": "member"})
+    first = made.json()["token"]
+    second = await Caller(platform.application, first)("POST", "/api/v1/tokens", {})
+    _, headers, _ = await _session_of(platform, first)
+    third = await Caller(platform.application)("POST", "/api/v1/tokens", {}, headers=headers)
+    for token in (first, second.json()["token"], third.json()["token"]):
+        status, headers, _ = await _session_of(platform, token)
+        assert status == 200
+        page = Caller(platform.application)
+        me = (await page("GET", "/api/v1/session", headers=headers)).json()
+        assert (me["team"], me["role"]) == ("other", "member")
+        assert [team["name"] for team in me["teams"]] == ["other"]
+        elsewhere = {**headers, "x-yard-team": "default"}
+        assert (await page("GET", "/api/v1/session", headers=elsewhere)).status == 401
 
 
 async def test_an_admins_token_opens_every_team(platform: Platform) -> None:

@@ -125,8 +125,8 @@ class AccessRoutes:
 
     async def _info(self, principal: Principal) -> SessionInfo:
         teams = [TeamRole(principal.team, principal.role.name)]
-        reaches_all = principal.is_admin or not principal.opened_by
-        if principal.user_id is not None and principal.csrf is not None and reaches_all:
+        is_session = principal.user_id is not None and principal.csrf is not None
+        if is_session and not principal.is_narrow:
             for user in await self._directory.users():
                 if user["name"] == principal.name:
                     teams = [TeamRole(name, role) for name, role in user["teams"].items()]
@@ -186,6 +186,7 @@ class AccessRoutes:
             actor=principal.name,
             days=wish.days,
             members_only=user != principal.name and not principal.is_admin,
+            team_only=principal.is_narrow,
         )
         return JSONResponse(made)
 
