@@ -25,7 +25,7 @@ class Front:
     cluster: RayCluster
     folder: Path
 
-    def ray(self, *words: str, timeout: float = 180.0) -> str:
+    def ray(self, *words: str, timeout: float = 400.0) -> str:
         """Run the stock `ray` against the server and return what it prints."""
         done = subprocess.run(
             [self.cluster.bin / "ray", *words],

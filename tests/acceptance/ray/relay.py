@@ -19,6 +19,7 @@ class Relay:
         self.swallow = ""
         #: set when a submission was swallowed
         self.swallowed = threading.Event()
+        self._lock = threading.Lock()
         owner = self
 
         class Handler(_Handler):
@@ -31,6 +32,12 @@ class Relay:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self._http.server_address[1]}"
+
+    def take_order(self) -> str:
+        """Return what to do with a submission; with the next ones, nothing again."""
+        with self._lock:
+            mode, self.swallow = self.swallow, ""
+        return mode
 
     def close(self) -> None:
         self._http.shutdown()
@@ -45,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
         relay.calls[f"{self.command} {path}"] += 1
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         is_submission = (self.command, path) == ("POST", "/api/jobs/")
-        mode, relay.swallow = (relay.swallow, "") if is_submission else ("", relay.swallow)
+        mode = relay.take_order() if is_submission else ""
         if mode != "before":
             status, content = self._forward(body)
         if mode:

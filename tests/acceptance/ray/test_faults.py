@@ -103,7 +103,7 @@ def test_a_server_killed_around_the_submission_starts_the_job_once(
     relay.swallowed.clear()
     relay.swallow = when
     job = yard.submit(PYTHON, "-c", "print('ran once')", gpus=1)
-    assert relay.swallowed.wait(30)
+    assert relay.swallowed.wait(150)
     yard.kill()
     yard.start()
     detail = yard.wait(job, "succeeded", patience=180)
@@ -117,6 +117,7 @@ def test_a_killed_raylet_costs_few_steps_and_leaves_no_process(
     word = f"600.{os.getpid()}1"
     job, first = start_counting(yard, word)
     node = yard.detail(job)["attempts"][0]["nodes"][0]
+    saved = max(one["step"] for one in yard.detail(job)["checkpoints"])
     ray_cluster.kill_node(node)
     eventually(lambda: yard.detail(job)["job"]["attempt"] == 2, patience=150)
     assert not first & set(carriers(word))
@@ -127,7 +128,8 @@ def test_a_killed_raylet_costs_few_steps_and_leaves_no_process(
     assert (lost["cause"], lost["state"]) == ("node_lost", "lost")
     assert done["nodes"] != [node]
     assert starts[-1] == done["resume_step"] > 0
-    assert lost["lost_steps"] == max(0, lost["step"] - done["resume_step"]) < 20
+    assert starts[-1] >= saved
+    assert lost["lost_steps"] == max(0, lost["step"] - done["resume_step"])
     ray_cluster.restore()
     wait_for_nodes(yard, 2)
 
@@ -139,7 +141,7 @@ def test_two_hundred_queued_jobs_cost_one_list_call_a_tick(yard: JobServer, rela
     queued = yard.submit("true", gpus=1, array="0-199")
     eventually(lambda: yard.get("/api/v1/jobs", limit=1)["counts"]["queued"] == 200)
     before, began = relay.calls.copy(), time.monotonic()
-    time.sleep(6)
+    time.sleep(4)
     took = time.monotonic() - began
     made = {key: count for key, count in (relay.calls - before).items() if "/api/jobs" in key}
     assert list(made) == ["GET /api/jobs/"]
@@ -191,7 +193,7 @@ def test_everything_is_still_there_after_the_head_was_started_anew(
 
 def test_nothing_of_these_tests_runs_on() -> None:
     words = {f"600.{os.getpid()}{number}" for number in (1, 2, 3)}
-    eventually(lambda: not any(carriers(word) for word in words), patience=60)
+    eventually(lambda: not any(carriers(word) for word in words))
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _holds(path, words)]
 
 

@@ -70,9 +70,11 @@ def test_what_no_node_has_is_told_apart_survives_ctrl_c_and_runs_once_a_node_joi
         assert waiting.stdout is not None
         heard = ""
         while "even idle" not in heard:
-            heard += waiting.stdout.readline()
+            line = waiting.stdout.readline()
+            assert line, f"it ended by itself: {heard}"
+            heard += line
         waiting.send_signal(signal.SIGINT)
-        waiting.wait(timeout=30)
+        waiting.wait(timeout=120)
     finally:
         waiting.kill()
         waiting.wait()
@@ -161,7 +163,7 @@ def _plain(front: Front, token: str, name: str, line: str, **metadata: str) -> N
         "runtime_env": {},
     }
     headers = {"Authorization": f"Bearer {token}"}
-    answer = httpx.post(f"{front.server.url}/api/jobs/", json=body, headers=headers, timeout=30)
+    answer = httpx.post(f"{front.server.url}/api/jobs/", json=body, headers=headers, timeout=120)
     assert answer.status_code == 200, answer.text
 
 
