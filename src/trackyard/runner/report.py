@@ -158,9 +158,9 @@ class Reporter:
         then = time.monotonic() + pause
         if then - self._ended > self._report.linger_seconds or not self._spec.state_dir.is_dir():
             return True
-        # Record and log stay on disk, where whoever starts a server again may look for them.
+        # Of a cluster that is gone nobody will ask; record and log stay on disk all the same.
         is_late = then - self._heard > self._report.alone_seconds
-        return is_late and not answers(self._spec.witness)
+        return is_late and bool(self._spec.witness) and not answers(self._spec.witness)
 
     def _tell_end(self, body: bytes) -> bool:
         pause = FIRST_RETRY_SECONDS

@@ -64,7 +64,7 @@ class Report:
     sample_seconds: float = 5.0
     #: how long after its command's end a runner tries to deliver what the server has not got
     linger_seconds: float = 3600.0
-    #: the same, where no witness answers: then nobody waits for it but the server
+    #: the same, where there is a witness and it does not answer: the cluster is gone
     alone_seconds: float = 300.0
     renew_within_seconds: Optional[float] = None
 
