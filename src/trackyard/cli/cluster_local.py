@@ -30,6 +30,8 @@ STOP_SECONDS = 15.0
 #: the least that Ray accepts is 75 MB; jobs under test keep little there
 STORE_BYTES = 100 * 1024**2
 NAME_LABEL = "yard.name"
+#: The head's monitor reads the logs of all on this machine; each further one tells them again.
+ONE_MONITOR = ("--include-log-monitor=false",)
 INSTALL = "pip install 'trackyard[ray]'"
 
 
@@ -125,7 +127,7 @@ class LocalCluster:
         for is_last in (False, True):
             node = self._spawn(
                 name,
-                [f"--address={self.gcs}", f"--labels={NAME_LABEL}={name}"],
+                [f"--address={self.gcs}", f"--labels={NAME_LABEL}={name}", *ONE_MONITOR],
                 cpus=cpus,
                 gpus=gpus,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import time
 
-from tests.raycluster import RayCluster
+import psutil
+
+from tests.raycluster import WORKERS, RayCluster
 
 YARD = (sys.executable, "-m", "trackyard.cli.main", "cluster")
 
@@ -32,6 +35,16 @@ def test_the_status_tells_of_every_node_and_how_to_use_the_cluster(
         ("worker-1", 1),
         ("worker-2", 1),
     ]
+
+
+def test_what_tasks_print_is_told_once(ray_cluster: RayCluster) -> None:
+    """One log monitor serves all nodes of this machine; a further one would repeat its lines."""
+    told = []
+    for name in ("head", *WORKERS):
+        for process in psutil.Process(ray_cluster.node(name).pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                told += [name for word in process.cmdline() if word.endswith("log_monitor.py")]
+    assert told == ["head"]
 
 
 def test_a_machine_joins_under_its_name_and_leaves_on_ctrl_c(ray_cluster: RayCluster) -> None:
