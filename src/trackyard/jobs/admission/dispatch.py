@@ -348,12 +348,10 @@ class Dispatcher:
         attempt = await self._db.peek(lambda reader: attempt_of(reader, report.attempt_id))
         if attempt is None or attempt.is_over:
             return
-        for record in report.exits:
-            end = await self._db.peek(
-                lambda reader, member=record.member: logs.log_end(  # type: ignore[misc]
-                    reader, attempt.id, member
-                )
-            )
+        ends = await self._db.peek(
+            lambda reader: [logs.log_end(reader, attempt.id, one.member) for one in report.exits]
+        )
+        for record, end in zip(report.exits, ends, strict=True):
             # What is long comes later: the slot's end is to be known at once.
             if end is not None and 0 < record.log_bytes - end <= logs.READ_BYTES:
                 with contextlib.suppress(EngineError):
