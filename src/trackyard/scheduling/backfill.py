@@ -57,6 +57,8 @@ class Reservations:
         #: whether openings name who is in the way
         self._names = names
         self.kept: list[Kept] = []
+        #: classes and teams whose first job has its reservation
+        self.rights: set[object] = set()
         self._sorted: tuple[Floats, int] | None = None
         self._free_at: Floats = state.free_at
 

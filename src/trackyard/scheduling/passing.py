@@ -197,6 +197,7 @@ class Pass:
         if self._explainer:
             self._explainer.freeze()
         ends_at = state.now + pending.bound
+        unended = pending.waiting.stopped_for in state.stoppers
         held = Held(
             pending.waiting.job,
             shape=pending.shape,
@@ -204,12 +205,12 @@ class Pass:
             started_at=state.now,
             ends_at=ends_at,
             attained=pending.waiting.attained_seconds,
-            protected_until=protection(
-                pending.waiting.job,
-                state.now,
-                pending.waiting.attained_seconds,
-                self._policy.starvation_seconds,
-            ),
+            protected_until=0.0
+            if bucket.phase != OVERDUE
+            else protection(pending.waiting.job, state.now, pending.waiting.attained_seconds),
+            save_seconds=pending.waiting.save_seconds,
+            stops=pending.waiting.stops,
+            stopped_for=pending.waiting.stopped_for if unended else "",
         )
         state.hold(held)
         if held.protected_until:
@@ -281,6 +282,9 @@ class Pass:
 
     def _reserve(self, bucket: Bucket, entry: Entry) -> None:
         pending = entry[4]
+        if self._policy.reserve_first:
+            self._reserve_first(bucket, pending)
+            return
         if len(self.reservations) >= self._depth:
             return
         waiting = pending.waiting
@@ -288,6 +292,17 @@ class Pass:
         early = bucket.order is not Order.DEFAULT and waited >= self._policy.reserve_after_seconds
         if bucket.phase == OVERDUE or early:
             self.reservations.add(pending, bucket.allowed)
+
+    def _reserve_first(self, bucket: Bucket, pending: Pending) -> None:
+        """Keep room for the first of its class, and of its team where that is within its quota."""
+        rights: set[object] = {bucket.level}
+        team = bucket.team
+        if team.quota < inf and team.milli + pending.shape.total_milli <= team.quota:
+            rights.add(team.team.id)
+        if rights <= self.reservations.rights:
+            return
+        if self.reservations.add(pending, bucket.allowed) is not None:
+            self.reservations.rights |= rights
 
     def _shut_if_strict(self, bucket: Bucket, entry: Entry) -> None:
         if self._is_strict:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from trackyard.core.errors import InvalidInput
+from trackyard.core.job import PriorityClass
 from trackyard.core.resources import Style
 
 HOUR = 3600.0
@@ -53,12 +54,19 @@ class Preemption:
     reclaim: bool = True
     #: but only for a job that waited this long, so that quotas do not chase each other
     reclaim_after_seconds: float = 1800.0
-    #: a job may yield to a much shorter one of its own class
+    #: a job that has saved may yield to a much shorter one of its own class
     yield_to_shorter: bool = True
-    #: how many times longer the victim's predicted rest must be
+    #: how many times longer the victim's predicted remaining time must be
     yield_ratio: float = 2.0
-    #: nobody is stopped before having run this long
+    #: and how many times longer than the work that the stop loses, restart included
+    loss_ratio: float = 10.0
+    #: what stopping and starting again costs a job beside the work since its last save
+    restart_seconds: float = 60.0
+    #: nobody is stopped for one of its own class before having run this long, and twice as long
+    #: after each stop
     min_run_seconds: float = 600.0
+    #: nobody is stopped more often than this within an hour, for whatever reason
+    max_stops_per_hour: int = 4
     #: time to save a checkpoint before the stop; 0 frees the GPUs at once
     grace_seconds: float = 60.0
     #: attempts to find victims in one pass, a bound on its cost
@@ -90,8 +98,16 @@ class Policy:
     style: Style = Style.LEAST_FRAGMENTATION
     #: who may be stopped
     preemption: Preemption = field(default_factory=Preemption)
-    #: default order: a job that waited this long, and longer than it ran, goes before its class
+    #: the first job of each class, and of each team within its quota, that finds no room gets a
+    #: reservation, and nothing that would delay it starts
+    reserve_first: bool = False
+    #: default order: a job of the normal class that waited this long goes before its class; other
+    #: classes wait so many times as long as `WAIT_BY_CLASS` says
     starvation_seconds: float = 1 * DAY
+    #: default order: and this many times its own expected length, and as long as it has run
+    starvation_lengths: float = 10.0
+    #: default order: but for its length nobody waits longer than this
+    longest_wait_seconds: float = 5 * DAY
     #: default order: part of the GPUs that such jobs may hold before they wait their turn again,
     #: so that an overloaded yard still serves short jobs
     overdue_share: float = 0.25
@@ -100,6 +116,23 @@ class Policy:
     #: default order: how far use of the share may stretch or shrink a length (1: not at all)
     share_stretch: float = 2.0
 
+    def wait_bound(
+        self, priority: int, length_seconds: float = 0.0, attained_seconds: float = 0.0
+    ) -> float:
+        """How long a job of this class and expected length waits before it goes first."""
+        own = self.starvation_seconds * WAIT_BY_CLASS[priority]
+        for_length = self.starvation_lengths * length_seconds + attained_seconds
+        return own + min(for_length, self.longest_wait_seconds)
+
+
+#: How long a class waits before it goes first, as a part of what the normal class waits.
+WAIT_BY_CLASS: dict[int, float] = {
+    PriorityClass.SCAVENGE: 7.0,
+    PriorityClass.LOW: 3.0,
+    PriorityClass.NORMAL: 1.0,
+    PriorityClass.HIGH: 1 / 4,
+    PriorityClass.URGENT: 1 / 24,
+}
 
 NO_PREEMPTION = Preemption(lower_classes=False, reclaim=False, yield_to_shorter=False)
 
@@ -142,7 +175,7 @@ PRESETS: dict[str, Policy] = {
     "drf": Policy(
         name="drf", order=Order.DOMINANT, backfill=Backfill.SKIP, preemption=NO_PREEMPTION
     ),
-    "default": Policy(),
+    "default": Policy(reserve_first=True),
 }
 
 

@@ -16,7 +16,7 @@ from trackyard.scheduling.decisions import Cause
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.capacity import Capacity
 from trackyard.scheduling.place.sketch import RowSketch
-from trackyard.scheduling.place.table import Ints, Mask, Shape
+from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.rests import Rests
 from trackyard.scheduling.state import Held, State
@@ -46,6 +46,8 @@ class Preemption:
         self.attempts = 0
         self._capacity = state.capacity
         self._lowest: int | None = None
+        #: work that stopping each would lose, and who has saved; found when first needed
+        self._losses: tuple[Floats, Mask] | None = None
 
     def find(
         self,
@@ -108,11 +110,23 @@ class Preemption:
 
     def _rests(self, order: Order) -> Rests:
         """Who may be stopped now, and for how long they would run on."""
-        rests = self._state.victims.rests(
-            by_size=order is Order.DEFAULT, min_run_seconds=self._settings.min_run_seconds
-        )
+        rests = self._state.victims.rests(by_size=order is Order.DEFAULT)
         rests.advance(self._state.now)
         return rests
+
+    def _lost(self) -> tuple[Floats, Mask]:
+        """Seconds of work that stopping each now would lose, restart included; who has saved."""
+        known = self._losses
+        if known is None or len(known[0]) != len(self._state.victims.held):
+            lost, has_saved = self._state.victims.lost(self._state.now)
+            known = self._losses = (lost + self._settings.restart_seconds, has_saved)
+        return known
+
+    def _stoppable(self) -> Mask:
+        """Those who may be stopped at all: for a higher class, or for the owner of their GPUs."""
+        victims, now = self._state.victims, self._state.now
+        mask: Mask = victims.can_stop & (victims.stoppable_at <= now) & (victims.started < now)
+        return mask
 
     def _lowest_class(self) -> int:
         """The lowest class of those who might be stopped when the pass first asked."""
@@ -130,13 +144,15 @@ class Preemption:
 
     def _reclaims(self, pending: Pending) -> bool:
         """Say whether a job may take back what others borrowed from its team."""
-        settings, waiting = self._settings, pending.waiting
-        if not settings.reclaim:
+        if not self._settings.reclaim:
             return False
+        return not self._state.ledger.borrows(pending.waiting.job.team, pending.shape)
+
+    def _has_waited(self, pending: Pending) -> bool:
+        """Say whether it waited long enough to take GPUs back from its own class."""
+        waiting = pending.waiting
         waited = self._state.now - waiting.job.submitted_at - waiting.attained_seconds
-        if waited < settings.reclaim_after_seconds:
-            return False
-        return not self._state.ledger.borrows(waiting.job.team, pending.shape)
+        return waited >= self._settings.reclaim_after_seconds
 
     def _kept(self, kept: frozenset[tuple[int, int]]) -> Mask:
         """Those whose GPUs are reserved for someone ahead."""
@@ -157,18 +173,28 @@ class Preemption:
         return mask
 
     def _yielding(self, pending: Pending, order: Order) -> Mask:
-        """Those who yield to this job because it is so much shorter."""
-        state, rests = self._state, self._rests(order)
-        if not self._settings.yield_to_shorter or order not in _BY_LENGTH:
+        """Those of its own class who yield to this job because it is so much shorter.
+
+        They have saved, run on for much longer than it and than what the stop loses, are not of
+        its kind, and the job they were last stopped for has ended.
+        """
+        state, rests, settings = self._state, self._rests(order), self._settings
+        victims, job = state.victims, pending.waiting.job
+        longer: Mask = rests.rest > settings.yield_ratio * pending.length
+        if not settings.yield_to_shorter or order not in _BY_LENGTH or not longer.any():
             return np.zeros(len(rests.rest), dtype=np.bool_)
-        job = pending.waiting.job
+        lost, has_saved = self._lost()
+        if order is Order.DEFAULT:
+            lost = lost * victims.size
+        longer &= has_saved & ~victims.spared & (victims.stoppable_at <= state.now)
+        longer &= rests.rest > settings.yield_ratio * pending.length + settings.loss_ratio * lost
+        longer &= ~victims.is_alike(job)
         level = int(job.priority)
-        longer: Mask = rests.rest > self._settings.yield_ratio * pending.length
-        if not state.victims.is_all_of(level):
-            longer &= state.victims.level == level
+        if not victims.is_all_of(level):
+            longer &= victims.level == level
         if state.ledger.borrows(job.team, pending.shape):
             # Whoever borrows may not push out those within their quota, who would come back.
-            longer &= self._over(job.team, own=True)[state.victims.team]
+            longer &= self._over(job.team, own=True)[victims.team]
         return longer
 
     def _causes(self, pending: Pending, order: Order) -> Ints | None:
@@ -185,13 +211,16 @@ class Preemption:
         is_higher = settings.lower_classes and self._lowest_class() < level
         if over is None and not is_higher:
             return None
-        ripe = self._rests(order).is_ripe
-        causes: Ints = np.full(len(ripe), _NOBODY, dtype=np.int64)
+        able = self._stoppable()
+        causes: Ints = np.full(len(able), _NOBODY, dtype=np.int64)
         causes[self._yielding(pending, order)] = 2
         if over is not None:
-            causes[ripe & over[victims.team] & (victims.level <= level)] = 1
+            is_below = victims.level < level
+            if self._has_waited(pending):
+                is_below |= (victims.level == level) & self._rests(order).is_ripe
+            causes[able & over[victims.team] & is_below] = 1
         if is_higher:
-            causes[ripe & (victims.level < level)] = 0
+            causes[able & (victims.level < level)] = 0
         return causes
 
     def _longest_alone(self, shape: Shape, order: Order, able: Mask) -> Plan | None:
@@ -221,8 +250,8 @@ class Preemption:
         rest = self._rests(order).rest[slots]
         if causes is None:
             return slots[(-rest).argsort(kind="stable")]
-        victims, now, why = self._state.victims, self._state.now, causes[slots]
-        last = (now - victims.saved[slots]) * victims.size[slots]
+        victims, why = self._state.victims, causes[slots]
+        last = self._lost()[0][slots] * victims.size[slots]
         if self._settings.yield_to_shorter and order in _BY_LENGTH:
             last = np.where(why == 2, -rest, last)
         return slots[np.lexsort((slots, last, victims.level[slots], why))]

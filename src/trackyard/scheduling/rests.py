@@ -30,10 +30,9 @@ _FEW = 12
 class Rests:
     """Rests of running jobs in one unit: seconds, or GPU-seconds where `by_size`."""
 
-    def __init__(self, victims: Victims, *, by_size: bool, min_run_seconds: float) -> None:
+    def __init__(self, victims: Victims, *, by_size: bool) -> None:
         self._victims = victims
         self._by_size = by_size
-        self._min_run = min_run_seconds
         self.restart()
 
     def restart(self) -> None:
@@ -50,13 +49,13 @@ class Rests:
         self._longest: list[float] = [0.0] * len(victims.teams)
         self._stale: set[int] = set()
 
-    def add(self, slot: int, team: int, started_at: float, *, can_stop: bool) -> None:
+    def add(self, slot: int, team: int, ripe_at: float, *, can_stop: bool) -> None:
         """Note a job that starts."""
         if team == len(self._longest):
             self._longest.append(0.0)
         if not can_stop:
             return
-        due = started_at + self._min_run - _EARLY_SECONDS
+        due = ripe_at - _EARLY_SECONDS
         self._due[slot] = due
         self._next_due = min(self._next_due, due)
 
@@ -93,10 +92,12 @@ class Rests:
         held = self._victims.held[slot]
         assert held is not None
         started, protected = held.started_at, held.protected_until
-        is_ripe = started <= now - self._min_run and (self._min_run > 0 or started < now)
+        ripe_at = float(self._victims.ripe_at[slot])
+        # Whoever started at this very moment was just preferred to others.
+        is_ripe = ripe_at <= now and started < now
         rest = 0.0
         if not is_ripe:
-            due = max(started + self._min_run - _EARLY_SECONDS, nextafter(now, inf))
+            due = max(ripe_at - _EARLY_SECONDS, nextafter(now, inf))
         elif protected > now:
             due = protected - _EARLY_SECONDS
         else:
@@ -122,12 +123,10 @@ class Rests:
         victims, after = self._victims, nextafter(now, inf)
         started, attained = victims.started[slots], victims.attained[slots]
         ran = attained + (now - started)
-        is_ripe = started <= now - self._min_run
-        ripens: Floats | float = started + (self._min_run - _EARLY_SECONDS)
-        if self._min_run <= 0:
-            # Whoever started at this very moment was just preferred to others.
-            is_ripe &= started < now
-            ripens = after
+        ripe_at = victims.ripe_at[slots]
+        # Whoever started at this very moment was just preferred to others.
+        is_ripe = (ripe_at <= now) & (started < now)
+        ripens = np.maximum(ripe_at - _EARLY_SECONDS, after)
         protected = victims.protected[slots]
         is_loose = is_ripe & (protected <= now)
         rest, due = np.maximum(victims.stated[slots] - ran, 0.0), np.full(len(slots), after)

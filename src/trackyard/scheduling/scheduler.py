@@ -50,7 +50,6 @@ class Scheduler:
         self.state = State(snapshot)
         #: whether time will pass for it, so that jobs must be watched for becoming overdue
         self._is_lasting = is_lasting
-        self._starvation = snapshot.policy.starvation_seconds
         self._noted: dict[str, str] = {}
         self._outcomes = dict(snapshot.outcomes)
         self._first_waiting = snapshot.waiting
@@ -100,6 +99,8 @@ class Scheduler:
         """Put a job into the line."""
         pending = self._measure(waiting)
         self._ids.add(waiting.job.id)
+        if waiting.stopped_for:
+            self.state.stoppers.add(waiting.stopped_for)
         reason = self._moment(waiting.job)
         if reason is not None:
             self._gated[waiting.job.id] = (pending, reason)
@@ -113,6 +114,7 @@ class Scheduler:
         self.state.ledger.advance(at, self.state.policy.half_life_seconds)
         if self._gated:
             self._outcomes[job] = outcome
+        self.state.ended(job)
         return self.state.release(job)
 
     def next_release(self, now: float) -> float:
@@ -216,7 +218,7 @@ class Scheduler:
             shapes=shapes,
             durations=state.durations,
             now=state.now,
-            starvation_seconds=self._starvation,
+            policy=state.policy,
             orders=known,
             by_user=frozenset(known) if self._users_matter else self._by_user,
             by_preemptible=self._has_leases,
@@ -268,7 +270,7 @@ class Scheduler:
                     self._gated[job.id] = (pending, reason)
                     continue
             bucket = self._bucket(pending, order)
-            entry = bucket.entry(pending)
+            entry = self._entry(bucket, pending)
             where[job.id] = (bucket, entry)
             if one.engine_note:
                 self._noted[job.id] = one.engine_note
@@ -296,7 +298,7 @@ class Scheduler:
 
     def _enter(self, pending: Pending) -> None:
         bucket = self._bucket(pending, self._order(pending.waiting.job.queue))
-        entry = bucket.entry(pending)
+        entry = self._entry(bucket, pending)
         bucket.line.add(entry)
         self._where[pending.waiting.job.id] = (bucket, entry)
         self._watch(bucket, pending)
@@ -306,25 +308,27 @@ class Scheduler:
             bucket.is_fresh = True
             self._fresh[bucket.number] = bucket
 
+    def _entry(self, bucket: Bucket, pending: Pending) -> Entry:
+        due = self._deadline(pending) if bucket.phase == OVERDUE else None
+        return bucket.entry(pending, due)
+
     def _watch(self, bucket: Bucket, pending: Pending) -> None:
         """Remember when a job will have waited too long."""
         if bucket.order is Order.DEFAULT and bucket.phase == IN_TIME:
-            when = self._deadline(pending.waiting)
+            when = self._deadline(pending)
             heappush(self._overdue, (when, pending.sequence, pending.waiting.job.id))
 
-    def _deadline(self, waiting: Waiting) -> float:
-        bound = self.state.policy.starvation_seconds
-        return deadline(waiting.job, waiting.attained_seconds, bound)
+    def _deadline(self, pending: Pending) -> float:
+        waiting = pending.waiting
+        length = pending.seconds(Order.DEFAULT)
+        return deadline(self.state.policy, waiting.job, waiting.attained_seconds, length)
 
     def _bucket(self, pending: Pending, order: Order) -> Bucket:
         waiting = pending.waiting
         job = waiting.job
         phase = IN_TIME
-        if order is Order.DEFAULT:
-            # As in `deadline`, spelled out: this line runs for every job of every pass.
-            late = job.submitted_at + 2 * waiting.attained_seconds + self._starvation
-            if late <= self.state.now:
-                phase = OVERDUE
+        if order is Order.DEFAULT and self._deadline(pending) <= self.state.now:
+            phase = OVERDUE
         # Adding 0 turns the class into a plain number, which hashes ten times faster.
         signature: Hashable = (job.queue, job.team, job.priority + 0, pending.shape.index, phase)
         if (

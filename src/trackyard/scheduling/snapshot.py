@@ -63,6 +63,10 @@ class Queue:
     max_running_per_user: int | None = None
 
 
+#: Earlier stops of a job that are told; older ones make no difference.
+MOST_STOPS = 16
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Waiting:
     """A job in the line."""
@@ -75,6 +79,12 @@ class Waiting:
     avoid: tuple[str, ...] = ()
     #: the engine's own reason for refusing it at the last try; empty: none
     engine_note: str = ""
+    #: seconds between its checkpoints; 0: it saves when told to stop; None: never known to save
+    save_seconds: float | None = None
+    #: when it was stopped for others, the last of these times at the end
+    stops: tuple[float, ...] = ()
+    #: the job it was last stopped for, while that one has not ended; empty: none
+    stopped_for: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +105,12 @@ class Running:
     stops_at: float | None = None
     #: the job that its resources are meant for after that; empty: nobody
     stops_for: str = ""
+    #: seconds between its checkpoints; 0: it saves when told to stop; None: not known
+    save_seconds: float | None = None
+    #: when earlier attempts were stopped for others, the last of these times at the end
+    stops: tuple[float, ...] = ()
+    #: the job it was last stopped for, while that one has not ended; empty: none
+    stopped_for: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -6,7 +6,7 @@ capacity, quota and foreseen ends can never drift apart. Decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from math import inf
 
@@ -14,10 +14,11 @@ import numpy as np
 
 from trackyard.core.job import Job
 from trackyard.core.resources import NodeShare, Placement
-from trackyard.scheduling.durations import DurationModel
+from trackyard.scheduling.durations import DurationModel, level_of
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
+from trackyard.scheduling.policy import WAIT_BY_CLASS, Policy
 from trackyard.scheduling.quota import BRIEF_SECONDS, Ledger
 from trackyard.scheduling.snapshot import Running, Snapshot
 from trackyard.scheduling.victims import Victims
@@ -37,9 +38,12 @@ class Held:
         "job",
         "parts",
         "protected_until",
+        "save_seconds",
         "shape",
         "slot",
         "started_at",
+        "stopped_for",
+        "stops",
         "stops_at",
         "stops_for",
     )
@@ -55,6 +59,9 @@ class Held:
         attained: float = 0.0,
         checkpoint_at: float | None = None,
         protected_until: float = 0.0,
+        save_seconds: float | None = None,
+        stops: tuple[float, ...] = (),
+        stopped_for: str = "",
     ) -> None:
         self.job = job
         self.shape = shape
@@ -65,6 +72,12 @@ class Held:
         self.checkpoint_at = checkpoint_at
         #: it had waited too long and yields to no shorter job before this moment
         self.protected_until = protected_until
+        #: seconds between its checkpoints; 0: it saves when told to stop; None: not known
+        self.save_seconds = save_seconds
+        #: when earlier attempts were stopped for others
+        self.stops = stops
+        #: the job it was last stopped for, while that one has not ended
+        self.stopped_for = stopped_for
         self.slot = -1
         self.stops_at: float | None = None
         self.stops_for = ""
@@ -79,13 +92,15 @@ class Held:
 
     @property
     def saved_at(self) -> float:
-        """Until when its work is safe."""
+        """Until when its work is known to be safe."""
         if self.checkpoint_at is None:
             return self.started_at
         return max(self.started_at, self.checkpoint_at)
 
     def lost_seconds(self, now: float) -> float:
         """Run time that stopping it now would lose."""
+        if self.checkpoint_at is None and self.save_seconds is not None:
+            return (now - self.started_at) % self.save_seconds if self.save_seconds else 0.0
         return now - self.saved_at
 
 
@@ -100,7 +115,11 @@ class State:
         self.capacity = Capacity(self.table)
         self.ledger = Ledger(snapshot.teams, snapshot.queues, table=self.table, now=snapshot.now)
         self.windows = Windows(snapshot.leases, table=self.table)
-        self.victims = Victims()
+        self.victims = Victims(snapshot.policy.preemption)
+        #: for jobs that have not ended, who holds GPUs again after being stopped for them
+        self._stopped_for: dict[str, set[str]] = {}
+        #: jobs that others were stopped for and that have not ended
+        self.stoppers = {one.stopped_for for one in snapshot.waiting if one.stopped_for}
         self.held: dict[str, Held] = {}
         #: by row; None: not worked out yet from the slots that `_first_on` lists for each row
         self._on_row: list[dict[str, Held] | None] = [{} for _ in range(self.table.count)]
@@ -122,6 +141,8 @@ class State:
         self.ledger.charge(held.job, held.shape)
         self.ledger.team(held.job.team).expect(held.shape, held.ends_at - held.started_at)
         self.victims.add(held, self.durations)
+        if held.stopped_for:
+            self._stopped_for.setdefault(held.stopped_for, set()).add(held.job.id)
         for row, gpus in held.parts:
             self.on_row(row)[held.job.id] = held
             line = self.free_at[row]
@@ -190,6 +211,13 @@ class State:
             found = self._on_row[row] = {held.job.id: held for held in there if held is not None}
         return found
 
+    def ended(self, job: str) -> None:
+        """Let those be stopped again who were stopped for this job."""
+        self.stoppers.discard(job)
+        for name in self._stopped_for.pop(job, ()):
+            if name in self.held:
+                self.victims.unspare(self.held[name])
+
     def release(self, job: str) -> Held:
         """Take a job's parts back."""
         held = self.held.pop(job)
@@ -245,7 +273,8 @@ class State:
 
     def _all_held(self, running: Sequence[Running], shapes: Sequence[Shape]) -> list[Held]:
         row_of, now, durations = self.table.row, self.now, self.durations
-        bound = self.policy.starvation_seconds
+        policy, rank_of = self.policy, durations.rows
+        soonest = policy.starvation_seconds * min(WAIT_BY_CLASS.values())
         everyone = []
         for one, shape in zip(running, shapes, strict=True):
             job, started, attained = one.job, one.started_at, one.attained_seconds
@@ -262,27 +291,40 @@ class State:
                 ends_at=ends,
                 attained=attained,
                 checkpoint_at=one.checkpoint_at,
+                save_seconds=one.save_seconds,
+                stops=one.stops,
+                stopped_for=one.stopped_for,
             )
-            if started - job.submitted_at >= bound:
-                held.protected_until = protection(job, started, attained, bound)
+            if started - job.submitted_at >= soonest:
+                length = _expected(job, rank_of, attained)
+                if started >= deadline(policy, job, attained, length):
+                    held.protected_until = protection(job, started, attained)
             if one.stops_at is not None or one.stops_for:
                 held.stops_at, held.stops_for = one.stops_at, one.stops_for
             everyone.append(held)
         return everyone
 
 
-def deadline(job: Job, attained_seconds: float, starvation_seconds: float) -> float:
+def deadline(policy: Policy, job: Job, attained_seconds: float, length_seconds: float) -> float:
     """Return when a waiting job will have waited too long: a bound, and as long as it has run."""
-    return job.submitted_at + 2 * attained_seconds + starvation_seconds
+    bound = policy.wait_bound(job.priority, length_seconds, attained_seconds)
+    return job.submitted_at + attained_seconds + bound
 
 
-def protection(
-    job: Job, started_at: float, attained_seconds: float, starvation_seconds: float
-) -> float:
+def protection(job: Job, started_at: float, attained_seconds: float) -> float:
     """Until when a job that started late may run undisturbed: as long as it had waited."""
-    if started_at < deadline(job, attained_seconds, starvation_seconds):
-        return 0.0
     return started_at + (started_at - job.submitted_at - attained_seconds)
+
+
+def _expected(
+    job: Job, rank_of: Callable[[Job], tuple[float, ...]], attained_seconds: float
+) -> float:
+    """The length by which a waiting job was measured."""
+    if job.estimate_seconds is not None:
+        return max(job.estimate_seconds - attained_seconds, 0.0)
+    rank = rank_of(job)[level_of(attained_seconds) if attained_seconds else 0]
+    limit = job.time_limit_seconds
+    return rank if limit is None else min(rank, limit)
 
 
 def _foreseen_end(running: Running, job: Job, now: float, durations: DurationModel) -> float:

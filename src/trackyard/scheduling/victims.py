@@ -7,7 +7,7 @@ or claimants.
 from __future__ import annotations
 
 from collections import Counter
-from math import inf
+from math import inf, nan
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from trackyard.scheduling.durations import DurationModel
 from trackyard.scheduling.place.table import Floats, Ints, Mask
+from trackyard.scheduling.policy import HOUR, Preemption
 from trackyard.scheduling.rests import Rests
 
 if TYPE_CHECKING:
+    from trackyard.core.job import Job
     from trackyard.scheduling.state import Held
 
 _NO_ROWS: tuple[float, ...] = ()
@@ -28,8 +30,11 @@ _PRIORITY = attrgetter("priority")
 class Victims:
     """One row per running job; rows are reused."""
 
-    def __init__(self, room: int = 64) -> None:
+    def __init__(self, settings: Preemption | None = None, room: int = 64) -> None:
+        self._settings = settings or Preemption()
         self._free: list[int] = []
+        #: numbers of what jobs have in common: array, name or command of one user
+        self._kinds: dict[tuple[str, ...], int] = {}
         #: numbers of the teams seen, and their names by number
         self.teams: dict[str, int] = {}
         self.team_names: list[str] = []
@@ -66,7 +71,18 @@ class Victims:
     protected: Floats
     started: Floats
     attained: Floats
+    #: from when on it may be stopped for a job of its own class, and for any job at all
+    ripe_at: Floats
+    stoppable_at: Floats
+    #: the job it was last stopped for has not ended
+    spared: Mask
+    #: when it last saved as far as told, whether it ever did, and how often it does
     saved: Floats
+    has_saved: Mask
+    interval: Floats
+    array: Ints
+    name: Ints
+    command: Ints
     stated: Floats
     size: Floats
     milli: Ints
@@ -89,7 +105,8 @@ class Victims:
             self.protections += 1
         self.started[slot] = held.started_at
         self.attained[slot] = held.attained
-        self.saved[slot] = held.saved_at
+        for name, value in self._history(held):
+            getattr(self, name)[slot] = value
         self.size[slot] = held.shape.size
         self.milli[slot] = held.shape.total_milli
         self.level[slot] = int(job.priority)
@@ -101,7 +118,60 @@ class Victims:
             self.stated[slot] = job.estimate_seconds
             self.stated_count += 1
         for rests in self._rests.values():
-            rests.add(slot, team, held.started_at, can_stop=can_stop)
+            rests.add(slot, team, float(self.ripe_at[slot]), can_stop=can_stop)
+
+    def _history(self, held: Held) -> tuple[tuple[str, float], ...]:
+        """What its past says of when it may be stopped, and what that would lose."""
+        settings, stops = self._settings, held.stops
+        most = settings.max_stops_per_hour
+        often = stops[-most] + HOUR if len(stops) >= most else 0.0
+        array, name, command = self.kinds(held.job)
+        return (
+            ("ripe_at", held.started_at + settings.min_run_seconds * 2 ** min(len(stops), 16)),
+            ("stoppable_at", often),
+            ("spared", bool(held.stopped_for)),
+            ("saved", held.saved_at),
+            ("has_saved", held.checkpoint_at is not None or held.attained > 0),
+            ("interval", nan if held.save_seconds is None else held.save_seconds),
+            ("array", array),
+            ("name", name),
+            ("command", command),
+        )
+
+    def kinds(self, job: Job) -> tuple[int, int, int]:
+        """Numbers of its array, name and command; 0: it has none."""
+        found = []
+        for what, value in (("a", job.array), ("n", job.name), ("c", job.command)):
+            key = (what, job.team, job.user, value)
+            found.append(self._kinds.setdefault(key, len(self._kinds) + 1) if value else 0)
+        return found[0], found[1], found[2]
+
+    def is_alike(self, job: Job) -> Mask:
+        """Those of the same array, or of the same user's jobs of this name or command."""
+        array, name, command = self.kinds(job)
+        mask: Mask = np.zeros(len(self.held), dtype=np.bool_)
+        for column, kind in ((self.array, array), (self.name, name), (self.command, command)):
+            if kind:
+                mask |= column == kind
+        return mask
+
+    def lost(self, now: float) -> tuple[Floats, Mask]:
+        """Run time that stopping each now would lose, and who has saved at all."""
+        lost: Floats = now - self.saved
+        has_saved = self.has_saved.copy()
+        known = np.flatnonzero(~np.isnan(self.interval))
+        if len(known):
+            every = self.interval[known]
+            ran = now - self.started[known]
+            is_told = every == 0
+            lost[known] = np.where(is_told, 0.0, ran % np.where(is_told, 1.0, every))
+            has_saved[known] |= ran >= every
+        return lost, has_saved
+
+    def unspare(self, held: Held) -> None:
+        """The job that it was stopped for has ended."""
+        held.stopped_for = ""
+        self.spared[held.slot] = False
 
     def _number(self, team: str) -> int:
         known = self.teams.get(team)
@@ -126,7 +196,6 @@ class Victims:
             ("protected", [held.protected_until for held in everyone]),
             ("started", [held.started_at for held in everyone]),
             ("attained", [held.attained for held in everyone]),
-            ("saved", [held.saved_at for held in everyone]),
             ("size", [shape.size for shape in shapes]),
             ("milli", [shape.total_milli for shape in shapes]),
             ("team", [self._number(job.team) for job in jobs]),
@@ -134,10 +203,16 @@ class Victims:
         )
         for name, values in columns:
             getattr(self, name)[:count] = values
+        self._load_histories(everyone)
         self.level[:count] = np.fromiter(map(_PRIORITY, jobs), np.int64, count)
         self.levels.update(self.level[:count].tolist())
         self.stated_count = int((self.stated[:count] >= 0).sum())
         self.rows[:count] = durations.rows_of(jobs)
+
+    def _load_histories(self, everyone: list[Held]) -> None:
+        histories = [self._history(held) for held in everyone]
+        for at, (name, _) in enumerate(histories[0] if histories else ()):
+            getattr(self, name)[: len(everyone)] = [history[at][1] for history in histories]
 
     def remove(self, held: Held) -> None:
         """Free a job's row."""
@@ -169,12 +244,11 @@ class Victims:
         for rests in self._rests.values():
             rests.drop(held.slot)
 
-    def rests(self, *, by_size: bool, min_run_seconds: float) -> Rests:
+    def rests(self, *, by_size: bool) -> Rests:
         """How long each is to be taken to run on, in seconds or GPU-seconds, kept up to date."""
         known = self._rests.get(by_size)
         if known is None:
-            known = Rests(self, by_size=by_size, min_run_seconds=min_run_seconds)
-            self._rests[by_size] = known
+            known = self._rests[by_size] = Rests(self, by_size=by_size)
         return known
 
 
@@ -183,7 +257,15 @@ _COLUMNS: tuple[tuple[str, type], ...] = (
     ("protected", np.float64),
     ("started", np.float64),
     ("attained", np.float64),
+    ("ripe_at", np.float64),
+    ("stoppable_at", np.float64),
+    ("spared", np.bool_),
     ("saved", np.float64),
+    ("has_saved", np.bool_),
+    ("interval", np.float64),
+    ("array", np.int64),
+    ("name", np.int64),
+    ("command", np.int64),
     ("stated", np.float64),
     ("size", np.float64),
     ("milli", np.int64),

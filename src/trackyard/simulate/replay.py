@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from math import inf
+from zlib import crc32
 
 from trackyard.core.job import Job
 from trackyard.core.node import Node
@@ -21,7 +22,8 @@ from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import NodeTable
 from trackyard.scheduling.policy import Policy
 from trackyard.scheduling.scheduler import Scheduler
-from trackyard.scheduling.snapshot import Queue, Snapshot, Team, Waiting
+from trackyard.scheduling.snapshot import MOST_STOPS, Queue, Snapshot, Team, Waiting
+from trackyard.scheduling.state import Held
 from trackyard.simulate.trace import Trace, TraceJob
 
 #: Passes at one moment; each after the first follows a preemption.
@@ -40,8 +42,6 @@ class Costs:
     few: float = 30.0
     #: more
     many: float = 60.0
-    #: work since the last of these checkpoints is lost as well; 0: it saves when told to stop
-    every_seconds: float = 0.0
 
     def of(self, gpus: float) -> float:
         """Seconds to save and to load again."""
@@ -54,6 +54,29 @@ FREE = Costs(one=0.0, few=0.0, many=0.0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Habits:
+    """How the users of a replay submit; the defaults are those of `yard submit`."""
+
+    #: part of the jobs that may be stopped for others
+    preemptible_share: float = 0.0
+    #: seconds between their checkpoints, work since the last is lost; 0: they save when told to
+    checkpoint_seconds: float = 1800.0
+    #: part of the jobs that state their run time; the others are learned
+    stated_share: float = 0.0
+    #: stated run times are this many times the true ones
+    overestimate: float = 1.0
+
+
+#: Every job may be stopped at any time and loses nothing: the literature's idea of preemption.
+EAGER = Habits(preemptible_share=1.0, checkpoint_seconds=0.0)
+
+
+def is_among(job: str, share: float, salt: str) -> bool:
+    """Say whether a job belongs to a part of all; the same job always does."""
+    return crc32(f"{salt}{job}".encode()) < share * 2**32
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
     """One replay: the policy, and what it may know."""
 
@@ -61,8 +84,8 @@ class Setting:
     policy: Policy
     #: the scheduler knows true run times
     oracle: bool = False
-    #: stated run times are this many times the true ones
-    overestimate: float = 1.0
+    #: what users do
+    habits: Habits = field(default_factory=Habits)
     #: price of a preemption
     costs: Costs = field(default_factory=Costs)
     #: tenants with quotas; empty: none
@@ -74,7 +97,7 @@ class Setting:
 class Lived:
     """What one job of the trace lived through."""
 
-    __slots__ = ("attained", "ended_at", "first_start", "left", "preemptions", "source", "wasted")
+    __slots__ = ("attained", "ended_at", "first_start", "left", "source", "stops", "wasted")
 
     def __init__(self, source: TraceJob) -> None:
         self.source = source
@@ -82,8 +105,13 @@ class Lived:
         self.attained = 0.0
         self.first_start = -1.0
         self.ended_at = -1.0
-        self.preemptions = 0
+        self.stops: list[float] = []
         self.wasted = 0.0
+
+    @property
+    def preemptions(self) -> int:
+        """How often it was stopped for others."""
+        return len(self.stops)
 
 
 @dataclass(slots=True)
@@ -113,7 +141,8 @@ class Replay:
         self._durations = DurationModel()
         self._requests = Requests(nodes)
         policy = setting.policy
-        # Victims save while the clock stands still; the price is charged to them when they resume.
+        # Victims save while the clock stands still; the price is charged when they resume.
+        self._grace = policy.preemption.grace_seconds
         policy = replace(policy, preemption=replace(policy.preemption, grace_seconds=0.0))
         snapshot = Snapshot(
             now=0.0,
@@ -194,7 +223,10 @@ class Replay:
 
     def _submit(self, lived: Lived) -> None:
         source = lived.source
-        stated = source.duration * self._setting.overestimate if self._setting.oracle else None
+        habits = self._setting.habits
+        stated = None
+        if self._setting.oracle or is_among(source.id, habits.stated_share, "stated"):
+            stated = source.duration * habits.overestimate
         job = Job(
             id=source.id,
             team=source.team,
@@ -204,10 +236,14 @@ class Replay:
             request=self._requests.of(source),
             submitted_at=source.submitted_at,
             estimate_seconds=stated,
+            preemptible=is_among(source.id, habits.preemptible_share, "preemptible"),
         )
         self._core[source.id] = job
-        self._scheduler.submit(Waiting(job=job))
+        self._scheduler.submit(Waiting(job=job, save_seconds=self._save_seconds(job)))
         self._waiting += 1
+
+    def _save_seconds(self, job: Job) -> float | None:
+        return self._setting.habits.checkpoint_seconds if job.preemptible else None
 
     def _decide(self, now: float) -> None:
         for _ in range(_MOST_PASSES):
@@ -218,34 +254,46 @@ class Replay:
                 return
 
     def _apply(self, result: Result, now: float) -> None:
-        for held, _, _ in result.stopped:
-            self._stop(held.job, now)
+        claimants = set()
+        for held, claimant, _ in result.stopped:
+            self._stop(held, claimant, now)
+            claimants.add(claimant)
         for _, held, _ in result.started:
             name = held.job.id
             lived = self._by_id[name]
             if lived.first_start < 0:
                 lived.first_start = now
+            if name in claimants:
+                # The GPUs are its own only once its victims have saved.
+                lived.left += self._grace
+                lived.wasted += self._grace * lived.source.gpu_share
             self._starts += 1
             self._started[name] = (now, self._starts)
             heappush(self._ends, (now + lived.left, self._starts, name))
             self._in_use += lived.source.gpu_share
             self._waiting -= 1
 
-    def _stop(self, job: Job, now: float) -> None:
+    def _stop(self, held: Held, claimant: str, now: float) -> None:
         """Put a stopped job back into the line with what it keeps and what that cost it."""
+        job = held.job
         lived = self._by_id[job.id]
         started, _ = self._started.pop(job.id)
-        ran = now - started
-        costs = self._setting.costs
-        lost = ran % costs.every_seconds if costs.every_seconds else 0.0
-        price = costs.of(lived.source.gpu_share)
+        ran, lost = now - started, held.lost_seconds(now)
+        price = self._setting.costs.of(lived.source.gpu_share)
         lived.left += price + lost - ran
         lived.attained += ran - lost
         lived.wasted += (price + lost) * lived.source.gpu_share
-        lived.preemptions += 1
+        lived.stops.append(now)
         self._in_use -= lived.source.gpu_share
         self._waiting += 1
-        self._scheduler.submit(Waiting(job=job, attained_seconds=lived.attained))
+        again = Waiting(
+            job=job,
+            attained_seconds=lived.attained,
+            save_seconds=self._save_seconds(job),
+            stops=tuple(lived.stops[-MOST_STOPS:]),
+            stopped_for=claimant,
+        )
+        self._scheduler.submit(again)
 
 
 class Requests:

@@ -18,7 +18,7 @@ from trackyard.scheduling.policy import PRESETS, preset
 from trackyard.scheduling.snapshot import Team
 from trackyard.simulate.measures import Measures, measure
 from trackyard.simulate.packing import PLACEMENTS
-from trackyard.simulate.replay import FREE, Costs, Replay, Replayed, Setting
+from trackyard.simulate.replay import EAGER, FREE, Costs, Habits, Replay, Replayed, Setting
 from trackyard.simulate.trace import Trace
 
 #: These know true run times, as the literature's baselines do.
@@ -33,7 +33,7 @@ STYLES = {"bestfit": Style.PACK, "default": Style.LEAST_FRAGMENTATION, "spread":
 def setting_for(
     name: str,
     *,
-    overestimate: float = 1.0,
+    habits: Habits | None = None,
     costs: Costs | None = None,
     style: str = "default",
     teams: tuple[Team, ...] = (),
@@ -48,7 +48,7 @@ def setting_for(
     return Setting(
         policy=replace(preset(name), style=STYLES[style]),
         oracle=name in _ORACLES,
-        overestimate=overestimate,
+        habits=EAGER if name in _FREE else (habits or Habits()),
         costs=FREE if name in _FREE else (costs or Costs()),
         teams=teams,
     )

@@ -99,10 +99,12 @@ class Bucket:
         #: whether that is a limit of a team, queue, user or array
         self.is_limited = False
 
-    def entry(self, pending: Pending) -> Entry:
-        """Return a job's entry in this line."""
+    def entry(self, pending: Pending, due: float | None = None) -> Entry:
+        """Return a job's entry in this line; the overdue stand by when they were due."""
         submitted = pending.waiting.job.submitted_at
-        measure = pending.length if self._by_length else submitted
+        measure = submitted if due is None else due
+        if self._by_length:
+            measure = pending.length
         return (measure, submitted, pending.sequence, pending.bound, pending)
 
     def scale(self, ledger: Ledger) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from trackyard.scheduling.durations import DurationModel, level_of
 from trackyard.scheduling.order.line import Entry
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
-from trackyard.scheduling.policy import Order
+from trackyard.scheduling.policy import WAIT_BY_CLASS, Order, Policy
 from trackyard.scheduling.snapshot import Waiting
 
 _PRIORITY = attrgetter("priority")
@@ -35,7 +35,7 @@ class Columns:
         shapes: Sequence[Shape],
         durations: DurationModel,
         now: float,
-        starvation_seconds: float,
+        policy: Policy,
         orders: dict[str, Order],
         by_user: Collection[str] = (),
         by_preemptible: bool = False,
@@ -52,12 +52,14 @@ class Columns:
         order_of = [orders[name] for name in queues[1]]
         is_default: Mask = np.array([order is Order.DEFAULT for order in order_of])[queues[0]]
         is_shortest: Mask = np.array([order is Order.SHORTEST for order in order_of])[queues[0]]
-        late = self.submitted + 2 * attained + starvation_seconds <= now
-        self.phase: Ints = np.where(late & is_default, 0, 1)
         self.length, self.bound = self._lengths(attained, is_default, is_shortest)
-        by_length = (is_default | is_shortest) & (self.phase == 1)
-        self.measure: Floats = np.where(by_length, self.length, self.submitted)
         self.level: Ints = np.fromiter(map(_PRIORITY, jobs), np.int64, len(jobs))
+        deadline = self._deadlines(attained, policy)
+        is_overdue = (deadline <= now) & is_default
+        self.phase: Ints = np.where(is_overdue, 0, 1)
+        by_length = (is_default | is_shortest) & ~is_overdue
+        self.measure: Floats = np.where(by_length, self.length, self.submitted)
+        self.measure[is_overdue] = deadline[is_overdue]
         self.sequence: Ints = np.array(self.numbers, dtype=np.int64)
         code, limited = self._group(queues, by_user)
         if by_preemptible:
@@ -100,6 +102,15 @@ class Columns:
         pending = self.pending(row)
         submitted = float(self.submitted[row])
         return (float(self.measure[row]), submitted, pending.sequence, pending.bound, pending)
+
+    def _deadlines(self, attained: Floats, policy: Policy) -> Floats:
+        """When each will have waited too long, as `deadline` has it."""
+        own = np.array([policy.wait_bound(level) for level in sorted(WAIT_BY_CLASS)])
+        size = np.array([shape.size for shape in self.shapes], dtype=np.float64)
+        for_length = policy.starvation_lengths * (self.length / size) + attained
+        for_length = np.minimum(for_length, policy.longest_wait_seconds)
+        found: Floats = self.submitted + attained + own[self.level] + for_length
+        return found
 
     def _lengths(
         self, attained: Floats, is_default: Mask, is_shortest: Mask

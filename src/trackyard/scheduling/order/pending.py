@@ -29,6 +29,11 @@ class Pending:
         self.bound = bound
 
 
+    def seconds(self, order: Order) -> float:
+        """The length in seconds, as far as the order looks at lengths."""
+        return self.length / self.shape.size if order is Order.DEFAULT else self.length
+
+
 class Measurer:
     """Foresees lengths; what was learned is looked up once for jobs that have it in common."""
 
