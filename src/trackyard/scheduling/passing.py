@@ -311,12 +311,15 @@ class Pass:
     def _preempt(self, bucket: Bucket, entry: Entry) -> bool:
         """Make room by stopping others; True when that works."""
         state, pending = self._state, entry[4]
-        if not self._preemption.may(pending, bucket.order):
+        is_overdue = bucket.phase == OVERDUE
+        if not self._preemption.may(pending, bucket.order, is_overdue=is_overdue):
             return False
         ends_at = state.now + pending.bound
         allowed, view = self._allowed(bucket, pending), self.reservations.view(ends_at)
         kept = self.reservations.kept_gpus(ends_at) if view is not None else _NO_GPUS
-        plan = self._preemption.find(pending, bucket.order, allowed, kept, view)
+        plan = self._preemption.find(
+            pending, bucket.order, allowed, kept, view, is_overdue=is_overdue
+        )
         if plan is None:
             return False
         claimant = pending.waiting.job.id

@@ -60,6 +60,8 @@ class Preemption:
     yield_ratio: float = 2.0
     #: and how many times longer than the work that the stop loses, restart included
     loss_ratio: float = 10.0
+    #: a job that waited past its bound takes the place of one that has saved and runs for long
+    take_turns: bool = True
     #: what stopping and starting again costs a job beside the work since its last save
     restart_seconds: float = 60.0
     #: nobody is stopped for one of its own class before having run this long, and twice as long
@@ -77,7 +79,7 @@ class Preemption:
     @property
     def is_on(self) -> bool:
         """Whether anyone at all may be stopped for another."""
-        return self.lower_classes or self.reclaim or self.yield_to_shorter
+        return self.lower_classes or self.reclaim or self.yield_to_shorter or self.take_turns
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +136,9 @@ WAIT_BY_CLASS: dict[int, float] = {
     PriorityClass.URGENT: 1 / 24,
 }
 
-NO_PREEMPTION = Preemption(lower_classes=False, reclaim=False, yield_to_shorter=False)
+NO_PREEMPTION = Preemption(
+    lower_classes=False, reclaim=False, yield_to_shorter=False, take_turns=False
+)
 
 PRESETS: dict[str, Policy] = {
     "fifo": Policy(

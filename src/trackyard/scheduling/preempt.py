@@ -21,7 +21,8 @@ from trackyard.scheduling.policy import Order
 from trackyard.scheduling.rests import Rests
 from trackyard.scheduling.state import Held, State
 
-_CAUSES = (Cause.HIGHER_CLASS, Cause.RECLAIMED, Cause.YIELDS_TO_SHORTER)
+_CAUSES = (Cause.HIGHER_CLASS, Cause.RECLAIMED, Cause.YIELDS_TO_SHORTER, Cause.TAKES_TURN)
+_HIGHER, _RECLAIMED, _SHORTER, _TURN = range(4)
 _NOBODY = 9
 #: Under these orders a job may push out a longer one; under the others lengths say nothing.
 _BY_LENGTH = (Order.DEFAULT, Order.SHORTEST)
@@ -56,6 +57,8 @@ class Preemption:
         allowed: Mask | None,
         kept: frozenset[tuple[int, int]] = frozenset(),
         view: Capacity | None = None,
+        *,
+        is_overdue: bool = False,
     ) -> Plan | None:
         """Return whom to stop for a job that does not fit, or None.
 
@@ -63,7 +66,7 @@ class Preemption:
         """
         self._capacity = view or self._state.capacity
         # Without causes only those count who yield to a shorter job, the plainest case by far.
-        causes = self._causes(pending, order)
+        causes = self._causes(pending, order, is_overdue=is_overdue)
         able = self._yielding(pending, order) if causes is None else causes < _NOBODY
         if kept:
             able &= ~self._kept(kept)
@@ -80,13 +83,14 @@ class Preemption:
             ranked = ranked[: self._settings.max_victims]
         return self._cheapest(pending.shape, ranked, causes, allowed)
 
-    def may(self, pending: Pending, order: Order) -> bool:
+    def may(self, pending: Pending, order: Order, *, is_overdue: bool = False) -> bool:
         """A cheap check whether anyone at all may be stopped for this job."""
         settings, level = self._settings, int(pending.waiting.job.priority)
         if self.attempts >= settings.attempts_per_pass:
             return False
         return (
-            self._is_some_longer(pending, order)
+            (is_overdue and settings.take_turns)
+            or self._is_some_longer(pending, order)
             or (settings.lower_classes and self._lowest_class() < level)
             or (self._reclaims(pending) and self._is_some_over())
         )
@@ -197,7 +201,24 @@ class Preemption:
             longer &= self._over(job.team, own=True)[victims.team]
         return longer
 
-    def _causes(self, pending: Pending, order: Order) -> Ints | None:
+    def _turning(self, pending: Pending, order: Order) -> Mask:
+        """Those of its own class whose place an overdue job takes: they saved, and run for long.
+
+        They are not overdue themselves, and lose little beside what they have still to run.
+        """
+        state, rests, settings = self._state, self._rests(order), self._settings
+        victims, job = state.victims, pending.waiting.job
+        lost, has_saved = self._lost()
+        if order is Order.DEFAULT:
+            lost = lost * victims.size
+        able: Mask = has_saved & ~victims.spared & (victims.stoppable_at <= state.now)
+        able &= rests.rest > settings.loss_ratio * lost
+        able &= ~victims.is_alike(job) & (victims.level == int(job.priority))
+        if state.ledger.borrows(job.team, pending.shape):
+            able &= self._over(job.team, own=True)[victims.team]
+        return able
+
+    def _causes(self, pending: Pending, order: Order, *, is_overdue: bool) -> Ints | None:
         """For each row of the victims why it may be stopped for this job; None: for being longer.
 
         It is None only where no other cause is to be had.
@@ -209,18 +230,21 @@ class Preemption:
             over = self._over(pending.waiting.job.team, own=False)
             over = over if over.any() else None
         is_higher = settings.lower_classes and self._lowest_class() < level
-        if over is None and not is_higher:
+        takes_turn = is_overdue and settings.take_turns and order is Order.DEFAULT
+        if over is None and not is_higher and not takes_turn:
             return None
         able = self._stoppable()
         causes: Ints = np.full(len(able), _NOBODY, dtype=np.int64)
-        causes[self._yielding(pending, order)] = 2
+        if takes_turn:
+            causes[self._turning(pending, order)] = _TURN
+        causes[self._yielding(pending, order)] = _SHORTER
         if over is not None:
             is_below = victims.level < level
             if self._has_waited(pending):
                 is_below |= (victims.level == level) & self._rests(order).is_ripe
-            causes[able & over[victims.team] & is_below] = 1
+            causes[able & over[victims.team] & is_below] = _RECLAIMED
         if is_higher:
-            causes[able & (victims.level < level)] = 0
+            causes[able & (victims.level < level)] = _HIGHER
         return causes
 
     def _longest_alone(self, shape: Shape, order: Order, able: Mask) -> Plan | None:
@@ -253,7 +277,7 @@ class Preemption:
         victims, why = self._state.victims, causes[slots]
         last = self._lost()[0][slots] * victims.size[slots]
         if self._settings.yield_to_shorter and order in _BY_LENGTH:
-            last = np.where(why == 2, -rest, last)
+            last = np.where(why >= _SHORTER, -rest, last)
         return slots[np.lexsort((slots, last, victims.level[slots], why))]
 
     def _cheapest(
@@ -323,7 +347,7 @@ class Preemption:
         for slot in slots:
             held = state.victims.held[slot]
             assert held is not None
-            pairs.append((held, _CAUSES[2 if causes is None else causes[slot]]))
+            pairs.append((held, _CAUSES[_SHORTER if causes is None else causes[slot]]))
         return Plan(tuple(pairs), tuple(option[2] for option in rows))
 
     def _clear_row(
