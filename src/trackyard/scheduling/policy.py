@@ -117,6 +117,8 @@ class Policy:
     half_life_seconds: float = 7 * DAY
     #: default order: how far use of the share may stretch or shrink a length (1: not at all)
     share_stretch: float = 2.0
+    #: default order: waiting this long halves a job's length in the order
+    halving_seconds: float = 1 * DAY
 
     def wait_bound(
         self, priority: int, length_seconds: float = 0.0, attained_seconds: float = 0.0

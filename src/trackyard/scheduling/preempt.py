@@ -193,6 +193,13 @@ class Preemption:
         longer &= has_saved & ~victims.spared & (victims.stoppable_at <= state.now)
         longer &= rests.rest > settings.yield_ratio * pending.length + settings.loss_ratio * lost
         longer &= ~victims.is_alike(job)
+        import os
+        if order is Order.DEFAULT and os.environ.get("KEYS"):
+            from trackyard.scheduling.order import bucket as B
+            own = job.submitted_at + pending.waiting.attained_seconds + B.TAU*np.log2(min(max(pending.length,60.0),B.CAP))
+            sub = victims.submitted
+            key = sub + victims.attained + (state.now-victims.started) + B.TAU*np.log2(np.clip(rests.rest,60.0,B.CAP))
+            longer &= own < key
         level = int(job.priority)
         if not victims.is_all_of(level):
             longer &= victims.level == level

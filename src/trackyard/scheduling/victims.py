@@ -73,6 +73,7 @@ class Victims:
     attained: Floats
     #: from when on it may be stopped for a job of its own class, and for any job at all
     ripe_at: Floats
+    submitted: Floats
     stoppable_at: Floats
     #: the job it was last stopped for has not ended
     spared: Mask
@@ -129,6 +130,7 @@ class Victims:
         return (
             ("ripe_at", held.started_at + settings.min_run_seconds * 2 ** min(len(stops), 16)),
             ("stoppable_at", often),
+            ("submitted", held.job.submitted_at),
             ("spared", bool(held.stopped_for)),
             ("saved", held.saved_at),
             ("has_saved", held.checkpoint_at is not None or held.attained > 0),
@@ -259,6 +261,7 @@ _COLUMNS: tuple[tuple[str, type], ...] = (
     ("attained", np.float64),
     ("ripe_at", np.float64),
     ("stoppable_at", np.float64),
+    ("submitted", np.float64),
     ("spared", np.bool_),
     ("saved", np.float64),
     ("has_saved", np.bool_),

@@ -21,6 +21,8 @@ from trackyard.scheduling.quota import Ledger, TeamUse
 Key = tuple[int, bool, int, int, float, float, int]
 
 OVERDUE, IN_TIME = 0, 1
+TAU = 86400.0
+CAP = 2e5
 
 #: What a GPU-second of a job's length weighs beside one that its team used, where shares are kept:
 #: enough to order the jobs of a team, too little to put another team first.
@@ -105,6 +107,10 @@ class Bucket:
         measure = submitted if due is None else due
         if self._by_length:
             measure = pending.length
+            if self.order is Order.DEFAULT:
+                from math import log2
+                from trackyard.scheduling.order import bucket as B
+                measure = submitted + pending.waiting.attained_seconds + B.TAU * log2(min(max(pending.length, 60.0), B.CAP))
         return (measure, submitted, pending.sequence, pending.bound, pending)
 
     def scale(self, ledger: Ledger) -> tuple[float, float]:
@@ -143,7 +149,8 @@ def scale(order: Order, phase: int, team: TeamUse, ledger: Ledger) -> tuple[floa
         return 1.0, 0.0
     # Once enough of the yard serves the overdue they compete by length like all others.
     if order is Order.DEFAULT:
-        return (_LENGTH_PART, _used(team)) if ledger.keeps_shares else (team.stretch, 0.0)
+        from math import log2
+        return (_LENGTH_PART, _used(team)) if ledger.keeps_shares else (1.0, TAU*log2(team.stretch))
     if order is Order.FAIR:
         return 0.0, _used(team)
     if order is Order.DOMINANT:

@@ -52,8 +52,7 @@ class Measurer:
             return Pending(waiting, shape, sequence, length, bound)
         length = 0.0
         if order is Order.DEFAULT:
-            import os
-            if os.environ.get("MEAN") and not job.preemptible:
+            if not job.preemptible:
                 length = self._durations.expected_seconds(job)
             else:
                 length = self._rank(waiting, shape)
