@@ -61,7 +61,8 @@ class TypicalJobs:
         A last column counts all GPUs.
         """
         count, step = len(gpu), self._step
-        cells = (self._met[gpu] + step * np.arange(count)[:, None]).ravel()
+        met = self._met.take(gpu, mode="clip")
+        cells = (met + step * np.arange(count)[:, None]).ravel()
         room = np.bincount(cells, weights=gpu.ravel(), minlength=count * step)
         gpus = np.bincount(cells, minlength=count * step)
         return room.reshape(count, step).cumsum(axis=1), gpus.reshape(count, step).cumsum(axis=1)
@@ -110,6 +111,8 @@ def _any(shape: Shape) -> tuple[int, int]:
 
 
 def _mean(members: list[tuple[Shape, float]], of: Callable[[Shape], int]) -> float:
-    """The weighted mean; at least 1, to divide by."""
+    """The weighted mean, exact where all are equal; at least 1, to divide by."""
+    first = of(members[0][0])
     total = sum(weight for _, weight in members)
-    return max(sum(weight * of(shape) for shape, weight in members) / total, 1.0)
+    beyond = sum(weight * (of(shape) - first) for shape, weight in members)
+    return max(first + beyond / total, 1.0)
