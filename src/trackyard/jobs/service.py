@@ -147,7 +147,10 @@ class Jobs:
         caller = await self._db.peek(lambda reader: acting_for(reader, principal, wish.team))
         known = await self._db.peek(lambda reader: known_submission(reader, caller, wish.key))
         if not known:
-            ready = await self._db.peek(lambda reader: prepare(reader, caller, wish, spec))
+            now_ms = self._db.clock.time_ms()
+            ready = await self._db.peek(
+                lambda reader: prepare(reader, caller, wish, spec, now_ms=now_ms)
+            )
             found = await self._answer(caller, wish, ready)
             if wish.dry_run:
                 return Submitted(jobs=[], answer=found)
@@ -303,7 +306,7 @@ class Jobs:
         def change(tx: Tx) -> list[JobRow]:
             rows = self._own(tx, principal, text, "requeue")
             for row in rows:
-                requeue(tx, row, wish, actor=principal.name)
+                requeue(tx, principal, row, wish)
             return rows
 
         return await self._act(change)

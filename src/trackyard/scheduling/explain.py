@@ -236,7 +236,7 @@ def _shortage(capacity: Capacity, shape: Shape) -> Code:
     if shape.exclusive:
         return Code.NODE_SHARED
     if not shape.gpus:
-        return Code.NO_FREE_CPU_OR_MEMORY
+        return Code.NO_FREE_CPUS
     free = _free_gpus(capacity, shape)
     if free * WHOLE < shape.total_milli:
         return Code.NO_FREE_GPUS

@@ -15,10 +15,12 @@ from trackyard.core.job import Dependency, DependsOn, Job
 from trackyard.core.reasons import Tier
 from trackyard.core.resources import WHOLE
 from trackyard.fleet.nodes import match_types
+from trackyard.jobs.promises import stop_words
 from trackyard.jobs.views import EtaView, ReasonView, Smaller, reason_view
 from trackyard.jobs.wishes import JobSpec, Wish, parse_priority
 from trackyard.scheduling import eta
 from trackyard.scheduling.eta import Forecast, forecast, lesser, what_if
+from trackyard.scheduling.requests import DefaultRequests
 from trackyard.scheduling.snapshot import Snapshot
 
 #: Events a forecast may run ahead: enough for a day of a busy yard, short enough to wait for.
@@ -44,6 +46,11 @@ class Answer(msgspec.Struct):
     reasons: list[ReasonView] = []
     #: lesser requests that would start now, the largest first
     smaller: list[Smaller] = []
+    #: CPUs and memory on each node, its queue's defaults filled in
+    cpus: float = 0.0
+    memory_bytes: int = 0
+    #: whether it may be stopped for others, and what that means
+    preemption: str = ""
 
 
 def brief(snapshot: Snapshot) -> Answer:
@@ -59,6 +66,14 @@ def brief(snapshot: Snapshot) -> Answer:
 def full(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) -> Answer:
     """Ask the scheduler what it would do with this job, and when."""
     job = _candidate(snapshot, principal, wish, spec)
+    answer = _answer(snapshot, job)
+    answer.cpus = job.request.cpu_milli / WHOLE
+    answer.memory_bytes = job.request.memory_bytes
+    answer.preemption = stop_words(snapshot.policy, is_preemptible=job.preemptible)
+    return answer
+
+
+def _answer(snapshot: Snapshot, job: Job) -> Answer:
     found = what_if(snapshot, job, most_events=FORECAST_EVENTS)
     waiting = len(snapshot.waiting)
     if found.placement is not None:
@@ -130,6 +145,9 @@ def _candidate(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSp
     request = spec.request
     if request.gpu_types:
         request = replace(request, gpu_types=match_types(request.gpu_types, types))
+    request = DefaultRequests(snapshot.nodes, snapshot.queues).fill(
+        request, wish.queue, cpus=spec.default_cpus, memory=spec.default_memory
+    )
     return Job(
         id=_CANDIDATE,
         team=principal.team,
