@@ -99,9 +99,11 @@ class Code(StrEnum):
     FRAGMENTED = "fragmented"
     NO_FREE_CPU_OR_MEMORY = "no_free_cpu_or_memory"
     NO_FREE_CPUS = "no_free_cpus"
+    NOT_TOGETHER = "not_together"
     NODE_SHARED = "node_shared"
     PREEMPTING = "preempting"
     NODES_UNHEALTHY = "nodes_unhealthy"
+    MORE_NODES_OUT = "more_nodes_out"
     AVOIDS_NODES = "avoids_nodes"
     ENGINE_REFUSED = "engine_refused"
     EVALUATING = "evaluating"
@@ -181,7 +183,7 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.TOO_LARGE: Entry(
         Tier.INFEASIBLE,
-        "It needs {needed} nodes with {what} each; even idle, {free} nodes here have that",
+        "It needs {needed} nodes with {what} each; even idle, {free} nodes {where} have that",
         "Ask for less; it stays listed as demand and starts when nodes that fit join",
     ),
     Code.LARGER_THAN_QUOTA: Entry(
@@ -266,7 +268,7 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.BEHIND_JOBS: Entry(
         Tier.PRIORITY,
-        "The {free} GPUs that were free went to {ahead} jobs ahead of it",
+        "The {what} that were free went to {ahead} jobs ahead of it",
         "Wait, or ask for a higher priority class",
     ),
     Code.BEHIND_RESERVATION: Entry(
@@ -297,6 +299,12 @@ CATALOGUE: Mapping[Code, Entry] = {
         "until about {until}",
         "Ask for less CPU or memory per GPU",
     ),
+    Code.NOT_TOGETHER: Entry(
+        Tier.CAPACITY,
+        "It needs {needed} nodes with {what} each under one `{label}`; the best one, {best}, has"
+        " {free} nodes free; {holders} are in the way, until about {until}",
+        "Wait, ask for fewer nodes, or drop --same",
+    ),
     Code.NO_FREE_CPUS: Entry(
         Tier.CAPACITY,
         "It needs {what} and no node has that free; {holders} hold it, until about {until}",
@@ -317,6 +325,11 @@ CATALOGUE: Mapping[Code, Entry] = {
         Tier.UNHEALTHY,
         "Only nodes that are out of service would fit: {what}",
         "Return a node to service (`yard undrain NODE`), or ask for something else",
+    ),
+    Code.MORE_NODES_OUT: Entry(
+        Tier.UNHEALTHY,
+        "Nodes out of service would fit as well: {what}",
+        "Return a node to service (`yard undrain NODE`)",
     ),
     Code.AVOIDS_NODES: Entry(
         Tier.UNHEALTHY,
@@ -424,6 +437,8 @@ class _Fields(dict[str, str]):
 
     def __missing__(self, key: str) -> str:
         reason = self._reason
+        if key == "where":
+            return "here"
         if key == "holders":
             return _names(reason.holders, max(reason.holder_count, len(reason.holders)))
         value = getattr(reason, key, None)

@@ -1,4 +1,4 @@
-"""What a queue and a team allow one job: class, budget, CPUs, memory, and whether it may be stopped.
+"""What a queue and a team allow one job: class, budget, CPUs, memory, and being stopped or not.
 
 Owns the check that submit and requeue share. What can be said of a job only beside others
 (quotas, jobs at once) is the scheduler's.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from trackyard.core.node import Node
 from trackyard.core.resources import WHOLE, Request
@@ -34,6 +35,16 @@ def shared_memory_bytes(node_bytes: int) -> int:
     return node_bytes - node_bytes // LEFT_FOR_OTHERS
 
 
+class _Kind(NamedTuple):
+    """Nodes that a default cannot tell apart."""
+
+    gpus: int
+    gpu_type: str
+    cpu_milli: int
+    memory_bytes: int
+    labels: tuple[tuple[str, str], ...]
+
+
 class DefaultRequests:
     """Fills in requests; the answers hold for as long as nodes and queues stay what they are."""
 
@@ -41,7 +52,7 @@ class DefaultRequests:
         #: one of each kind of node; a large yard has few
         self._kinds = tuple(
             dict.fromkeys(
-                (len(node.gpus), node.gpu_type, node.cpu_milli, node.memory_bytes, node.labels)
+                _Kind(len(node.gpus), node.gpu_type, node.cpu_milli, node.memory_bytes, node.labels)
                 for node in nodes
             )
         )
@@ -60,24 +71,25 @@ class DefaultRequests:
         known = self._known.get(key)
         if known is None:
             rules = self._queues.get(queue, Queue())
-            changes = {}
-            if cpus:
-                changes["cpu_milli"] = self._cpu_milli(request, rules)
-            if memory:
-                changes["memory_bytes"] = self._memory_bytes(request, rules)
-            known = self._known[key] = replace(request, **changes)
+            known = self._known[key] = replace(
+                request,
+                cpu_milli=self._cpu_milli(request, rules) if cpus else request.cpu_milli,
+                memory_bytes=(
+                    self._memory_bytes(request, rules) if memory else request.memory_bytes
+                ),
+            )
         return known
 
     def _cpu_milli(self, request: Request, rules: Queue) -> int:
         if not request.gpus:
             stated = DEFAULT_CPUS if rules.default_cpus is None else rules.default_cpus
             # A yard of tiny nodes still runs its jobs.
-            most = max((kind[2] for kind in self._kinds), default=0)
+            most = max((kind.cpu_milli for kind in self._kinds), default=0)
             found = min(round(stated * WHOLE), most) if most else round(stated * WHOLE)
         elif rules.default_cpus_per_gpu is not None:
             found = round(rules.default_cpus_per_gpu * request.gpu_milli_per_node)
         else:
-            found = self._share(request, 2, shared_cpu_milli)
+            found = self._share(request, lambda kind: shared_cpu_milli(kind.cpu_milli))
         if rules.max_cpus_per_job is not None:
             found = min(found, round(rules.max_cpus_per_job * WHOLE) // max(request.nodes, 1))
         return found
@@ -88,18 +100,18 @@ class DefaultRequests:
         elif rules.default_memory_per_gpu_bytes is not None:
             found = rules.default_memory_per_gpu_bytes * request.gpu_milli_per_node // WHOLE
         else:
-            found = self._share(request, 3, shared_memory_bytes)
+            found = self._share(request, lambda kind: shared_memory_bytes(kind.memory_bytes))
         if rules.max_memory_per_job_bytes is not None:
             found = min(found, rules.max_memory_per_job_bytes // max(request.nodes, 1))
         return found
 
-    def _share(self, request: Request, column: int, shared: Callable[[int], int]) -> int:
+    def _share(self, request: Request, shared: Callable[[_Kind], int]) -> int:
         """The least part of a node that goes with its GPUs, among nodes that could hold it."""
         shares = [
-            shared(kind[column]) * request.gpu_milli_per_node // (kind[0] * WHOLE)
+            shared(kind) * request.gpu_milli_per_node // (kind.gpus * WHOLE)
             for kind in self._kinds
-            if kind[0] >= request.gpus
-            and (not request.gpu_types or kind[1] in request.gpu_types)
-            and all(pair in kind[4] for pair in request.labels)
+            if kind.gpus >= request.gpus
+            and (not request.gpu_types or kind.gpu_type in request.gpu_types)
+            and all(pair in kind.labels for pair in request.labels)
         ]
         return min(shares, default=0)

@@ -155,6 +155,8 @@ def _candidate(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSp
         queue=wish.queue,
         priority=parse_priority(wish.priority),
         request=request,
+        default_cpus=spec.default_cpus,
+        default_memory=spec.default_memory,
         submitted_at=snapshot.now,
         time_limit_seconds=spec.time_limit_seconds,
         estimate_seconds=spec.estimate_seconds,

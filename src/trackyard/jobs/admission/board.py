@@ -144,6 +144,8 @@ class Board:
             queue=row.queue,
             priority=PriorityClass(row.priority),
             request=request,
+            default_cpus=spec.default_cpus,
+            default_memory=spec.default_memory,
             submitted_at=row.submitted_ms / 1000,
             time_limit_seconds=spec.time_limit_seconds,
             estimate_seconds=spec.estimate_seconds,
@@ -243,13 +245,13 @@ class Board:
             known.waiting = None
 
     def _job(self, row: JobRow) -> Job:
-        job, spec = self._known[row.id].job, self._specs.get(row.spec_id)
+        job = self._known[row.id].job
         request = job.request
         if request.gpu_types:
             request = replace(request, gpu_types=match_types(request.gpu_types, self._types))
-        if spec is not None and (spec.default_cpus or spec.default_memory):
+        if job.default_cpus or job.default_memory:
             request = self._defaults.fill(
-                request, row.queue, cpus=spec.default_cpus, memory=spec.default_memory
+                request, row.queue, cpus=job.default_cpus, memory=job.default_memory
             )
         if request is job.request:
             return job
