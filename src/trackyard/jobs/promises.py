@@ -121,8 +121,10 @@ def _order(terms: Terms) -> Sequence[str]:
     classes = ", ".join(level.name.lower() for level in sorted(PriorityClass, reverse=True))
     return (
         f"Higher priority classes go first: {classes}.",
-        "Within a class, jobs within their team's quota go before those that borrow, and then"
-        f" queues by rank (queue {terms.queue} has rank {rules.rank}; lower goes first).",
+        (
+            "Within a class, jobs within their team's quota go before those that borrow, and then"
+            f" queues by rank (queue {terms.queue} has rank {rules.rank}; lower goes first)."
+        ),
         f"After that the next one is {words} (order {order.value}).",
     )
 
@@ -141,8 +143,10 @@ def _reservation(terms: Terms) -> Sequence[str]:
     elif policy.reserve_after_seconds:
         who += f" that has waited {duration_words(policy.reserve_after_seconds)}"
     return (
-        f"Room is kept for {who}; others may pass only if they are predicted to end before that"
-        " room is needed, or do not touch it.",
+        (
+            f"Room is kept for {who}; others may pass only if they are predicted to end before that"
+            " room is needed, or do not touch it."
+        ),
     )
 
 
@@ -152,11 +156,15 @@ def _waiting(terms: Terms) -> Sequence[str]:
     if order is not Order.DEFAULT:
         return ("There is no bound on waiting besides the order and the reservation.",)
     return (
-        f"A job that has waited {duration_words(policy.starvation_seconds)} and as long again as"
-        " it has run goes before its class, gets a reservation, and then runs for as long as it"
-        " had waited without yielding to shorter jobs.",
-        f"Such jobs hold at most {policy.overdue_share:.0%} of the GPUs at once; beyond that they"
-        " compete like all others.",
+        (
+            f"A job that has waited {duration_words(policy.starvation_seconds)} and as long again as"
+            " it has run goes before its class, gets a reservation, and then runs for as long as it"
+            " had waited without yielding to shorter jobs."
+        ),
+        (
+            f"Such jobs hold at most {policy.overdue_share:.0%} of the GPUs at once; beyond that they"
+            " compete like all others."
+        ),
     )
 
 

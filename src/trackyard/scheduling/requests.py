@@ -52,7 +52,9 @@ class DefaultRequests:
         #: one of each kind of node; a large yard has few
         self._kinds = tuple(
             dict.fromkeys(
-                _Kind(len(node.gpus), node.gpu_type, node.cpu_milli, node.memory_bytes, node.labels)
+                _Kind(
+                    len(node.gpus), node.gpu_type, node.cpu_milli, node.memory_bytes, node.labels
+                )
                 for node in nodes
             )
         )

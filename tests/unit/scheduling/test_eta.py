@@ -151,9 +151,7 @@ def test_a_stop_that_is_coming_is_foreseen():
 
 def test_quota_that_comes_back_is_foreseen():
     """An owner waits until it may take back what was borrowed."""
-    rules = Preemption(
-        min_run_seconds=0.0, reclaim_after_seconds=1800.0, yield_to_shorter=False
-    )
+    rules = Preemption(min_run_seconds=0.0, reclaim_after_seconds=1800.0, yield_to_shorter=False)
     policy = Policy(preemption=rules)
     teams = (Team(id="own", quota_gpus=4), Team(id="guest", quota_gpus=0))
     guest = waiting("r", 4, limit=86_400.0, team="guest", preemptible=True)

@@ -81,9 +81,7 @@ def test_jobs_without_gpus_are_not_told_of_gpus():
 
 def test_nodes_out_of_service_are_not_called_the_only_ones():
     running = one_in_each_rack()
-    line = racks(
-        waiting("w", 4, nodes=2, same="rack"), running=running, states=("r0n1", "r1n1")
-    )
+    line = racks(waiting("w", 4, nodes=2, same="rack"), running=running, states=("r0n1", "r1n1"))
     codes = [reason.code for reason in decide(line).reasons["w"]]
     assert Code.NODES_UNHEALTHY in codes[:1] or Code.MORE_NODES_OUT in codes
     busy = start(racks(waiting("a", 4, limit=60.0), sizes=(1, 1)))
