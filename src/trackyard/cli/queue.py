@@ -110,6 +110,12 @@ def changes(args: argparse.Namespace) -> dict[str, Any]:
         given = getattr(args, flag)
         if given is not None:
             changed[setting] = limit(given, flag)
+    return changed | _defaults(args)
+
+
+def _defaults(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what the flags change about jobs that leave something open."""
+    changed: dict[str, Any] = {}
     for flag, (setting, _) in AMOUNTS.items():
         given = getattr(args, flag)
         if given is not None:

@@ -144,8 +144,8 @@ def _reservation(terms: Terms) -> Sequence[str]:
         who += f" that has waited {duration_words(policy.reserve_after_seconds)}"
     return (
         (
-            f"Room is kept for {who}; others may pass only if they are predicted to end before that"
-            " room is needed, or do not touch it."
+            f"Room is kept for {who}; others may pass only if they are predicted to end before"
+            " that room is needed, or do not touch it."
         ),
     )
 
@@ -157,13 +157,13 @@ def _waiting(terms: Terms) -> Sequence[str]:
         return ("There is no bound on waiting besides the order and the reservation.",)
     return (
         (
-            f"A job that has waited {duration_words(policy.starvation_seconds)} and as long again as"
-            " it has run goes before its class, gets a reservation, and then runs for as long as it"
-            " had waited without yielding to shorter jobs."
+            f"A job that has waited {duration_words(policy.starvation_seconds)} and as long again"
+            " as it has run goes before its class, gets a reservation, and then runs for as long"
+            " as it had waited without yielding to shorter jobs."
         ),
         (
-            f"Such jobs hold at most {policy.overdue_share:.0%} of the GPUs at once; beyond that they"
-            " compete like all others."
+            f"Such jobs hold at most {policy.overdue_share:.0%} of the GPUs at once; beyond that"
+            " they compete like all others."
         ),
     )
 

@@ -133,7 +133,7 @@ async def test_a_pass_that_fails_whatever_waits_is_told_and_lists_still_answer(
     monkeypatch.setattr(weighing, "decide", fail)
     yard.scheduler.wake()
     await yard.scheduler.attend()
-    assert "no number is large enough" in yard.scheduler.trouble()
+    assert "the last scheduling pass failed" in yard.scheduler.trouble()
     listed = await yard.jobs.listing(ListWish(team_id=None))
     assert [job.job_id for job in listed.jobs] == [waiting]
     assert (await yard.detail(waiting)).reasons[0].code == "evaluating"

@@ -107,8 +107,8 @@ class Scheduler:
         self.fleet = dispatcher.fleet = fleet or Fleet()
         self.board, self._side_board = Board(policy), Board(policy)
         self._weigher = Weigher()
-        #: what made the last turn of the loop fail, and when one last did not
-        self._fault, self._attended = "", self._clock.monotonic()
+        #: whether the last turn of the loop failed, and when one last did not
+        self._failed, self._attended = False, self._clock.monotonic()
         self._leases = leases
         self._silence_ms = int(silence_seconds * 1000)
         self.leadership = Leadership(alone=database.is_sqlite)
@@ -200,7 +200,7 @@ class Scheduler:
             return
         while True:
             await self.attend()
-            if self._fault:
+            if self._failed:
                 await asyncio.sleep(TICK_SECONDS)
             # A pass over a long queue must leave the server time for its callers.
             took = self.last.took_seconds if self.last is not None else 0.0
@@ -216,18 +216,18 @@ class Scheduler:
             await self.tick()
         except Superseded:
             self.is_leader = False
-        except Exception as fault:
+        except Exception:
             log.exception("scheduling failed; it goes on")
-            self._fault = f"{type(fault).__name__}: {fault}"[:300]
+            self._failed = True
         else:
-            self._fault, self._attended = "", self._clock.monotonic()
+            self._failed, self._attended = False, self._clock.monotonic()
 
     def trouble(self) -> str:
-        """Say what is wrong with scheduling on this server; empty: nothing is."""
-        if self._fault:
+        """Say what is wrong with scheduling on this server, to anyone; empty: nothing is."""
+        if self._failed:
             return (
-                f"the last scheduling pass failed ({self._fault}); it is tried again every second,"
-                " and the server's log has the details"
+                "the last scheduling pass failed; it is tried again every second, and the server's"
+                " log tells why"
             )
         still = self._clock.monotonic() - self._attended
         if self.is_leader and not self.is_stopping and still > STILL_SECONDS:

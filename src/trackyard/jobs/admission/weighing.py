@@ -94,7 +94,7 @@ class _Search:
         self._tries += 1
         try:
             decide(replace(self._snapshot, waiting=tuple(waiting)))
-        except Exception as fault:
+        except Exception as fault:  # noqa: BLE001 - whatever it is, it must not stop the queue
             return fault
         return None
 
