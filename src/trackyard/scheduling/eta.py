@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from trackyard.core.job import Job
-from trackyard.core.reasons import Reason, in_singular
+from trackyard.core.reasons import Reason, in_singular, stands_in_line
 from trackyard.core.resources import WHOLE, Placement, Request
 from trackyard.scheduling.outlook import PACES, end_of, runs_on
 from trackyard.scheduling.policy import Preemption
@@ -67,6 +67,10 @@ class Answer:
     forecast: Forecast
     #: the largest lesser requests that would start now, at most a few
     smaller: tuple[Smaller, ...]
+    #: its place among the jobs that start when their turn comes, 1 is next; None: not among them
+    position: int | None = None
+    #: how many others are among them
+    in_line: int = 0
 
 
 def forecast(
@@ -106,11 +110,14 @@ def what_if(snapshot: Snapshot, job: Job, *, most_events: int = _MOST_EVENTS) ->
             sure = Forecast(earliest=now, expected=now, latest=now, confidence=1.0)
             return Answer(placement=admission.placement, reasons=(), forecast=sure, smaller=())
     ahead = forecast(asked, (job.id,), most_events=most_events)[job.id]
+    line = [one for one in decisions.line if stands_in_line(decisions.reasons.get(one))]
     return Answer(
         placement=None,
         reasons=decisions.reasons[job.id],
         forecast=ahead,
         smaller=tuple(_smaller(snapshot, job)),
+        position=line.index(job.id) + 1 if job.id in line else None,
+        in_line=len(line) - (job.id in line),
     )
 
 

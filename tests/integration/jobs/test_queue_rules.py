@@ -249,3 +249,28 @@ async def test_members_of_other_teams_are_held_to_their_own_team_s_rules(yard: Y
     bob = await member(yard.directory, "bob", "ops")
     with pytest.raises(Denied):
         await ask(yard, bob, priority="urgent")
+
+
+# -- places in the line ---------------------------------------------------------------------------
+
+
+async def test_only_jobs_that_can_start_have_a_place(yard: Yard) -> None:
+    """Held, dependent and impossible jobs stand in nobody's way and count nowhere."""
+    await yard.run_job(gpus=2)
+    out = [
+        (await yard.submit(gpus=8)).job_id,
+        (await yard.submit(gpus=1, hold=True)).job_id,
+        (await yard.submit(gpus=1, not_before_ms=yard.clock.time_ms() + 10**7)).job_id,
+    ]
+    out.append((await yard.submit(gpus=1, after=[After(job=out[1])])).job_id)
+    first = (await yard.submit(gpus=1, estimate_seconds=60)).job_id
+    second = (await yard.submit(gpus=1, estimate_seconds=600)).job_id
+    pages = [await yard.detail(job) for job in (*out, first, second)]
+    assert [(page.position, page.waiting) for page in pages] == [
+        *[(None, 2)] * 4,
+        (1, 2),
+        (2, 2),
+    ]
+    planned = (await ask(yard, gpus=1, estimate_seconds=6000, dry_run=True)).answer
+    assert (planned.position, planned.waiting) == (3, 2)
+    assert (await ask(yard, gpus=1, hold=True, dry_run=True)).answer.position is None

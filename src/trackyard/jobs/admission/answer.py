@@ -90,8 +90,8 @@ def _answer(snapshot: Snapshot, job: Job) -> Answer:
     return Answer(
         feasible=feasible,
         sentence=first.sentence + ".",
-        position=_position(snapshot, job),
-        waiting=waiting,
+        position=found.position,
+        waiting=found.in_line,
         eta=eta_view(found.forecast) if feasible else None,
         reasons=[reason_view(reason) for reason in found.reasons],
         smaller=[_smaller(one) for one in found.smaller],
@@ -133,11 +133,6 @@ def eta_view(found: Forecast) -> EtaView | None:
         latest_ms=moment(found.latest),
         confidence=round(found.confidence, 3),
     )
-
-
-def _position(snapshot: Snapshot, job: Job) -> int:
-    """Count who waits with at least the same class: a newcomer stands behind them."""
-    return 1 + sum(one.job.priority >= job.priority for one in snapshot.waiting)
 
 
 def _candidate(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) -> Job:
