@@ -37,6 +37,7 @@ from trackyard.store.database import Reader
 LEARN_FROM = 2000
 _GRACE_SLACK_SECONDS = 5.0
 _PAGE = 400
+_LIVE_JOBS = "SELECT job FROM attempts WHERE state IN ('starting', 'running', 'stopping')"
 
 
 class _Claimant(NamedTuple):
@@ -108,7 +109,7 @@ class Board:
             if row.job_id not in aside
         )
         saved, there = _checkpoints(reader), {node.id for node in nodes}
-        paces = _save_paces(reader, [row.id for row, _ in running])
+        paces = _save_paces(reader, _LIVE_JOBS)
         holding = [
             self._as_running(row, attempt, saved, paces)
             for row, attempt in running
@@ -201,8 +202,10 @@ class Board:
                 spec = self._specs[row.spec_id] = load_specs(reader, [row.spec_id])[row.spec_id]
             self._known[row.id] = self._known_of(row, spec)
         again = [row.id for row in rows if row.attempt and row.state == "queued"]
-        for inner, seconds in _save_paces(reader, again).items():
-            self._known[inner].save_seconds = seconds
+        for at in range(0, len(again), _PAGE):
+            part = again[at : at + _PAGE]
+            for inner, seconds in _save_paces(reader, ",".join("?" * len(part)), part).items():
+                self._known[inner].save_seconds = seconds
 
     def _known_of(self, row: JobRow, spec: JobSpec) -> _Known:
         """Say a row in the scheduler's words; one that makes no sense must not stop the others."""
@@ -365,23 +368,17 @@ def _checkpoints(reader: Reader) -> dict[tuple[int, int], int]:
     return {(job, number): saved for job, number, saved in rows}
 
 
-def _save_paces(reader: Reader, jobs: Sequence[int]) -> dict[int, float]:
+def _save_paces(reader: Reader, jobs: str, params: Sequence[int] = ()) -> dict[int, float]:
     """Return the seconds between checkpoints of those of these jobs that ever recorded one."""
     found: dict[int, float] = {}
-    for at in range(0, len(jobs), _PAGE):
-        part = jobs[at : at + _PAGE]
-        marks = ",".join("?" * len(part))
-        for job, count, first, last, started in reader.all(
-            "SELECT c.job, count(*), min(c.created_ms), max(c.created_ms), min(j.started_ms)"
-            " FROM checkpoints c JOIN jobs j ON j.id = c.job"
-            f" WHERE c.job IN ({marks}) GROUP BY c.job",
-            part,
-        ):
-            # Of one checkpoint alone, how long it took to come.
-            whole, steps = (
-                (last - first, count - 1) if count > 1 else (last - (started or last), 1)
-            )
-            found[job] = max(0, whole) / steps / 1000
+    for job, count, first, last, started in reader.all(
+        "SELECT c.job, count(*), min(c.created_ms), max(c.created_ms), min(j.started_ms)"
+        f" FROM checkpoints c JOIN jobs j ON j.id = c.job WHERE c.job IN ({jobs}) GROUP BY c.job",
+        params,
+    ):
+        # Of one checkpoint alone, how long it took to come.
+        whole, steps = (last - first, count - 1) if count > 1 else (last - (started or last), 1)
+        found[job] = max(0, whole) / steps / 1000
     return found
 
 
