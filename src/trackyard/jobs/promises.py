@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from trackyard.core.job import PriorityClass
-from trackyard.core.reasons import duration_words
+from trackyard.core.reasons import duration_words, in_singular
 from trackyard.jobs.classes import BUDGET_DAYS, rule_of
 from trackyard.jobs.settings import QueueSettings, TeamShare
 from trackyard.scheduling.policy import Backfill, Order, Policy, Preemption
@@ -27,9 +27,9 @@ _ORDERS = {
     Order.DOMINANT: "a job of the team that holds the smallest part of GPUs, CPUs or memory for"
     " its share",
     Order.SHORTEST: "the job that is predicted to be shortest",
-    Order.DEFAULT: "where shares differ, a job of the team that has used least for its share;"
-    " among these, the job with the fewest predicted GPU-seconds, stretched or shrunk up to"
-    " {stretch:g} times by how far its team is above or below its share",
+    Order.DEFAULT: "a job of the team that has used least for its share, where shares differ, and"
+    " else the job with the fewest predicted GPU-seconds, stretched or shrunk up to {stretch:g}"
+    " times by how far its team is above or below its share",
 }
 #: Fields of Preemption that bound the work of a pass, and promise users nothing.
 SILENT = frozenset(("attempts_per_pass", "max_victims"))
@@ -310,7 +310,7 @@ def _limits(terms: Terms) -> Sequence[str]:
     if rules.max_wall_seconds is not None:
         bounds.append(f"a stated time limit of at most {duration_words(rules.max_wall_seconds)}")
     if bounds:
-        found.append(f"At most {', '.join(bounds)}.")
+        found.append(in_singular(f"At most {', '.join(bounds)}."))
     return found
 
 

@@ -21,7 +21,7 @@ from trackyard.core.health import read_checks
 from trackyard.core.job import AttemptState, JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
 from trackyard.jobs import hints, logs, signs
-from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief
+from trackyard.jobs.admission.answer import FEW_WAITING, Answer, agreeing, brief
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.demand_watch import Rule, Watch
@@ -225,6 +225,10 @@ class Jobs:
         row, detail = await self._db.read(load)
         if row.state == JobState.QUEUED:
             detail.eta = await self.eta(row.job_id)
+            expected = detail.eta.start_ms if detail.eta else None
+            if expected is not None:
+                reasons = agreeing(reasons_of(row.job_id, looked), expected / 1000)
+                detail.reasons = [reason_view(one) for one in reasons]
         else:
             detail.position = None
         return detail

@@ -5,14 +5,14 @@ Owns the shape of that answer. Decides nothing: it asks the scheduler's own code
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.job import Dependency, DependsOn, Job
-from trackyard.core.reasons import Tier
+from trackyard.core.reasons import Reason, Tier
 from trackyard.core.resources import WHOLE
 from trackyard.fleet.nodes import match_types
 from trackyard.jobs.promises import stop_words
@@ -87,13 +87,14 @@ def _answer(snapshot: Snapshot, job: Job) -> Answer:
         )
     first = found.reasons[0]
     feasible = first.tier not in _NEVER
+    reasons = agreeing(found.reasons, found.forecast.expected)
     return Answer(
         feasible=feasible,
-        sentence=first.sentence + ".",
+        sentence=reasons[0].sentence + ".",
         position=found.position,
         waiting=found.in_line,
         eta=eta_view(found.forecast) if feasible else None,
-        reasons=[reason_view(reason) for reason in found.reasons],
+        reasons=[reason_view(reason) for reason in reasons],
         smaller=[_smaller(one) for one in found.smaller],
     )
 
@@ -117,6 +118,19 @@ def foresee_many(snapshot: Snapshot, jobs: Collection[str]) -> dict[str, EtaView
     """Foresee when several waiting jobs start, in one run ahead."""
     found = forecast(snapshot, jobs, most_events=FORECAST_EVENTS)
     return {job: eta_view(one) for job, one in found.items()}
+
+
+def agreeing(reasons: Sequence[Reason], expected: float | None) -> list[Reason]:
+    """Let no holder be said to stay beyond the expected start: it will be stopped for the job."""
+    return [
+        replace(reason, until=expected)
+        if expected is not None
+        and reason.tier is Tier.CAPACITY
+        and reason.until is not None
+        and reason.until > expected
+        else reason
+        for reason in reasons
+    ]
 
 
 def eta_view(found: Forecast) -> EtaView | None:
