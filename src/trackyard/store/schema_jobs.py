@@ -37,13 +37,13 @@ Table(
     Column("quota_gpus", Float(53), nullable=True),
     Column("limit_gpus", Float(53), nullable=True),
     integer("max_running", nullable=True),
+    #: GPU-seconds used up to `usage_ms`, decayed
+    Column("usage", Float(53), nullable=False),
+    integer("usage_ms"),
     #: least role for a priority class; JSON object, null for none
     words("classes", nullable=True),
     #: urgent GPU-hours in seven days; null for no budget
     Column("urgent_gpu_hours", Float(53), nullable=True),
-    #: GPU-seconds used up to `usage_ms`, decayed
-    Column("usage", Float(53), nullable=False),
-    integer("usage_ms"),
     PrimaryKeyConstraint("team_id"),
 )
 Table(
@@ -175,12 +175,12 @@ Table(
     #: 1 while stalled, and once its loss was seen to be NaN
     integer("stalled"),
     integer("nan_seen"),
-    #: priority class it was admitted with; null: before that was kept
-    integer("priority", nullable=True),
     #: 1 once the engine has forgotten it and its log is whole
     integer("settled"),
     #: when its log was removed by age
     integer("log_pruned_ms", nullable=True),
+    #: priority class it was admitted with; null: before that was kept
+    integer("priority", nullable=True),
     UniqueConstraint("attempt_id"),
     UniqueConstraint("job", "number"),
     Index(None, "state"),
