@@ -110,7 +110,9 @@ def test_commands_in_the_pages_exist() -> None:
     """A page that tells the reader to type `yard …` names a verb that there is."""
     wrong = set()
     for path in [*PAGES, ROOT / "README.md"]:
-        for word in re.findall(r"(?:`|^\$ |^)yard ([a-z]+)\b", path.read_text(), re.MULTILINE):
+        for word in re.findall(
+            r"(?:`|^\$ |^)yard ([a-z]+(?:-[a-z]+)*)\b", path.read_text(), re.MULTILINE
+        ):
             if word not in (*VERBS, "lease", "simulate"):
                 wrong.add(f"{path.name}: yard {word}")
     assert wrong == set()

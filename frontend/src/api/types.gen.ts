@@ -961,6 +961,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/policy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/policy?queue=&team=: one's own team, and for admins all. */
+        get: operations["get_policy"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/queues": {
         parameters: {
             query?: never;
@@ -1525,10 +1542,10 @@ export interface components {
             gpus: number;
             /** @default [] */
             gpu_types: string[];
-            /** @default 0 */
-            cpus: number;
-            /** @default 0 */
-            memory_bytes: number;
+            /** @default null */
+            cpus: number | null;
+            /** @default null */
+            memory_bytes: number | null;
             /** @default 1 */
             nodes: number;
             /** @default {} */
@@ -1545,8 +1562,8 @@ export interface components {
             time_limit_seconds: number | null;
             /** @default null */
             estimate_seconds: number | null;
-            /** @default false */
-            preemptible: boolean;
+            /** @default null */
+            preemptible: boolean | null;
             /** @default 0 */
             retries: number;
             /** @default [] */
@@ -1732,6 +1749,12 @@ export interface components {
             reasons: components["schemas"]["ReasonView"][];
             /** @default [] */
             smaller: components["schemas"]["Smaller"][];
+            /** @default 0 */
+            cpus: number;
+            /** @default 0 */
+            memory_bytes: number;
+            /** @default  */
+            preemption: string;
         };
         /**
          * Smaller
@@ -2519,6 +2542,31 @@ export interface components {
             reason: components["schemas"]["ReasonView"];
         };
         /**
+         * PolicyReply
+         * @description The policy in force and what it promises.
+         */
+        PolicyReply: {
+            policy: string;
+            promises: components["schemas"]["TeamPromises"][];
+        };
+        /**
+         * TeamPromises
+         * @description What one team is promised in one queue.
+         */
+        TeamPromises: {
+            team: string;
+            queue: string;
+            topics: components["schemas"]["Promise"][];
+        };
+        /**
+         * Promise
+         * @description What is promised about one thing.
+         */
+        Promise: {
+            topic: string;
+            sentences: string[];
+        };
+        /**
          * QueueList
          * @description Every queue.
          */
@@ -2563,6 +2611,26 @@ export interface components {
             max_running_per_user: number | null;
             /** @default  */
             gang: string;
+            /** @default null */
+            default_cpus: number | null;
+            /** @default null */
+            default_memory_bytes: number | null;
+            /** @default null */
+            default_cpus_per_gpu: number | null;
+            /** @default null */
+            default_memory_per_gpu_bytes: number | null;
+            /** @default null */
+            max_cpus_per_job: number | null;
+            /** @default null */
+            max_memory_per_job_bytes: number | null;
+            /** @default true */
+            zero_cpus: boolean;
+            /** @default {} */
+            classes: {
+                [key: string]: string;
+            };
+            /** @default no */
+            preemptible_default: string;
         };
         /**
          * ShareList
@@ -2581,6 +2649,12 @@ export interface components {
             quota_gpus: number | null;
             limit_gpus: number | null;
             max_running: number | null;
+            classes: {
+                [key: string]: string;
+            };
+            urgent_gpu_hours: number | null;
+            urgent_gpu_hours_used: number;
+            urgent_gpu_hours_open: number;
             queued: number;
             running: number;
             gpus_running: number;
@@ -2599,6 +2673,12 @@ export interface components {
             limit_gpus: number | null;
             /** @default null */
             max_running: number | null;
+            /** @default {} */
+            classes: {
+                [key: string]: string;
+            };
+            /** @default null */
+            urgent_gpu_hours: number | null;
         };
         /**
          * TableQuery
@@ -4346,6 +4426,26 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Cluster"];
+                };
+            };
+        };
+    };
+    get_policy: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicyReply"];
                 };
             };
         };

@@ -33,12 +33,12 @@ def seconds(text: Any, *, what: str) -> float:
     return sum(float(count) * _UNIT_SECONDS[unit] for count, unit in _PART.findall(written))
 
 
-def memory_bytes(text: Any) -> int:
+def memory_bytes(text: Any, *, what: str = "--memory") -> int:
     """Read `500M`, `64G` or `64GiB` in powers of 1024, `64GB` in powers of 1000."""
     match = _SIZE.match(str(text).strip())
     if match is None:
         raise SetupError(
-            f"--memory {str(text)!r} is not an amount of memory",
+            f"{what} {str(text)!r} is not an amount of memory",
             hint="write it with a unit, as in 500M or 64G",
         )
     base = 1000 if (match[3] or "").upper() == "B" else 1024

@@ -35,6 +35,7 @@ VERBS = (
     "quarantine",
     "queues",
     "queue",
+    "explain-policy",
     "teams",
     "team",
     "token",
@@ -76,7 +77,7 @@ def build_parser(verbs: Sequence[str] = VERBS) -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show the traceback of a fault")
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     for verb in verbs:
-        importlib.import_module(f"trackyard.cli.{verb}").register(subparsers)
+        importlib.import_module(f"trackyard.cli.{verb.replace('-', '_')}").register(subparsers)
     return parser
 
 

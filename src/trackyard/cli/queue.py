@@ -22,6 +22,16 @@ LIMITS = {
     "max_user_running": ("max_running_per_user", "jobs of one user at once"),
 }
 _WHOLE = ("max_running", "max_nodes", "max_user_running")
+#: The same for CPUs and memory: what jobs get that state none, and the most of one job.
+AMOUNTS = {
+    "default_cpus": ("default_cpus", "CPUs of a job without GPUs that states none"),
+    "default_memory": ("default_memory_bytes", "memory of a job without GPUs that states none"),
+    "default_cpus_per_gpu": ("default_cpus_per_gpu", "CPUs for each GPU where none are stated"),
+    "default_memory_per_gpu": ("default_memory_per_gpu_bytes", "memory for each GPU, likewise"),
+    "max_cpus": ("max_cpus_per_job", "CPUs of one job, all nodes together"),
+    "max_memory": ("max_memory_per_job_bytes", "memory of one job, all nodes together"),
+}
+PREEMPTIBLE = ("no", "yes", "always")
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,6 +53,19 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     change.add_argument("--max-time", metavar="T", help="longest time limit of a job, or none")
     for flag, (_, words) in LIMITS.items():
         change.add_argument(f"--{flag.replace('_', '-')}", metavar="N", help=f"{words}, or none")
+    for flag, (_, words) in AMOUNTS.items():
+        metavar = "SIZE" if "memory" in flag else "N"
+        option = f"--{flag.replace('_', '-')}"
+        change.add_argument(option, metavar=metavar, help=f"{words}, or none")
+    change.add_argument(
+        "--zero-cpus", choices=("yes", "no"), help="whether jobs may ask for no CPUs (--cpus 0)"
+    )
+    add_classes(change)
+    change.add_argument(
+        "--preemptible-default",
+        choices=PREEMPTIBLE,
+        help="whether jobs that say nothing may be stopped for others; `always`: no opting out",
+    )
     change.add_argument("--json", action="store_true", help="print JSON")
     change.set_defaults(func=set_queue)
     remove = actions.add_parser("remove", aliases=["rm"], help="remove an empty queue")
@@ -56,6 +79,8 @@ def set_queue(args: argparse.Namespace) -> int:
     found = {row["name"]: row for row in api.get("/api/v1/queues")["queues"]}
     known = found.get(args.name, {}).get("settings", {})
     settings = {**known, **changes(args)}
+    if args.classes:
+        settings["classes"] = classes(args.classes, known.get("classes") or {})
     answer = api.call("PUT", f"/api/v1/queues/{quote(args.name, safe='')}", body=settings)
     if args.json:
         emit_json({"name": args.name, "settings": answer})
@@ -85,7 +110,54 @@ def changes(args: argparse.Namespace) -> dict[str, Any]:
         given = getattr(args, flag)
         if given is not None:
             changed[setting] = limit(given, flag)
+    return changed | _defaults(args)
+
+
+def _defaults(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what the flags change about jobs that leave something open."""
+    changed: dict[str, Any] = {}
+    for flag, (setting, _) in AMOUNTS.items():
+        given = getattr(args, flag)
+        if given is not None:
+            changed[setting] = _amount(given, flag)
+    if args.zero_cpus is not None:
+        changed["zero_cpus"] = args.zero_cpus == "yes"
+    if args.preemptible_default is not None:
+        changed["preemptible_default"] = args.preemptible_default
     return changed
+
+
+def add_classes(parser: argparse.ArgumentParser) -> None:
+    """Add the flag by which classes are given to roles."""
+    parser.add_argument(
+        "--class",
+        dest="classes",
+        action="append",
+        metavar="CLASS=ROLE",
+        help="least role for a priority class: member, maintainer, owner or admin;"
+        " CLASS=default forgets the rule",
+    )
+
+
+def classes(given: list[str], known: dict[str, str]) -> dict[str, str]:
+    """Join rules about classes with those there are."""
+    found = dict(known)
+    for text in given:
+        name, role = amounts.pair(text, what="--class")
+        if role == "default":
+            found.pop(name, None)
+        else:
+            found[name] = role
+    return found
+
+
+def _amount(text: str, flag: str) -> float | int | None:
+    if text == "none":
+        return None
+    what = f"--{flag.replace('_', '-')}"
+    if "memory" in flag:
+        return 0 if text == "0" else amounts.memory_bytes(text, what=what)
+    return amounts.number(text, what=what)
 
 
 def limit(text: str, flag: str) -> float | int | None:

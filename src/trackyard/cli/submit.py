@@ -127,13 +127,15 @@ def plan_text(
     """Say what is asked for and what the queue answers."""
     rows = [
         ("command", shlex.join(fields["command"])),
-        ("asks for", _request(fields)),
+        ("asks for", _request(fields, answer)),
         ("queue", f"{fields.get('queue', 'default')}, priority {_priority(fields)}"),
     ]
     if made is not None:
         content = f"{made.files} files, {size_words(made.size_bytes)}"
         left = f", {len(made.left_out)} left out" if made.left_out else ""
         rows.append(("package", f"{content}{left} ({made.digest[:12]})"))
+    if answer.get("preemption"):
+        rows.append(("preemption", answer["preemption"]))
     rows += _answer_rows(answer, now)
     return "\n".join(f"{name:<11} {value}" for name, value in rows)
 
@@ -156,12 +158,17 @@ def _answer_rows(answer: dict[str, Any], now: int) -> list[tuple[str, str]]:
     return rows
 
 
-def _request(fields: dict[str, Any]) -> str:
+def _request(fields: dict[str, Any], answer: dict[str, Any]) -> str:
     words = [gpu_words(fields.get("gpus"), fields.get("gpu_types"), fields.get("nodes", 1))]
-    if fields.get("cpus"):
-        words.append(f"{fields['cpus']:g} cpus")
-    if fields.get("memory_bytes"):
-        words.append(size_words(fields["memory_bytes"]))
+    cpus, memory = fields.get("cpus"), fields.get("memory_bytes")
+    if cpus:
+        words.append(f"{cpus:g} cpus")
+    elif cpus is None and answer.get("cpus"):
+        words.append(f"{answer['cpus']:g} cpus by default")
+    if memory:
+        words.append(size_words(memory))
+    elif memory is None and answer.get("memory_bytes"):
+        words.append(f"{size_words(answer['memory_bytes'])} by default")
     if fields.get("array"):
         words.append(f"array {fields['array']}")
     return ", ".join(words)

@@ -7,6 +7,7 @@ from typing import Any
 
 from trackyard.cli import amounts
 from trackyard.cli.output import add_json, ago, emit_json, say, table
+from trackyard.cli.queue import add_classes, classes
 from trackyard.client.api import Api
 from trackyard.core.errors import SetupError
 
@@ -24,6 +25,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     share.add_argument("--quota", metavar="GPUS", help="GPUs that are its own, or none")
     share.add_argument("--limit", metavar="GPUS", help="most GPUs at once, or none")
     share.add_argument("--max-running", metavar="N", help="most jobs at once, or none")
+    add_classes(share)
+    share.add_argument(
+        "--urgent-budget",
+        metavar="HOURS",
+        help="GPU-hours that its urgent jobs may use in seven days, as in 24h, or none",
+    )
     add_json(share)
     share.set_defaults(func=set_share)
     listing = actions.add_parser("list", aliases=["ls"], help="list teams")
@@ -58,8 +65,9 @@ def set_share(args: argparse.Namespace) -> int:
         "quota_gpus": _limit(args.quota, "--quota"),
         "limit_gpus": _limit(args.limit, "--limit"),
         "max_running": _limit(args.max_running, "--max-running", is_whole=True),
+        "urgent_gpu_hours": _hours(args.urgent_budget),
     }
-    if all(value is None for value in given.values()):
+    if all(value is None for value in given.values()) and not args.classes:
         raise SetupError(
             "nothing is to be set", hint=f"yard team set {args.name} --share 2 --quota 8"
         )
@@ -67,6 +75,7 @@ def set_share(args: argparse.Namespace) -> int:
     before = known.get(args.name, {})
     body = {key: before[key] for key in given if key in before}
     body |= {key: _value(value) for key, value in given.items() if value is not None}
+    body["classes"] = classes(args.classes or [], before.get("classes") or {})
     answer = api.call("PUT", f"/api/v1/teams/{args.name}/share", body=body)
     if args.json:
         emit_json({"team": args.name, **answer})
@@ -75,9 +84,26 @@ def set_share(args: argparse.Namespace) -> int:
         say(
             f"team {args.name} has share {answer['share']:g},"
             f" quota {'none' if quota is None else f'{quota:g} gpus'},"
-            f" limit {'none' if limit is None else f'{limit:g} gpus'}"
+            f" limit {'none' if limit is None else f'{limit:g} gpus'}{_more(answer)}"
         )
     return 0
+
+
+def _more(answer: dict[str, Any]) -> str:
+    """Say what is set about priority classes, if anything is."""
+    words = [f"{name} for {role}s" for name, role in (answer.get("classes") or {}).items()]
+    if answer.get("urgent_gpu_hours") is not None:
+        words.append(f"{answer['urgent_gpu_hours']:g} urgent gpu-hours a week")
+    return "".join(f", {word}" for word in words)
+
+
+def _hours(text: str | None) -> Any:
+    """Read GPU-hours: `24h`, `2d` or a bare number of hours."""
+    if text is None or text == "none":
+        return text
+    if text.replace(".", "", 1).isdigit():
+        return float(text)
+    return amounts.seconds(text, what="--urgent-budget") / 3600
 
 
 def _limit(text: str | None, what: str, *, is_whole: bool = False) -> Any:

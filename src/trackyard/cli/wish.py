@@ -62,6 +62,10 @@ def _amount(what: str) -> Callable[[Any], float]:
     return lambda value: amounts.number(value, what=what)
 
 
+def _memory(value: Any) -> int:
+    return 0 if str(value).strip() == "0" else amounts.memory_bytes(value)
+
+
 def _listed(value: Any) -> list[str]:
     parts = value if isinstance(value, list) else [value]
     return [word.strip() for part in parts for word in str(part).split(",") if word.strip()]
@@ -113,8 +117,11 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "gpu_type", "gpu_types", _listed, "GPU type, or several: A100,H100", "TYPE", repeats=True
     ),
-    Flag("cpus", "cpus", _amount("--cpus"), "CPUs on each node", "N"),
-    Flag("memory", "memory_bytes", amounts.memory_bytes, "memory on each node, as in 64G", "SIZE"),
+    Flag(
+        "cpus", "cpus", _amount("--cpus"),
+        "CPUs on each node (default: the queue's, else 1 or its GPUs' part); 0 for none", "N",
+    ),
+    Flag("memory", "memory_bytes", _memory, "memory on each node, as in 64G", "SIZE"),
     Flag("nodes", "nodes", _count("--nodes"), "nodes, all or none (default 1)", "N"),
     Flag(
         "time", "time_limit_seconds", _length("--time"), "limit of each attempt, as in 2h30m", "T"
@@ -129,6 +136,10 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "preemptible", "preemptible", _truth, "may be stopped for others and go on later",
         is_switch=True,
+    ),
+    Flag(
+        "not_preemptible", "preemptible", lambda value: not _truth(value),
+        "is never stopped for others, where the queue allows it", is_switch=True,
     ),
     Flag("retries", "retries", _count("--retries"), "tries again after it fails", "N"),
     Flag(
@@ -217,13 +228,20 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def collect(args: argparse.Namespace) -> Asked:
     """Join job file and flags into one submission; a flag wins over the file."""
     from_file = jobfile.load(args.file, KEYS) if args.file else {}
+    for given in (vars(args), from_file):
+        if given.get("preemptible") and given.get("not_preemptible"):
+            raise SetupError(
+                "preemptible and not_preemptible contradict each other", hint="give one of them"
+            )
     fields: dict[str, Any] = {}
+    set_by_flag = set[str]()
     for flag in FLAGS:
         given = getattr(args, flag.key)
-        if flag.key in from_file:
+        if flag.key in from_file and not (flag.is_switch and flag.field in set_by_flag):
             fields[flag.field] = _read(flag, from_file[flag.key])
         if given is None:
             continue
+        set_by_flag.add(flag.field)
         value = _read(flag, given)
         if flag.merges and flag.field in fields:
             value = {**fields[flag.field], **value}

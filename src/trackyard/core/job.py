@@ -124,6 +124,9 @@ class Job:
     priority: PriorityClass = PriorityClass.NORMAL
     #: what it needs
     request: Request = field(default_factory=Request)
+    #: whether its CPUs, and its memory, are defaults that follow its GPUs
+    default_cpus: bool = False
+    default_memory: bool = False
     #: when it was asked for
     submitted_at: float = 0.0
     #: hard limit on each attempt's run time; None: none

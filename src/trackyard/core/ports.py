@@ -163,6 +163,8 @@ class NodeShare:
     cpus: float = 0.0
     #: 0 sets no limit
     memory_bytes: int = 0
+    #: whether going beyond that memory ends the job; False: it is only reserved
+    limits_memory: bool = True
 
     def __post_init__(self) -> None:
         if not NODE_ID.match(self.node_id):

@@ -7,7 +7,7 @@ numbers, so the text can never disagree with them. Knows nothing of how a reason
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -62,6 +62,7 @@ class Code(StrEnum):
     """Every reason there is."""
 
     BAD_REQUEST = "bad_request"
+    SET_ASIDE = "set_aside"
     UNKNOWN_QUEUE = "unknown_queue"
     UNKNOWN_TEAM = "unknown_team"
     QUEUE_CLOSED = "queue_closed"
@@ -97,9 +98,12 @@ class Code(StrEnum):
     NO_FREE_GPUS = "no_free_gpus"
     FRAGMENTED = "fragmented"
     NO_FREE_CPU_OR_MEMORY = "no_free_cpu_or_memory"
+    NO_FREE_CPUS = "no_free_cpus"
+    NOT_TOGETHER = "not_together"
     NODE_SHARED = "node_shared"
     PREEMPTING = "preempting"
     NODES_UNHEALTHY = "nodes_unhealthy"
+    MORE_NODES_OUT = "more_nodes_out"
     AVOIDS_NODES = "avoids_nodes"
     ENGINE_REFUSED = "engine_refused"
     EVALUATING = "evaluating"
@@ -110,6 +114,12 @@ CATALOGUE: Mapping[Code, Entry] = {
         Tier.MISCONFIGURED,
         "The request makes no sense: {what}",
         "Submit it again with the request corrected",
+    ),
+    Code.SET_ASIDE: Entry(
+        Tier.MISCONFIGURED,
+        "The scheduler cannot weigh it and has set it aside, while all others go on: {what}",
+        "Stop it, or change what it asks for with `yard requeue`; if it asks for nothing unusual,"
+        " report the words after the colon",
     ),
     Code.UNKNOWN_QUEUE: Entry(
         Tier.MISCONFIGURED,
@@ -173,7 +183,7 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.TOO_LARGE: Entry(
         Tier.INFEASIBLE,
-        "It needs {needed} nodes with {what} each; even idle, {free} nodes here have that",
+        "It needs {needed} nodes with {what} each; even idle, {free} nodes {where} have that",
         "Ask for less; it stays listed as demand and starts when nodes that fit join",
     ),
     Code.LARGER_THAN_QUOTA: Entry(
@@ -258,7 +268,7 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.BEHIND_JOBS: Entry(
         Tier.PRIORITY,
-        "The {free} GPUs that were free went to {ahead} jobs ahead of it",
+        "The {what} that were free went to {ahead} jobs ahead of it",
         "Wait, or ask for a higher priority class",
     ),
     Code.BEHIND_RESERVATION: Entry(
@@ -289,6 +299,17 @@ CATALOGUE: Mapping[Code, Entry] = {
         "until about {until}",
         "Ask for less CPU or memory per GPU",
     ),
+    Code.NOT_TOGETHER: Entry(
+        Tier.CAPACITY,
+        "It needs {needed} nodes with {what} each under one `{label}`; the best one, {best}, has"
+        " {free} nodes free; {holders} are in the way, until about {until}",
+        "Wait, ask for fewer nodes, or drop --same",
+    ),
+    Code.NO_FREE_CPUS: Entry(
+        Tier.CAPACITY,
+        "It needs {what} and no node has that free; {holders} hold it, until about {until}",
+        "Wait, or ask for less CPU or memory",
+    ),
     Code.NODE_SHARED: Entry(
         Tier.CAPACITY,
         "It wants {needed} nodes to itself and {free} are empty; {holders} are on the others, "
@@ -304,6 +325,11 @@ CATALOGUE: Mapping[Code, Entry] = {
         Tier.UNHEALTHY,
         "Only nodes that are out of service would fit: {what}",
         "Return a node to service (`yard undrain NODE`), or ask for something else",
+    ),
+    Code.MORE_NODES_OUT: Entry(
+        Tier.UNHEALTHY,
+        "Nodes out of service would fit as well: {what}",
+        "Return a node to service (`yard undrain NODE`)",
     ),
     Code.AVOIDS_NODES: Entry(
         Tier.UNHEALTHY,
@@ -389,6 +415,17 @@ class Reason:
 
 
 EVALUATING = Reason(code=Code.EVALUATING)
+#: Tiers and codes of jobs that no free GPU would start: something else must happen first.
+_OUT_OF_LINE_TIERS = (Tier.MISCONFIGURED, Tier.INFEASIBLE, Tier.DEPENDENCY, Tier.UNHEALTHY)
+_OUT_OF_LINE_CODES = (Code.LARGER_THAN_QUOTA, Code.LEASE_NOT_STARTED)
+
+
+def stands_in_line(reasons: Sequence[Reason] | None) -> bool:
+    """Tell whether a waiting job starts when its turn comes and there is room."""
+    if not reasons:
+        return True
+    first = reasons[0]
+    return first.tier not in _OUT_OF_LINE_TIERS and first.code not in _OUT_OF_LINE_CODES
 
 
 class _Fields(dict[str, str]):
@@ -400,6 +437,8 @@ class _Fields(dict[str, str]):
 
     def __missing__(self, key: str) -> str:
         reason = self._reason
+        if key == "where":
+            return "here"
         if key == "holders":
             return _names(reason.holders, max(reason.holder_count, len(reason.holders)))
         value = getattr(reason, key, None)

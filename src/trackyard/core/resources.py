@@ -13,6 +13,11 @@ from trackyard.core.errors import InvalidInput
 
 #: One whole GPU or CPU in the unit of every share.
 WHOLE = 1000
+#: The most that one job may ask for; sums over a whole queue of such jobs stay exact.
+MAX_NODES = 10_000
+MAX_GPUS = 1024
+MAX_CPUS = 100_000
+MAX_MEMORY_BYTES = 2**50
 
 
 class Style(StrEnum):
@@ -70,10 +75,16 @@ class Request:
 
     def fault(self) -> str:
         """Say what makes this request nonsense, or return an empty string."""
-        if self.nodes < 1:
-            return "it asks for fewer than one node"
+        if not 1 <= self.nodes <= MAX_NODES:
+            return f"nodes must lie between 1 and {MAX_NODES}, not {self.nodes}"
         if min(self.gpus, self.cpu_milli, self.memory_bytes) < 0:
             return "it asks for a negative amount"
+        if self.gpus > MAX_GPUS:
+            return f"gpus on one node must be at most {MAX_GPUS}, not {self.gpus}"
+        if self.cpu_milli > MAX_CPUS * WHOLE:
+            return f"cpus on one node must be at most {MAX_CPUS}, not {self.cpu_milli // WHOLE}"
+        if self.memory_bytes > MAX_MEMORY_BYTES:
+            return f"memory on one node must be at most {MAX_MEMORY_BYTES} bytes"
         if not 0 < self.gpu_milli <= WHOLE:
             return "a GPU share must lie above 0 and at most 1"
         if self.gpu_milli < WHOLE and (self.nodes != 1 or self.gpus != 1):

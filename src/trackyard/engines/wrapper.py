@@ -94,7 +94,7 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
         "python": place.python,
         "gpus": gpus,
         "cpus": share.cpus,
-        "memory_bytes": share.memory_bytes,
+        "memory_bytes": share.memory_bytes if share.limits_memory else 0,
         "gang": {
             "member": place.member,
             "members": len(spec.placement),

@@ -27,7 +27,7 @@ from trackyard.jobs.records import (
     latest_attempt,
     load_spec,
 )
-from trackyard.jobs.wishes import JobSpec, check_labels
+from trackyard.jobs.wishes import JobSpec, check_labels, check_spec
 from trackyard.store.database import Reader, Tx
 
 MAX_KEY = 200
@@ -263,7 +263,7 @@ def _make(
 
 def claim_spec(parent: JobSpec, wants: Ask, request: Request, text: str, row: JobRow) -> JobSpec:
     """Return what a claim asks of the queue: the demand, under its parent's terms."""
-    return JobSpec(
+    spec = JobSpec(
         command=[text, "for", row.job_id],
         gpus=request.gpus,
         gpu_milli=request.gpu_milli,
@@ -278,6 +278,8 @@ def claim_spec(parent: JobSpec, wants: Ask, request: Request, text: str, row: Jo
         lease=parent.lease,
         grace_seconds=parent.grace_seconds,
     )
+    check_spec(spec)
+    return spec
 
 
 def reshape(tx: Tx, found: Standing, chosen: Choice) -> Standing:

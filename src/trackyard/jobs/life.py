@@ -125,8 +125,8 @@ def admit(
     inner = tx.insert(
         "INSERT INTO attempts (attempt_id, job, number, epoch, state, placement, members,"
         " admitted_ms, saved, resume_step, environment, token_id, claimed, notes, stalled,"
-        " nan_seen, settled) VALUES (?, ?, ?, ?, 'starting', ?, ?, ?, 0, ?, ?, ?, '', '[]', 0, 0,"
-        " 0)",
+        " nan_seen, settled, priority) VALUES (?, ?, ?, ?, 'starting', ?, ?, ?, 0, ?, ?, ?, '',"
+        " '[]', 0, 0, 0, ?)",
         (
             attempt_id,
             job.id,
@@ -138,6 +138,7 @@ def admit(
             row[0] if row else None,
             environment,
             token_id,
+            job.priority,
         ),
     )
     tx.many(

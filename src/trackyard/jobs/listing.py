@@ -84,15 +84,16 @@ class Lists:
     def _line(self, reader: Reader, wish: ListWish, looked: Pass) -> JobList:
         where, params = _condition(wish)
         chosen: list[JobRow] = []
-        after, last = wish.before or 0, None
+        after, last, reached = wish.before or 0, None, 0
         for place, job_id in enumerate(looked.decisions.line, start=1):
             row = looked.loaded.waiting.get(job_id)
             if row is None or place <= after or not _matches(row, wish, looked):
                 continue
             if len(chosen) == wish.limit:
-                last = str(looked.positions[chosen[-1].job_id])
+                last = str(reached)
                 break
             chosen.append(row)
+            reached = place
         shown = self._shown(reader, [(row.id, row.version) for row in chosen], looked)
         # What started or was stopped since the look is no part of the line any more.
         waiting = [view for view in shown if view.state == "queued"]

@@ -12,8 +12,8 @@ import msgspec
 
 from trackyard.access.directory import team_id_of
 from trackyard.core.errors import InvalidInput, NotFound, SetupError
-from trackyard.core.ids import QUEUE_NAME, TEAM_NAME
-from trackyard.jobs.demand_shapes import parse_gang
+from trackyard.core.ids import QUEUE_NAME
+from trackyard.jobs.settings import QueueSettings, TeamShare
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.snapshot import Queue, Team
 from trackyard.store.database import Reader, Tx
@@ -22,63 +22,8 @@ DEFAULT = "default"
 T = TypeVar("T")
 
 
-class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A queue's rules; null means no limit."""
-
-    #: teams that may use it; empty: all
-    teams: list[str] = []
-    #: among jobs of one class, the queue with the lower rank goes first
-    rank: int = 0
-    #: fifo, fair, dominant, shortest or default; empty: the server's policy
-    order: str = ""
-    quota_gpus: float | None = None
-    max_running: int | None = None
-    max_nodes_per_job: int | None = None
-    max_gpus_per_job: float | None = None
-    max_wall_seconds: float | None = None
-    max_gpus_per_user: float | None = None
-    max_running_per_user: int | None = None
-    #: gang of jobs that ask for nothing themselves, as in 2x1gpu,8cpu; empty: none
-    gang: str = ""
-
-    def check(self) -> None:
-        """Refuse values that make no sense."""
-        if self.order and self.order not in [one.value for one in Order]:
-            names = ", ".join(one.value for one in Order)
-            raise InvalidInput(f"order {self.order[:40]!r} is none of {names}")
-        if self.gang:
-            parse_gang(self.gang)
-        for team in self.teams:
-            if not TEAM_NAME.match(team):
-                raise InvalidInput(f"{team[:80]!r} is no name of a team")
-        for field in self.__struct_fields__:
-            value = getattr(self, field)
-            if isinstance(value, int | float) and field != "rank" and value < 0:
-                raise InvalidInput(f"{field} cannot be negative")
-
-
-class TeamShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A team's claim on the GPUs; null means no limit."""
-
-    #: weight among teams
-    share: float = 1.0
-    #: GPUs that are its own
-    quota_gpus: float | None = None
-    #: most GPUs at once, borrowed ones included
-    limit_gpus: float | None = None
-    max_running: int | None = None
-
-    def check(self) -> None:
-        """Refuse values that make no sense."""
-        if not 0 < self.share <= 1000:
-            raise InvalidInput("share must lie above 0 and at most 1000")
-        for field in ("quota_gpus", "limit_gpus", "max_running"):
-            value = getattr(self, field)
-            if value is not None and value < 0:
-                raise InvalidInput(f"{field} cannot be negative")
-
-
 _decode = msgspec.json.Decoder(QueueSettings).decode
+_decode_classes = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def queue_names(reader: Reader | Tx) -> list[str]:
@@ -136,10 +81,21 @@ def delete_queue(tx: Tx, name: str, *, actor: str) -> None:
 def load_shares(reader: Reader | Tx) -> dict[str, TeamShare]:
     """Return every team with its claim."""
     rows = reader.all(
-        "SELECT t.name, s.weight, s.quota_gpus, s.limit_gpus, s.max_running FROM teams t"
-        " LEFT JOIN team_shares s ON s.team_id = t.id ORDER BY t.name"
+        "SELECT t.name, s.weight, s.quota_gpus, s.limit_gpus, s.max_running, s.classes,"
+        " s.urgent_gpu_hours FROM teams t LEFT JOIN team_shares s ON s.team_id = t.id"
+        " ORDER BY t.name"
     )
-    return {row[0]: TeamShare(1.0 if row[1] is None else row[1], *row[2:]) for row in rows}
+    return {
+        name: TeamShare(
+            share=1.0 if weight is None else weight,
+            quota_gpus=quota,
+            limit_gpus=limit,
+            max_running=most,
+            classes=_decode_classes(classes) if classes else {},
+            urgent_gpu_hours=hours,
+        )
+        for name, weight, quota, limit, most, classes, hours in rows
+    }
 
 
 def set_share(tx: Tx, team: str, share: TeamShare, *, actor: str) -> None:
@@ -148,16 +104,20 @@ def set_share(tx: Tx, team: str, share: TeamShare, *, actor: str) -> None:
     team_id = team_id_of(tx, team)
     before = load_shares(tx)[team]
     tx.run(
-        "INSERT INTO team_shares (team_id, weight, quota_gpus, limit_gpus, max_running, usage,"
-        " usage_ms) VALUES (?, ?, ?, ?, ?, 0, ?) ON CONFLICT (team_id) DO UPDATE SET"
+        "INSERT INTO team_shares (team_id, weight, quota_gpus, limit_gpus, max_running, classes,"
+        " urgent_gpu_hours, usage, usage_ms) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)"
+        " ON CONFLICT (team_id) DO UPDATE SET"
         " weight = excluded.weight, quota_gpus = excluded.quota_gpus,"
-        " limit_gpus = excluded.limit_gpus, max_running = excluded.max_running",
+        " limit_gpus = excluded.limit_gpus, max_running = excluded.max_running,"
+        " classes = excluded.classes, urgent_gpu_hours = excluded.urgent_gpu_hours",
         (
             team_id,
             share.share,
             share.quota_gpus,
             share.limit_gpus,
             share.max_running,
+            msgspec.json.encode(share.classes).decode(),
+            share.urgent_gpu_hours,
             tx.now_ms,
         ),
     )
@@ -253,5 +213,11 @@ def _limits(rules: QueueSettings) -> dict[str, Any]:
         "max_wall_seconds",
         "max_gpus_per_user",
         "max_running_per_user",
+        "default_cpus",
+        "default_memory_bytes",
+        "default_cpus_per_gpu",
+        "default_memory_per_gpu_bytes",
+        "max_cpus_per_job",
+        "max_memory_per_job_bytes",
     )
     return {name: getattr(rules, name) for name in names}

@@ -233,7 +233,10 @@ def latest_attempt(reader: Reader | Tx, job: JobRow) -> AttemptRow | None:
 
 
 def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobRow]:
-    """Return what a user means by a word: a job's id, an array's, a name's newest, or Ray's id."""
+    """Return what a user means by a word: a job's id, an array's, a name's newest, or Ray's id.
+
+    The name of an array means all of its members, as its id does.
+    """
     team = principal.team_id
     if JOB_ID.match(text):
         found = load_jobs(reader, "job_id = ? AND team_id = ?", (text, team))
@@ -251,6 +254,12 @@ def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobR
         found = load_jobs(
             reader, "team_id = ? AND name = ? ORDER BY id DESC LIMIT 1", (team, text)
         )
+        if found and found[0].array_id:
+            return load_jobs(
+                reader,
+                "array_id = ? AND team_id = ? ORDER BY array_index",
+                (found[0].array_id, team),
+            )
         if found:
             return found
     found = load_jobs(

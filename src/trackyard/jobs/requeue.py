@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 
+from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
-from trackyard.core.job import JobState
+from trackyard.core.job import JobState, PriorityClass
 from trackyard.core.ports import ExitCause
 from trackyard.jobs.life import ask_stop, change_job, change_request, put_back
-from trackyard.jobs.queues import queue_names
+from trackyard.jobs.queue_rules import check_rules
 from trackyard.jobs.records import JobRow, load_spec
-from trackyard.jobs.wishes import JobSpec, parse_priority, split_gpus
+from trackyard.jobs.wishes import JobSpec, check_spec, parse_priority, split_gpus
 from trackyard.store.database import Tx
 
 
@@ -31,13 +32,14 @@ class Change(msgspec.Struct, forbid_unknown_fields=True):
     anywhere: bool = False
 
 
-def requeue(tx: Tx, row: JobRow, wish: Change, *, actor: str) -> None:
+def requeue(tx: Tx, principal: Principal, row: JobRow, wish: Change) -> None:
     """Queue a job again, with what changes."""
+    actor = principal.name
     if not row.run_uuid:
         raise InvalidInput(
             f"job {row.job_id} only holds nodes for another: requeue the job it is part of"
         )
-    columns = _changes(tx, row, wish)
+    columns = _changes(tx, principal, row, wish)
     state = JobState(row.state)
     if state.is_final:
         put_back(tx, row, actor=actor, **columns)
@@ -57,19 +59,30 @@ def requeue(tx: Tx, row: JobRow, wish: Change, *, actor: str) -> None:
         )
 
 
-def _changes(tx: Tx, row: JobRow, wish: Change) -> dict[str, Any]:
+def _changes(tx: Tx, principal: Principal, row: JobRow, wish: Change) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     spec = load_spec(tx, row.spec_id)
     changed = _changed(spec, wish)
+    level = PriorityClass(row.priority)
+    if wish.priority is not None:
+        level = parse_priority(wish.priority)
+    check_rules(
+        tx,
+        principal,
+        changed,
+        level,
+        queue=row.queue if wish.queue is None else wish.queue,
+        team_id=row.team_id,
+        now_ms=tx.now_ms,
+        but_job=row.id,
+    )
     if changed != spec:
         columns["spec_id"] = tx.insert(
             "INSERT INTO job_specs (spec) VALUES (?)", (msgspec.json.encode(changed).decode(),)
         )
     if wish.priority is not None:
-        columns["priority"] = int(parse_priority(wish.priority))
+        columns["priority"] = int(level)
     if wish.queue is not None:
-        if wish.queue not in queue_names(tx):
-            raise InvalidInput(f"there is no queue {wish.queue[:80]!r}")
         columns["queue"] = wish.queue
     if wish.anywhere:
         columns["avoid"] = "[]"
@@ -83,11 +96,7 @@ def _changed(spec: JobSpec, wish: Change) -> JobSpec:
     if wish.nodes is not None:
         values["nodes"] = wish.nodes
     if wish.time_limit_seconds is not None:
-        if wish.time_limit_seconds < 1:
-            raise InvalidInput("time_limit_seconds must be at least one second")
         values["time_limit_seconds"] = wish.time_limit_seconds
     changed = msgspec.structs.replace(spec, **values)
-    fault = changed.request.fault()
-    if fault:
-        raise InvalidInput(f"the request makes no sense: {fault}")
+    check_spec(changed)
     return changed

@@ -21,7 +21,7 @@ from trackyard.core.health import read_checks
 from trackyard.core.job import AttemptState, JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
 from trackyard.jobs import hints, logs, signs
-from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief
+from trackyard.jobs.admission.answer import FEW_WAITING, Answer, agreeing, brief
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.demand_watch import Rule, Watch
@@ -147,7 +147,10 @@ class Jobs:
         caller = await self._db.peek(lambda reader: acting_for(reader, principal, wish.team))
         known = await self._db.peek(lambda reader: known_submission(reader, caller, wish.key))
         if not known:
-            ready = await self._db.peek(lambda reader: prepare(reader, caller, wish, spec))
+            now_ms = self._db.clock.time_ms()
+            ready = await self._db.peek(
+                lambda reader: prepare(reader, caller, wish, spec, now_ms=now_ms)
+            )
             found = await self._answer(caller, wish, ready)
             if wish.dry_run:
                 return Submitted(jobs=[], answer=found)
@@ -222,6 +225,10 @@ class Jobs:
         row, detail = await self._db.read(load)
         if row.state == JobState.QUEUED:
             detail.eta = await self.eta(row.job_id)
+            expected = detail.eta.start_ms if detail.eta else None
+            if expected is not None:
+                reasons = agreeing(reasons_of(row.job_id, looked), expected / 1000)
+                detail.reasons = [reason_view(one) for one in reasons]
         else:
             detail.position = None
         return detail
@@ -303,7 +310,7 @@ class Jobs:
         def change(tx: Tx) -> list[JobRow]:
             rows = self._own(tx, principal, text, "requeue")
             for row in rows:
-                requeue(tx, row, wish, actor=principal.name)
+                requeue(tx, principal, row, wish)
             return rows
 
         return await self._act(change)

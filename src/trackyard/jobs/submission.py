@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from trackyard.access.principal import Principal
-from trackyard.core.errors import Denied, InvalidInput, NotFound
+from trackyard.core.errors import Denied, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
 from trackyard.jobs.demand_shapes import choose, parse_gang
 from trackyard.jobs.life import job_event
 from trackyard.jobs.packages import require_package
-from trackyard.jobs.queues import load_queues, queue_names
+from trackyard.jobs.queue_rules import check_rules, queue_rules, with_preemption
 from trackyard.jobs.records import JobRow, find_jobs, load_jobs
-from trackyard.jobs.wishes import After, JobSpec, Wish, parse_array, parse_priority
+from trackyard.jobs.settings import QueueSettings
+from trackyard.jobs.wishes import After, JobSpec, Wish, check_spec, parse_array, parse_priority
 from trackyard.leases.records import find_lease
 from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
@@ -54,11 +55,12 @@ def acting_for(reader: Reader | Tx, principal: Principal, team: str) -> Principa
     return replace(principal, team_id=row[0], team=team, default_experiment=row[1])
 
 
-def prepare(reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec) -> JobSpec:
-    """Check what the wish refers to, and resolve its dependencies to job ids."""
-    names = queue_names(reader)
-    if wish.queue not in names:
-        raise InvalidInput(f"there is no queue {wish.queue!r}; there are {', '.join(names)}")
+def prepare(
+    reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec, *, now_ms: int
+) -> JobSpec:
+    """Check what the wish refers to and what its queue allows; resolve dependencies to job ids."""
+    rules = queue_rules(reader, wish.queue)
+    spec = with_preemption(spec, rules, wish.queue, wish.preemptible)
     if spec.package:
         require_package(reader, principal, spec.package)
     after = [
@@ -67,7 +69,19 @@ def prepare(reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec
         for job in find_jobs(reader, principal, one.job)
     ]
     lease = _lease(reader, principal, spec.lease)
-    return _with_gang(reader, msgspec.structs.replace(spec, after=after, lease=lease), wish)
+    spec = msgspec.structs.replace(spec, after=after, lease=lease)
+    spec = _with_gang(reader, spec, rules)
+    check_rules(
+        reader,
+        principal,
+        spec,
+        parse_priority(wish.priority),
+        queue=wish.queue,
+        team_id=principal.team_id,
+        now_ms=now_ms,
+        jobs=len(parse_array(wish.array).indices) if wish.array else 1,
+    )
+    return spec
 
 
 def _lease(reader: Reader | Tx, principal: Principal, name: str) -> str:
@@ -80,19 +94,21 @@ def _lease(reader: Reader | Tx, principal: Principal, name: str) -> str:
         return name
 
 
-def _with_gang(reader: Reader | Tx, spec: JobSpec, wish: Wish) -> JobSpec:
+def _with_gang(reader: Reader | Tx, spec: JobSpec, rules: QueueSettings) -> JobSpec:
     """Let a job that declares its workers, or whose queue does, ask for them as one gang."""
     text = spec.gang
     if not text and not (spec.gpus or spec.memory_bytes or spec.nodes > 1):
-        text = load_queues(reader)[wish.queue].gang
+        text = rules.gang
     if not text:
         return spec
     gang = parse_gang(text)
     nodes = scheduler_nodes(load_nodes(reader))
     request = choose(gang.workers, gang.workers, gang.ask, nodes, ()).request
-    return msgspec.structs.replace(
+    spec = msgspec.structs.replace(
         spec,
         gang=text,
+        default_cpus=False,
+        default_memory=False,
         own_cpu_milli=spec.cpu_milli,
         nodes=request.nodes,
         gpus=request.gpus,
@@ -101,6 +117,8 @@ def _with_gang(reader: Reader | Tx, spec: JobSpec, wish: Wish) -> JobSpec:
         cpu_milli=request.cpu_milli + spec.cpu_milli,
         memory_bytes=request.memory_bytes,
     )
+    check_spec(spec)
+    return spec
 
 
 def known_submission(reader: Reader | Tx, principal: Principal, key: str) -> list[JobRow]:
@@ -118,7 +136,7 @@ def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec
     known = known_submission(tx, principal, wish.key)
     if known:
         return known
-    spec = prepare(tx, principal, wish, spec)
+    spec = prepare(tx, principal, wish, spec, now_ms=tx.now_ms)
     experiment = _experiment(tx, principal, wish.experiment)
     spec_id = tx.insert(
         "INSERT INTO job_specs (spec) VALUES (?)", (msgspec.json.encode(spec).decode(),)

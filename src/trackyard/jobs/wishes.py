@@ -18,7 +18,15 @@ from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import JOB_NAME, QUEUE_NAME, TEAM_NAME
 from trackyard.core.job import DependsOn, PriorityClass
 from trackyard.core.ports import DIGEST, ENV_NAME, Launcher
-from trackyard.core.resources import WHOLE, Request, Style
+from trackyard.core.resources import (
+    MAX_CPUS,
+    MAX_GPUS,
+    MAX_MEMORY_BYTES,
+    MAX_NODES,
+    WHOLE,
+    Request,
+    Style,
+)
 from trackyard.jobs.demand_shapes import parse_gang
 
 MAX_COMMAND_BYTES = 128 * 1024
@@ -26,8 +34,6 @@ MAX_ENV_BYTES = 256 * 1024
 MAX_ENV = 1000
 MAX_PIP = 500
 MAX_TAGS = 100
-MAX_NODES = 10_000
-MAX_GPUS = 1024
 MAX_AFTER = 1000
 MAX_ARRAY = 10_000
 MAX_RETRIES = 100
@@ -82,8 +88,9 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     priority: str = "normal"
     gpus: float = 0
     gpu_types: list[str] = []
-    cpus: float = 0
-    memory_bytes: int = 0
+    #: null leaves CPUs and memory to the queue's defaults; 0 asks for none
+    cpus: float | None = None
+    memory_bytes: int | None = None
     nodes: int = 1
     labels: dict[str, str] = {}
     same: str = ""
@@ -91,7 +98,8 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     style: str = ""
     time_limit_seconds: float | None = None
     estimate_seconds: float | None = None
-    preemptible: bool = False
+    #: null leaves it to the queue
+    preemptible: bool | None = None
     retries: int = 0
     after: list[After] = []
     array: str = ""
@@ -145,6 +153,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     gpu_types: list[str] = []
     cpu_milli: int = 0
     memory_bytes: int = 0
+    #: it stated no CPUs, or no memory: the queue's defaults hold at the moment it is placed
+    default_cpus: bool = False
+    default_memory: bool = False
     nodes: int = 1
     labels: dict[str, str] = {}
     same: str = ""
@@ -265,8 +276,10 @@ def check(wish: Wish) -> JobSpec:
         gpus=gpus,
         gpu_milli=milli,
         gpu_types=_gpu_types(wish.gpu_types),
-        cpu_milli=_milli("cpus", wish.cpus),
-        memory_bytes=_bounded("memory_bytes", wish.memory_bytes, 0, 2**50),
+        cpu_milli=_milli("cpus", wish.cpus or 0),
+        memory_bytes=_bounded("memory_bytes", wish.memory_bytes or 0, 0, MAX_MEMORY_BYTES),
+        default_cpus=wish.cpus is None and not wish.gang,
+        default_memory=wish.memory_bytes is None and not wish.gang,
         nodes=_bounded("nodes", wish.nodes, 1, MAX_NODES),
         labels=check_labels(wish.labels),
         same=wish.same,
@@ -274,7 +287,7 @@ def check(wish: Wish) -> JobSpec:
         style=_one_of("style", wish.style, ["", *Style]),
         time_limit_seconds=wish.time_limit_seconds,
         estimate_seconds=wish.estimate_seconds,
-        preemptible=wish.preemptible,
+        preemptible=bool(wish.preemptible),
         retries=wish.retries,
         lease=wish.lease,
         gang=_gang(wish),
@@ -289,10 +302,19 @@ def check(wish: Wish) -> JobSpec:
         progress_seconds=wish.progress_seconds,
         source=_source(wish.source),
     )
+    check_spec(spec)
+    return spec
+
+
+def check_spec(spec: JobSpec) -> None:
+    """Refuse what no job may ask for, however it comes: submitted, queued again or declared."""
+    for field in ("time_limit_seconds", "estimate_seconds", "progress_seconds"):
+        value = getattr(spec, field)
+        if value is not None and not 1 <= value <= YEAR:
+            raise InvalidInput(f"{field} must lie between one second and a year")
     fault = spec.request.fault()
     if fault:
         raise InvalidInput(f"the request makes no sense: {fault}")
-    return spec
 
 
 def _gang(wish: Wish) -> str:
@@ -383,10 +405,6 @@ def _check_files(wish: Wish) -> None:
 
 
 def _check_times(wish: Wish) -> None:
-    for field in ("time_limit_seconds", "estimate_seconds", "progress_seconds"):
-        value = getattr(wish, field)
-        if value is not None and not 1 <= value <= YEAR:
-            raise InvalidInput(f"{field} must lie between one second and a year")
     if not 0 <= wish.grace_seconds <= DAY:
         raise InvalidInput("grace_seconds must lie between 0 and a day")
     if not 0 <= wish.not_before_ms <= 2**53:
@@ -437,8 +455,8 @@ def _source(source: SourceCode | None) -> SourceCode | None:
 
 
 def _milli(field: str, value: float) -> int:
-    if not 0 <= value <= 100_000:
-        raise InvalidInput(f"{field} must lie between 0 and 100000")
+    if not 0 <= value <= MAX_CPUS:
+        raise InvalidInput(f"{field} must lie between 0 and {MAX_CPUS}")
     return round(value * WHOLE)
 
 

@@ -133,7 +133,8 @@ def member_specs(data: Dict[str, Any], places: List[Tuple[str, int]]) -> List[Di
         share = data["ray"]["members"][number]
         spec["state_dir"] = f"{folder}/m{number}"
         spec["cpus"] = share.get("cpus") or 0
-        spec["memory_bytes"] = share.get("memory_bytes") or 0
+        limits = share.get("limits_memory", True)
+        spec["memory_bytes"] = (share.get("memory_bytes") or 0) if limits else 0
         spec["gang"].update(
             member=number, addresses=[address for address, _ in places], port=places[0][1]
         )

@@ -7,18 +7,19 @@ are not in the snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
 
 from trackyard.core.job import Job
-from trackyard.core.reasons import Reason, in_singular
+from trackyard.core.reasons import Reason, in_singular, stands_in_line
 from trackyard.core.resources import WHOLE, Placement, Request
-from trackyard.scheduling.durations import DurationModel
+from trackyard.scheduling.outlook import PACES, end_of, runs_on
 from trackyard.scheduling.policy import Preemption
 from trackyard.scheduling.scheduler import Scheduler, decide
 from trackyard.scheduling.snapshot import Snapshot, Waiting
+from trackyard.scheduling.state import Held
 
 #: Events run forward before giving up on a forecast.
 _MOST_EVENTS = 20_000
@@ -66,6 +67,10 @@ class Answer:
     forecast: Forecast
     #: the largest lesser requests that would start now, at most a few
     smaller: tuple[Smaller, ...]
+    #: its place among the jobs that start when their turn comes, 1 is next; None: not among them
+    position: int | None = None
+    #: how many others are among them
+    in_line: int = 0
 
 
 def forecast(
@@ -78,8 +83,8 @@ def forecast(
         for one in snapshot.waiting
         if one.job.id in wanted
     }
-    outlooks = {pace: _run_forward(snapshot, wanted, pace, most_events) for pace in _PACES}
-    early, middle, late = (outlooks[pace] for pace in _PACES)
+    outlooks = {pace: _run_forward(snapshot, wanted, pace, most_events) for pace in PACES}
+    early, middle, late = (outlooks[pace] for pace in PACES)
     trust = _trust(snapshot)
     answers = {}
     for job in wanted:
@@ -105,11 +110,14 @@ def what_if(snapshot: Snapshot, job: Job, *, most_events: int = _MOST_EVENTS) ->
             sure = Forecast(earliest=now, expected=now, latest=now, confidence=1.0)
             return Answer(placement=admission.placement, reasons=(), forecast=sure, smaller=())
     ahead = forecast(asked, (job.id,), most_events=most_events)[job.id]
+    line = [one for one in decisions.line if stands_in_line(decisions.reasons.get(one))]
     return Answer(
         placement=None,
         reasons=decisions.reasons[job.id],
         forecast=ahead,
         smaller=tuple(_smaller(snapshot, job)),
+        position=line.index(job.id) + 1 if job.id in line else None,
+        in_line=len(line) - (job.id in line),
     )
 
 
@@ -122,24 +130,6 @@ def lesser(snapshot: Snapshot, job_id: str) -> tuple[Smaller, ...]:
     return tuple(_smaller(replace(snapshot, waiting=others), own[0].job))
 
 
-#: How long jobs take, as parts of the time they may: soon, as expected, all of it.
-_PACES = _SOON, _EXPECTED, _ALL = (0.25, 0.6, 1.0)
-
-
-def _runs_on(durations: DurationModel, job: Job, ran: float, bound: float, pace: float) -> float:
-    """How long a job that ran for so long runs on at a pace; it may for `bound` seconds."""
-    if pace == _ALL or (pace == _EXPECTED and job.estimate_seconds is not None):
-        return bound
-    if job.estimate_seconds is not None or job.time_limit_seconds is not None:
-        return pace * bound
-    # Nothing is stated: the bound is that of the one in ten that runs longest, which says little
-    # of the others.
-    known = durations.estimate(job)
-    whole = known.seconds if pace == _EXPECTED else known.low_seconds
-    rest = whole - ran if whole > ran else pace * ran
-    return min(rest, bound)
-
-
 def _run_forward(
     snapshot: Snapshot, wanted: frozenset[str], pace: float, most_events: int
 ) -> dict[str, float]:
@@ -150,32 +140,33 @@ def _run_forward(
     number = 0
     for held in scheduler.state.held.values():
         number += 1
-        rest = held.ends_by(snapshot.now) - snapshot.now
-        if held.stops_at is None:
-            ran = held.attained + snapshot.now - held.started_at
-            rest = _runs_on(snapshot.durations, held.job, ran, rest, pace)
-        heappush(ends, (snapshot.now + rest, number, held.job.id))
+        end = end_of(held, snapshot.now, snapshot.durations, pace)
+        heappush(ends, (end, number, held.job.id))
     starts: dict[str, float] = {}
     current: dict[str, int] = {name: order for _, order, name in ends}
-    now = snapshot.now
+    now, is_chance = snapshot.now, False
+    jobs = [one.job for one in snapshot.waiting if one.job.id in wanted]
     for _ in range(most_events):
-        result = scheduler.step(now)
+        # Nothing came or went at a mere chance: the whole line must be looked at all the same.
+        result = scheduler.step(now, explain=is_chance)
         for held, _, _ in result.stopped:
             current.pop(held.job.id, None)
-            attained = held.attained + now - held.started_at
-            scheduler.submit(Waiting(job=held.job, attained_seconds=attained))
+            scheduler.submit(Waiting(job=held.job, attained_seconds=_kept(held, now)))
         for pending, held, _ in result.started:
             number += 1
             current[held.job.id] = number
             bound = min(pending.bound, _AGES)
-            runs = _runs_on(snapshot.durations, held.job, held.attained, bound, pace)
+            runs = runs_on(snapshot.durations, held.job, held.attained, bound, pace)
             heappush(ends, (now + runs, number, held.job.id))
             if held.job.id in wanted and held.job.id not in starts:
                 starts[held.job.id] = now
         if len(starts) == len(wanted):
             break
         if not result.stopped:
-            now = _next_moment(scheduler, ends, current, now)
+            open_ = [job for job in jobs if job.id not in starts]
+            chance = _next_chance(scheduler, open_, now)
+            now = _next_moment(scheduler, ends, current, chance, now)
+            is_chance = now == chance
             if now == inf:
                 break
     return starts
@@ -185,12 +176,17 @@ def _next_moment(
     scheduler: Scheduler,
     ends: list[tuple[float, int, str]],
     current: dict[str, int],
+    chance: float,
     now: float,
 ) -> float:
-    """Go to the next end of a job or change of a lease, and let what ends there end."""
+    """Go to the next end of a job, change of a lease or chance to stop someone; end what ends."""
     while ends and current.get(ends[0][2]) != ends[0][1]:
         heappop(ends)
-    change = min(scheduler.state.windows.changes_after(now), scheduler.next_release(now))
+    change = min(
+        scheduler.state.windows.changes_after(now),
+        scheduler.next_release(now),
+        chance,
+    )
     if not ends or change < ends[0][0]:
         return change
     now = ends[0][0]
@@ -200,6 +196,28 @@ def _next_moment(
             del current[name]
             scheduler.finish(name, at=now)
     return now
+
+
+def _next_chance(scheduler: Scheduler, wanted: Sequence[Job], now: float) -> float:
+    """When a running job may first be stopped, or one of those wanted may first have it so."""
+    rules, starved = scheduler.state.policy.preemption, scheduler.state.policy.starvation_seconds
+    if not rules.is_on:
+        return inf
+    moments = [
+        held.started_at + rules.min_run_seconds
+        for held in scheduler.state.held.values()
+        if held.job.preemptible
+    ]
+    for job in wanted:
+        moments += (job.submitted_at + rules.reclaim_after_seconds, job.submitted_at + starved)
+    return min((moment for moment in moments if moment > now), default=inf)
+
+
+def _kept(held: Held, now: float) -> float:
+    """Run time that a stopped job goes on from: all of it if it is one that saves."""
+    if held.checkpoint_at is None:
+        return held.attained
+    return held.attained + now - held.started_at
 
 
 def _immediate(preemption: Preemption) -> Preemption:
@@ -253,12 +271,23 @@ def _lesser(snapshot: Snapshot, job: Job) -> Iterator[tuple[Request, float | Non
         nodes //= 2
     gpus = request.gpus // 2
     while gpus >= 1:
-        smaller = replace(request, nodes=1, gpus=gpus)
+        smaller = _with_less(job, gpus * request.gpu_milli, nodes=1, gpus=gpus)
         yield smaller, job.time_limit_seconds, in_singular(f"drop to {gpus} GPUs: starts now")
         gpus //= 2
     if request.gpus and request.gpu_milli == WHOLE:
-        half = replace(request, nodes=1, gpus=1, gpu_milli=WHOLE // 2)
+        half = _with_less(job, WHOLE // 2, nodes=1, gpus=1, gpu_milli=WHOLE // 2)
         yield half, job.time_limit_seconds, "drop to half a GPU: starts now"
+
+
+def _with_less(job: Job, milli: int, **changes: int) -> Request:
+    """Return its request with fewer GPUs on each node; defaults follow them."""
+    request = replace(job.request, **changes)  # type: ignore[arg-type]
+    whole = max(job.request.gpu_milli_per_node, 1)
+    if job.default_cpus:
+        request = replace(request, cpu_milli=request.cpu_milli * milli // whole)
+    if job.default_memory:
+        request = replace(request, memory_bytes=request.memory_bytes * milli // whole)
+    return request
 
 
 def _limits(snapshot: Snapshot, job: Job) -> Iterator[float]:

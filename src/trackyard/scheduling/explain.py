@@ -7,6 +7,7 @@ nobody asks.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from trackyard.scheduling.backfill import Opening, Reservations
 from trackyard.scheduling.gate import amount_words
 from trackyard.scheduling.order.bucket import Bucket
 from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.outlook import EXPECTED, end_of
 from trackyard.scheduling.place.capacity import Capacity
 from trackyard.scheduling.place.choose import place
 from trackyard.scheduling.place.table import Mask, Shape
@@ -109,6 +111,7 @@ class Explainer:
             code=Code.BEHIND_JOBS,
             needed=pending.shape.total_milli / WHOLE,
             free=_free_gpus(self._first, pending.shape),
+            what=_room_words(self._first, pending.shape),
             holders=tuple(names),
             holder_count=count,
             ahead=count,
@@ -140,10 +143,19 @@ class Explainer:
             free=free,
             holders=holders[:MOST_NAMES],
             holder_count=len(holders),
-            until=opening.at if opening else None,
+            until=self._until(opening),
             what=_what_words(shape),
             facts=(("block", f"{_largest_block(capacity, shape):g}"),),
         )
+        if reason.code is Code.NOT_TOGETHER:
+            best, most = self._best_group(shape)
+            return replace(
+                reason,
+                needed=shape.node_count,
+                free=most,
+                what=amount_words(shape),
+                facts=(("label", shape.same), ("best", best)),
+            )
         if reason.code is Code.NODE_SHARED:
             empty = capacity.fits(shape, shape.any_mask()).sum()
             return Reason(
@@ -155,6 +167,26 @@ class Explainer:
                 until=reason.until,
             )
         return reason
+
+    def _until(self, opening: Opening | None) -> float | None:
+        """When the holders are expected to be gone, as a forecast has it."""
+        if opening is None:
+            return None
+        state = self._state
+        ends = [
+            end_of(held, state.now, state.durations, EXPECTED)
+            for name in opening.holders
+            if (held := state.held.get(name)) is not None
+        ]
+        return min(max(ends, default=opening.at), opening.at)
+
+    def _best_group(self, shape: Shape) -> tuple[str, int]:
+        """The value of the label under which most nodes have room now, and how many."""
+        able = self._state.capacity.fits(shape, shape.any_mask() & self._state.table.up)
+        table = self._state.table
+        found = [(int(able[rows].sum()), rows) for rows in table.groups(shape.same)]
+        most, rows = max(found, key=lambda one: one[0])
+        return f"`{table.nodes[int(rows[0])].label(shape.same)}`", most
 
     def _opening(self, bucket: Bucket, pending: Pending) -> Opening | None:
         if self._openings_at != len(self._result.started):
@@ -195,7 +227,7 @@ class Explainer:
             f"{table.nodes[row].name or table.ids[row]} ({table.nodes[row].state_words})"
             for row in rows[:5]
         )
-        return (Reason(code=Code.NODES_UNHEALTHY, what=names, needed=shape.node_count),)
+        return (Reason(code=Code.MORE_NODES_OUT, what=names, needed=shape.node_count),)
 
 
 def _lease_reason(lease: Lease, now: float) -> Reason:
@@ -232,19 +264,28 @@ def _largest_block(capacity: Capacity, shape: Shape) -> float:
 
 
 def _shortage(capacity: Capacity, shape: Shape) -> Code:
-    """Name what is short: GPUs at all, blocks of them, what goes beside them, or empty nodes."""
+    """Name what is short: GPUs, blocks of them, what goes beside them, empty nodes, neighbours."""
+    if shape.same and int(capacity.fits(shape, shape.any_mask()).sum()) >= shape.node_count:
+        return Code.NOT_TOGETHER
     if shape.exclusive:
         return Code.NODE_SHARED
     if not shape.gpus:
-        return Code.NO_FREE_CPU_OR_MEMORY
+        return Code.NO_FREE_CPUS
     free = _free_gpus(capacity, shape)
     if free * WHOLE < shape.total_milli:
         return Code.NO_FREE_GPUS
     rows = capacity.open & shape.any_mask()
     enough = capacity.largest >= shape.milli if shape.is_fraction else capacity.whole >= shape.gpus
-    if int((rows & enough).sum()) >= shape.node_count and not shape.same:
+    if int((rows & enough).sum()) >= shape.node_count:
         return Code.NO_FREE_CPU_OR_MEMORY
     return Code.FRAGMENTED
+
+
+def _room_words(capacity: Capacity, shape: Shape) -> str:
+    """Say what was free for a job of this shape."""
+    if not shape.gpus:
+        return "CPUs and memory"
+    return f"{_free_gpus(capacity, shape):g} GPUs"
 
 
 def _what_words(shape: Shape) -> str:

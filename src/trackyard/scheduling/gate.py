@@ -168,8 +168,13 @@ def _room_fault(
         able = able & rows_of(table, lease.nodes)
     most = most_rows(shape, table, able)
     if most < shape.node_count:
+        where = (("where", f"under one `{shape.same}`"),) if shape.same else ()
         return Reason(
-            code=Code.TOO_LARGE, needed=shape.node_count, free=most, what=amount_words(shape)
+            code=Code.TOO_LARGE,
+            needed=shape.node_count,
+            free=most,
+            what=amount_words(shape),
+            facts=where,
         )
     if most_rows(shape, table, able & table.up) < shape.node_count:
         down = [table.nodes[row] for row in np.flatnonzero(able & ~table.up)]

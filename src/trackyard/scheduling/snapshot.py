@@ -61,6 +61,15 @@ class Queue:
     max_gpus_per_user: float | None = None
     #: jobs of one user at once
     max_running_per_user: int | None = None
+    #: CPUs and memory of a job without GPUs that states none; None: 1 CPU and no memory
+    default_cpus: float | None = None
+    default_memory_bytes: int | None = None
+    #: the same for each GPU of a job with GPUs; None: the GPU's part of its node
+    default_cpus_per_gpu: float | None = None
+    default_memory_per_gpu_bytes: int | None = None
+    #: CPUs and memory of one job, all nodes together; checked when it is submitted
+    max_cpus_per_job: float | None = None
+    max_memory_per_job_bytes: int | None = None
 
 
 #: Earlier stops of a job that are told; older ones make no difference.
@@ -101,6 +110,8 @@ class Running:
     attained_seconds: float = 0.0
     #: last complete checkpoint; None: none in this attempt
     checkpoint_at: float | None = None
+    #: seconds between its checkpoints; 0: it saves when told to stop; None: not known
+    save_seconds: float | None = None
     #: when it was told to stop it is gone by then; None: it was not told
     stops_at: float | None = None
     #: the job that its resources are meant for after that; empty: nobody

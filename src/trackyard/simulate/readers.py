@@ -159,7 +159,7 @@ def _openb(rows: Iterable[Row]) -> Iterator[TraceJob]:
 def _chronus(rows: Iterable[Row]) -> Iterator[TraceJob]:
     for row in rows:
         submitted = float(row["submit_time"])
-        due = None if row["best_effort"] == "1" else submitted + float(row["expect_time_list"])
+        due = None if row["best_effort"] == "1" else submitted + _expected(row)
         yield TraceJob(
             id=row["job_id"],
             submitted_at=submitted,
@@ -169,6 +169,22 @@ def _chronus(rows: Iterable[Row]) -> Iterator[TraceJob]:
             name=row["model_name"],
             deadline=due,
         )
+
+
+def _expected(row: Row) -> float:
+    """The time by which a job has its full value.
+
+    Jobs with soft deadlines list several, each later one with a lesser value: 159-189-229-289.
+    """
+    text = row["expect_time_list"]
+    try:
+        return float(text.split("-")[0])
+    except ValueError:
+        message = (
+            f"Job {row['job_id']} of the trace has {text!r} as expect_time_list: write a number of"
+            " seconds, or several joined by -"
+        )
+        raise InvalidInput(message) from None
 
 
 def _elasticflow(rows: Iterable[Row]) -> Iterator[TraceJob]:

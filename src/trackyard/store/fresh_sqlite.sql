@@ -363,6 +363,8 @@ CREATE TABLE team_shares (
 	max_running BIGINT,
 	usage FLOAT NOT NULL,
 	usage_ms BIGINT NOT NULL,
+	classes TEXT,
+	urgent_gpu_hours FLOAT,
 	CONSTRAINT pk_team_shares PRIMARY KEY (team_id),
 	CONSTRAINT fk_team_shares_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
@@ -419,6 +421,7 @@ CREATE TABLE attempts (
 	nan_seen BIGINT NOT NULL,
 	settled BIGINT NOT NULL,
 	log_pruned_ms BIGINT,
+	priority BIGINT,
 	CONSTRAINT pk_attempts PRIMARY KEY (id),
 	CONSTRAINT uq_attempts_attempt_id UNIQUE (attempt_id),
 	CONSTRAINT uq_attempts_job_number UNIQUE (job, number),

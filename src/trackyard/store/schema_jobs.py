@@ -40,6 +40,10 @@ Table(
     #: GPU-seconds used up to `usage_ms`, decayed
     Column("usage", Float(53), nullable=False),
     integer("usage_ms"),
+    #: least role for a priority class; JSON object, null for none
+    words("classes", nullable=True),
+    #: urgent GPU-hours in seven days; null for no budget
+    Column("urgent_gpu_hours", Float(53), nullable=True),
     PrimaryKeyConstraint("team_id"),
 )
 Table(
@@ -175,6 +179,8 @@ Table(
     integer("settled"),
     #: when its log was removed by age
     integer("log_pruned_ms", nullable=True),
+    #: priority class it was admitted with; null: before that was kept
+    integer("priority", nullable=True),
     UniqueConstraint("attempt_id"),
     UniqueConstraint("job", "number"),
     Index(None, "state"),

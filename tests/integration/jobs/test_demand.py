@@ -101,7 +101,7 @@ async def test_preempting_a_claim_preempts_its_job_with_its_grace(two_nodes: Yar
     job = await yard.run_job(preemptible=True, grace_seconds=7)
     claim = (await ask(yard, job)).claim
     await yard.tick(5)
-    urgent = await yard.submit(gpus=1, nodes=2, priority="urgent")
+    urgent = await yard.submit(gpus=1, nodes=2, priority="high")
     await yard.tick(1)
     first = (await yard.detail(job)).attempts[0]
     assert (first.state, first.saved) == ("preempted", True)

@@ -68,7 +68,7 @@ async def test_a_higher_class_preempts_and_its_victim_resumes(yard: Yard) -> Non
 
 async def test_who_is_not_preemptible_is_left_alone(yard: Yard) -> None:
     holder = await yard.run_job(gpus=2, priority="low")
-    urgent = (await yard.submit(gpus=2, priority="urgent")).job_id
+    urgent = (await yard.submit(gpus=2, priority="high")).job_id
     await yard.tick(30)
     assert await yard.states(holder, urgent) == ["running", "queued"]
     detail = await yard.detail(urgent)

@@ -11,6 +11,7 @@ import pytest
 from tests.integration.server.platform import Answer, Caller, Platform, open_platform
 from trackyard.core.clock import SYSTEM_CLOCK
 from trackyard.core.ports import LaunchSpec
+from trackyard.jobs.admission import weighing
 from trackyard.testing.engine import FakeEngine, Program, fake_node
 
 
@@ -300,3 +301,51 @@ async def test_secrets_of_a_job_are_not_shown(site: Site) -> None:
     shown = await site.platform.admin("GET", f"/api/v1/jobs/{job['job_id']}")
     assert shown.json()["spec"]["env"] == {"WANDB_API_KEY": "***", "LR": "0.1"}
     assert b"s3cret" not in shown.body
+
+
+async def test_ready_tells_of_a_scheduler_that_fails(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And of one that works again; nobody learns more than that without a credential."""
+    anyone, scheduler = site.platform.nobody, site.platform.services.jobs.scheduler
+    assert (await anyone("GET", "/ready")).status == 200
+
+    def fail(_snapshot: object) -> None:
+        raise OverflowError("secret/path.py is too large")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(weighing, "decide", fail)
+        scheduler.wake()
+        await scheduler.attend()
+        answer = await anyone("GET", "/ready")
+        assert answer.status == 503
+        assert b"the last scheduling pass failed" in answer.body
+        assert b"secret" not in answer.body
+        for path in ("/api/v1/jobs", "/api/v1/jobs?order=position", "/api/v1/queues"):
+            assert (await site.platform.admin("GET", path)).status == 200
+    scheduler.wake()
+    await scheduler.attend()
+    assert (await anyone("GET", "/ready")).status == 200
+
+
+async def test_a_member_cannot_break_the_queue_by_requeueing(site: Site) -> None:
+    job = (await site.submit(gpus=1, hold=True))["job_id"]
+    for change in ({"nodes": 10**16}, {"nodes": 2**70}, {"gpus": 1e300}, {"nodes": -1}):
+        answer = await site.platform.admin("POST", f"/api/v1/jobs/{job}/requeue", change)
+        assert answer.status == 400, change
+    assert (await site.platform.admin("GET", "/api/v1/jobs")).status == 200
+    assert (await site.platform.nobody("GET", "/ready")).status == 200
+
+
+async def test_the_policy_is_explained_to_each_for_its_own_team(site: Site) -> None:
+    member = await site.platform.caller("viv", "vision", "viewer")
+    found = (await member("GET", "/api/v1/policy")).json()
+    assert {one["team"] for one in found["promises"]} == {"vision"}
+    assert (await member("GET", "/api/v1/policy?team=default")).status == 403
+    assert (await member("GET", "/api/v1/policy?queue=nowhere")).status == 400
+    everyone = (await site.platform.admin("GET", "/api/v1/policy?queue=default")).json()
+    assert {one["team"] for one in everyone["promises"]} >= {"vision"}
+    topics = everyone["promises"][0]["topics"]
+    assert {"order", "preemption", "classes", "default requests"} <= {
+        one["topic"] for one in topics
+    }

@@ -34,7 +34,11 @@ def test_totals_count_all_nodes():
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (Request(nodes=0), "fewer than one node"),
+        (Request(nodes=0), "nodes must lie between 1 and 10000, not 0"),
+        (Request(nodes=10**16), "nodes must lie between 1 and 10000"),
+        (Request(gpus=1025), "gpus on one node must be at most 1024"),
+        (Request(cpu_milli=10**12), "cpus on one node must be at most 100000"),
+        (Request(memory_bytes=2**60), "memory on one node"),
         (Request(gpus=-1), "negative"),
         (Request(gpus=1, gpu_milli=0), "share"),
         (Request(nodes=2, gpus=1, gpu_milli=500), "fraction"),

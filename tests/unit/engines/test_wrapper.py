@@ -7,6 +7,7 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
+from trackyard.core.ports import LaunchSpec, NodeShare
 from trackyard.engines import wrapper
 
 
@@ -54,3 +55,29 @@ def test_the_bundle_is_the_same_bytes_each_time() -> None:
     first = wrapper.bundle_digest()
     wrapper.bundle.cache_clear()
     assert wrapper.bundle_digest() == first
+
+
+def test_memory_that_is_only_reserved_is_no_limit() -> None:
+    """The engine keeps it free; the runner is not told of it."""
+
+    def told(**more: bool) -> int:
+        share = NodeShare(node_id="n", cpus=2, memory_bytes=1000, **more)
+        spec = LaunchSpec(
+            job_id="j1", attempt_id="j1-a1", epoch=1, argv=("x",), placement=(share,)
+        )
+        place = wrapper.MemberPlace(
+            member=0,
+            state_dir=Path("s"),
+            cache_dir=Path("c"),
+            addresses=["127.0.0.1"],
+            port=1,
+            gpu_vendor="nvidia",
+            checkpoint_dir=None,
+            base_env={},
+            python="python3",
+        )
+        data = wrapper.runner_spec(spec, place)
+        assert data["cpus"] == 2
+        return int(data["memory_bytes"])
+
+    assert (told(), told(limits_memory=False)) == (1000, 0)

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.scheduling.yards import NOW, PLAIN, job, node, start, waiting
+from trackyard.core.job import PriorityClass
 from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code
-from trackyard.scheduling import DurationModel, Policy, Snapshot
+from trackyard.scheduling import DurationModel, Policy, Preemption, Snapshot, Team, decide
 from trackyard.scheduling.eta import forecast, what_if
 
 
@@ -77,7 +78,7 @@ def test_a_long_job_behind_a_short_one_starts_after_it_or_after_the_lease_betwee
         starts = NOW + begins * 3600
         end = starts + 4 * 3600
         leases = (Lease(id="l", nodes=("n0",), starts_at=starts, ends_at=end, team="u"),)
-    running = start(yard(waiting("r", 4, limit=1800.0)))
+    running = start(yard(waiting("r", 4, limit=1800.0, preemptible=False)))
     long = waiting("w", 4, limit=3 * 3600.0, preemptible=preemptible)
     snapshot = yard(long, running=running, leases=leases, policy=Policy())
     assert forecast(snapshot, ["w"])["w"].latest == NOW + latest * 3600
@@ -113,3 +114,53 @@ def test_what_if_names_the_time_limit_that_ends_before_a_lease():
     lease = Lease(id="l", nodes=("n0",), starts_at=NOW + 900, ends_at=NOW + 5000, team="u")
     answer = what_if(yard(leases=(lease,)), job("new", 1, limit=2000.0, preemptible=False))
     assert answer.smaller[0].time_limit_seconds == 900.0
+
+
+# -- reasons and forecasts agree ----------------------------------------------------------------
+
+
+def test_held_until_about_is_what_the_forecast_expects():
+    """Of a holder of unknown length both say an hour, not the day that it may take at most."""
+    running = start(replace(yard(waiting("r", 4)), now=NOW - 60))
+    line = yard(waiting("w", 4, limit=3 * 3600.0), running=running)
+    reason = decide(line).reason("w")
+    assert reason.code is Code.NO_FREE_GPUS
+    assert reason.until == forecast(line, ["w"])["w"].expected == NOW + 3540
+
+
+def test_a_stated_limit_is_told_as_the_forecast_has_it():
+    line = yard(waiting("w", 4, limit=50.0), running=busy())
+    assert decide(line).reason("w").until == forecast(line, ["w"])["w"].expected
+
+
+def test_a_stop_that_is_coming_is_foreseen():
+    """Nobody is stopped before the minimal run time: the forecast waits for that moment."""
+    policy = Policy(preemption=Preemption(min_run_seconds=600.0))
+    running = start(
+        replace(
+            yard(waiting("r", 4, limit=86_400.0, preemptible=True, priority=PriorityClass.LOW)),
+            now=NOW - 100,
+        )
+    )
+    line = yard(
+        waiting("w", 4, limit=60.0, priority=PriorityClass.HIGH), running=running, policy=policy
+    )
+    assert not decide(line).stops
+    assert forecast(line, ["w"])["w"].expected == NOW + 500
+
+
+def test_quota_that_comes_back_is_foreseen():
+    """An owner waits until it may take back what was borrowed."""
+    rules = Preemption(min_run_seconds=0.0, reclaim_after_seconds=1800.0, yield_to_shorter=False)
+    policy = Policy(preemption=rules)
+    teams = (Team(id="own", quota_gpus=4), Team(id="guest", quota_gpus=0))
+    guest = waiting("r", 4, limit=86_400.0, team="guest", preemptible=True)
+    running = start(replace(yard(guest, teams=teams), now=NOW - 100))
+    line = yard(
+        waiting("w", 4, limit=86_400.0, team="own", at=NOW),
+        running=running,
+        policy=policy,
+        teams=teams,
+    )
+    assert not decide(line).stops
+    assert forecast(line, ["w"])["w"].expected == NOW + 1800

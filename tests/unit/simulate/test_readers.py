@@ -71,6 +71,16 @@ def test_each_format_is_recognised_and_read(kind, tmp_path):
     ]
 
 
+def test_soft_deadlines_of_chronus_count_by_the_first(tmp_path):
+    """Jobs with several, each of lesser value, as the published files have them."""
+    header = "job_id,user,num_gpu,submit_time,model_name,duration,expect_time_list,best_effort"
+    rows = ("0,vc,1,0,vgg,96,159-189-229-289,0", "1,vc,1,5,vgg,96,120,0", "2,vc,1,9,vgg,96,,1")
+    jobs = read_trace(write(tmp_path, "mix", header, *rows)).jobs
+    assert [job.deadline for job in jobs] == [159.0, 125.0, None]
+    with pytest.raises(InvalidInput, match="Job 0 of the trace has 'soon'"):
+        read_trace(write(tmp_path, "bad", header, "0,vc,1,0,vgg,96,soon,0"))
+
+
 def test_gavel_takes_run_times_from_the_throughputs_beside_it(tmp_path):
     table = {"v100": {"('LM', 1)": {"null": 2.0}}}
     packed = gzip.compress(json.dumps(table).encode())

@@ -273,6 +273,7 @@ def node_spec(
                 "gpus": gpu_amount(share),
                 "cpus": share.cpus,
                 "memory_bytes": share.memory_bytes,
+                "limits_memory": share.limits_memory,
             }
             for share, node in zip(spec.placement, nodes, strict=True)
         ],

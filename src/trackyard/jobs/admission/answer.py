@@ -5,20 +5,22 @@ Owns the shape of that answer. Decides nothing: it asks the scheduler's own code
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.job import Dependency, DependsOn, Job
-from trackyard.core.reasons import Tier
+from trackyard.core.reasons import Reason, Tier
 from trackyard.core.resources import WHOLE
 from trackyard.fleet.nodes import match_types
+from trackyard.jobs.promises import stop_words
 from trackyard.jobs.views import EtaView, ReasonView, Smaller, reason_view
 from trackyard.jobs.wishes import JobSpec, Wish, parse_priority
 from trackyard.scheduling import eta
 from trackyard.scheduling.eta import Forecast, forecast, lesser, what_if
+from trackyard.scheduling.requests import DefaultRequests
 from trackyard.scheduling.snapshot import Snapshot
 
 #: Events a forecast may run ahead: enough for a day of a busy yard, short enough to wait for.
@@ -44,6 +46,11 @@ class Answer(msgspec.Struct):
     reasons: list[ReasonView] = []
     #: lesser requests that would start now, the largest first
     smaller: list[Smaller] = []
+    #: CPUs and memory on each node, its queue's defaults filled in
+    cpus: float = 0.0
+    memory_bytes: int = 0
+    #: whether it may be stopped for others, and what that means
+    preemption: str = ""
 
 
 def brief(snapshot: Snapshot) -> Answer:
@@ -59,6 +66,14 @@ def brief(snapshot: Snapshot) -> Answer:
 def full(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) -> Answer:
     """Ask the scheduler what it would do with this job, and when."""
     job = _candidate(snapshot, principal, wish, spec)
+    answer = _answer(snapshot, job)
+    answer.cpus = job.request.cpu_milli / WHOLE
+    answer.memory_bytes = job.request.memory_bytes
+    answer.preemption = stop_words(snapshot.policy, is_preemptible=job.preemptible)
+    return answer
+
+
+def _answer(snapshot: Snapshot, job: Job) -> Answer:
     found = what_if(snapshot, job, most_events=FORECAST_EVENTS)
     waiting = len(snapshot.waiting)
     if found.placement is not None:
@@ -72,13 +87,14 @@ def full(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) ->
         )
     first = found.reasons[0]
     feasible = first.tier not in _NEVER
+    reasons = agreeing(found.reasons, found.forecast.expected)
     return Answer(
         feasible=feasible,
-        sentence=first.sentence + ".",
-        position=_position(snapshot, job),
-        waiting=waiting,
+        sentence=reasons[0].sentence + ".",
+        position=found.position,
+        waiting=found.in_line,
         eta=eta_view(found.forecast) if feasible else None,
-        reasons=[reason_view(reason) for reason in found.reasons],
+        reasons=[reason_view(reason) for reason in reasons],
         smaller=[_smaller(one) for one in found.smaller],
     )
 
@@ -104,6 +120,19 @@ def foresee_many(snapshot: Snapshot, jobs: Collection[str]) -> dict[str, EtaView
     return {job: eta_view(one) for job, one in found.items()}
 
 
+def agreeing(reasons: Sequence[Reason], expected: float | None) -> list[Reason]:
+    """Let no holder be said to stay beyond the expected start: it will be stopped for the job."""
+    return [
+        replace(reason, until=expected)
+        if expected is not None
+        and reason.tier is Tier.CAPACITY
+        and reason.until is not None
+        and reason.until > expected
+        else reason
+        for reason in reasons
+    ]
+
+
 def eta_view(found: Forecast) -> EtaView | None:
     """Say a forecast as the API does; None where no start is in sight."""
     if found.expected is None and found.earliest is None:
@@ -120,16 +149,14 @@ def eta_view(found: Forecast) -> EtaView | None:
     )
 
 
-def _position(snapshot: Snapshot, job: Job) -> int:
-    """Count who waits with at least the same class: a newcomer stands behind them."""
-    return 1 + sum(one.job.priority >= job.priority for one in snapshot.waiting)
-
-
 def _candidate(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) -> Job:
     types = {node.gpu_type for node in snapshot.nodes if node.gpus}
     request = spec.request
     if request.gpu_types:
         request = replace(request, gpu_types=match_types(request.gpu_types, types))
+    request = DefaultRequests(snapshot.nodes, snapshot.queues).fill(
+        request, wish.queue, cpus=spec.default_cpus, memory=spec.default_memory
+    )
     return Job(
         id=_CANDIDATE,
         team=principal.team,
@@ -137,6 +164,8 @@ def _candidate(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSp
         queue=wish.queue,
         priority=parse_priority(wish.priority),
         request=request,
+        default_cpus=spec.default_cpus,
+        default_memory=spec.default_memory,
         submitted_at=snapshot.now,
         time_limit_seconds=spec.time_limit_seconds,
         estimate_seconds=spec.estimate_seconds,

@@ -15,7 +15,7 @@ from trackyard.core.job import Dependency, DependsOn, Job, JobState, PriorityCla
 from trackyard.core.lease import Lease
 from trackyard.core.node import Node
 from trackyard.core.ports import ExitCause
-from trackyard.core.resources import WHOLE, Request
+from trackyard.core.resources import WHOLE, Placement, Request
 from trackyard.fleet.nodes import load_nodes, match_types, scheduler_nodes
 from trackyard.jobs.admission.foreign import foreign_jobs
 from trackyard.jobs.queues import scheduler_queues, scheduler_teams
@@ -31,11 +31,13 @@ from trackyard.jobs.records import (
 from trackyard.jobs.usage import usages
 from trackyard.jobs.wishes import JobSpec
 from trackyard.scheduling import DurationModel, Policy, Running, Snapshot, Waiting
+from trackyard.scheduling.requests import DefaultRequests
 from trackyard.store.database import Reader
 
 LEARN_FROM = 2000
 _GRACE_SLACK_SECONDS = 5.0
 _PAGE = 400
+_LIVE_JOBS = "SELECT job FROM attempts WHERE state IN ('starting', 'running', 'stopping')"
 
 
 class _Claimant(NamedTuple):
@@ -49,8 +51,12 @@ class _Known:
     version: int
     row: JobRow
     job: Job
-    #: ready for the line, where that depends on nothing but the row and the types of GPUs there
+    #: ready for the line, where that depends on nothing but the row, the nodes and the queues
     waiting: Waiting | None
+    #: why the scheduler is not shown this job while it waits; empty: nothing is wrong with it
+    fault: str = ""
+    #: seconds between its checkpoints, as far as it recorded any when the row was read
+    save_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +64,11 @@ class Loaded:
     """A snapshot with the rows behind it."""
 
     snapshot: Snapshot
-    waiting: dict[str, JobRow]
+    waiting: dict[str, JobRow] = field(default_factory=dict)
     #: jobs that hold resources, with their live attempt
-    running: dict[str, tuple[JobRow, AttemptRow]]
+    running: dict[str, tuple[JobRow, AttemptRow]] = field(default_factory=dict)
+    #: waiting jobs that are not in the snapshot, with what is wrong with each
+    aside: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -77,6 +85,8 @@ class Board:
     _requests: dict[Request, Request] = field(default_factory=dict)
     #: types of GPUs among the nodes at the last look
     _types: frozenset[str] = frozenset()
+    #: what jobs get that state no CPUs or no memory, as of that look
+    _defaults: DefaultRequests = field(default_factory=lambda: DefaultRequests((), ()))
     #: of open claims, the job that asked and which of its attempts
     _claims: dict[int, _Claimant] = field(default_factory=dict)
 
@@ -85,18 +95,23 @@ class Board:
         self._learn_teams(reader)
         running = self._running(reader)
         nodes = scheduler_nodes(load_nodes(reader), _held_gpus(running))
-        self._learn_types(nodes)
+        queues = scheduler_queues(reader)
+        self._learn_nodes(nodes, DefaultRequests(nodes, queues))
         self._claims = _open_claims(reader)
         waiting_rows = self._waiting(reader)
         live = {*(row.id for row in waiting_rows), *(row.id for row, _ in running)}
         for gone in [inner for inner in self._known if inner not in live]:
             del self._known[gone]
+        aside = {row.job_id: fault for row in waiting_rows if (fault := self._known[row.id].fault)}
         waiting = tuple(
-            self._known[row.id].waiting or self._as_waiting(row, nodes) for row in waiting_rows
+            self._known[row.id].waiting or self._as_waiting(row, nodes)
+            for row in waiting_rows
+            if row.job_id not in aside
         )
         saved, there = _checkpoints(reader), {node.id for node in nodes}
+        paces = _save_paces(reader, _LIVE_JOBS)
         holding = [
-            self._as_running(row, attempt, saved)
+            self._as_running(row, attempt, saved, paces)
             for row, attempt in running
             if all(share.node in there for share in attempt.where.shares)
         ]
@@ -107,7 +122,7 @@ class Board:
             waiting=waiting,
             running=(*holding, *foreign_jobs(load_nodes(reader), now_ms / 1000)),
             teams=scheduler_teams(reader, self._usage(reader, now_ms, running)),
-            queues=scheduler_queues(reader),
+            queues=queues,
             leases=tuple(leases),
             outcomes=_outcomes(reader, waiting, live, self._known),
             durations=self.durations,
@@ -117,6 +132,7 @@ class Board:
             snapshot=snapshot,
             waiting={row.job_id: row for row in waiting_rows},
             running={row.job_id: (row, attempt) for row, attempt in running},
+            aside=aside,
         )
 
     def as_job(self, row: JobRow, spec: JobSpec, team: str) -> Job:
@@ -129,6 +145,8 @@ class Board:
             queue=row.queue,
             priority=PriorityClass(row.priority),
             request=request,
+            default_cpus=spec.default_cpus,
+            default_memory=spec.default_memory,
             submitted_at=row.submitted_ms / 1000,
             time_limit_seconds=spec.time_limit_seconds,
             estimate_seconds=spec.estimate_seconds,
@@ -182,8 +200,23 @@ class Board:
             spec = self._specs.get(row.spec_id)
             if spec is None:
                 spec = self._specs[row.spec_id] = load_specs(reader, [row.spec_id])[row.spec_id]
-            job = self.as_job(row, spec, self._teams.get(row.team_id, ""))
-            self._known[row.id] = _Known(row.version, row, job, None)
+            self._known[row.id] = self._known_of(row, spec)
+        again = [row.id for row in rows if row.attempt and row.state == "queued"]
+        for at in range(0, len(again), _PAGE):
+            part = again[at : at + _PAGE]
+            for inner, seconds in _save_paces(reader, ",".join("?" * len(part)), part).items():
+                self._known[inner].save_seconds = seconds
+
+    def _known_of(self, row: JobRow, spec: JobSpec) -> _Known:
+        """Say a row in the scheduler's words; one that makes no sense must not stop the others."""
+        team = self._teams.get(row.team_id, "")
+        try:
+            job = self.as_job(row, spec, team)
+            fault = job.request.fault()
+        except (ValueError, ArithmeticError, TypeError) as wrong:
+            job = Job(id=row.job_id, team=team, user=row.user_name, queue=row.queue)
+            fault = f"{type(wrong).__name__}: {wrong}"
+        return _Known(row.version, row, job, None, fault)
 
     def _running(self, reader: Reader) -> list[tuple[JobRow, AttemptRow]]:
         marks = ",".join("?" * len(HOLDING))
@@ -202,21 +235,29 @@ class Board:
 
     # -- words ------------------------------------------------------------------------------
 
-    def _learn_types(self, nodes: Sequence[Node]) -> None:
-        """Note which types of GPUs there are; what users call them may now mean others."""
+    def _learn_nodes(self, nodes: Sequence[Node], defaults: DefaultRequests) -> None:
+        """Note which types of GPUs there are and what jobs get by default.
+
+        Where either changed, requests that leave something open may mean something else by now.
+        """
         types = frozenset(node.gpu_type for node in nodes if node.gpus)
-        if types == self._types:
+        if types == self._types and self._defaults.holds_for(defaults):
             return
-        self._types = types
+        self._types, self._defaults = types, defaults
         for known in self._known.values():
             known.waiting = None
 
     def _job(self, row: JobRow) -> Job:
         job = self._known[row.id].job
-        if not job.request.gpu_types:
+        request = job.request
+        if request.gpu_types:
+            request = replace(request, gpu_types=match_types(request.gpu_types, self._types))
+        if job.default_cpus or job.default_memory:
+            request = self._defaults.fill(
+                request, row.queue, cpus=job.default_cpus, memory=job.default_memory
+            )
+        if request is job.request:
             return job
-        matched = match_types(job.request.gpu_types, self._types)
-        request = replace(job.request, gpu_types=matched)
         return replace(job, request=self._requests.setdefault(request, request))
 
     def _as_waiting(self, row: JobRow, nodes: Sequence[Node]) -> Waiting:
@@ -227,13 +268,18 @@ class Board:
             attained_seconds=row.attained_ms / 1000,
             avoid=_elsewhere(job, avoid, nodes) if avoid else (),
             engine_note=row.engine_note,
+            save_seconds=self._known[row.id].save_seconds,
         )
         if not avoid:
             self._known[row.id].waiting = waiting
         return waiting
 
     def _as_running(
-        self, row: JobRow, attempt: AttemptRow, checkpoints: Mapping[tuple[int, int], int]
+        self,
+        row: JobRow,
+        attempt: AttemptRow,
+        checkpoints: Mapping[tuple[int, int], int],
+        paces: Mapping[int, float],
     ) -> Running:
         asker = self._claims.get(row.id)
         saved = checkpoints.get(
@@ -244,11 +290,12 @@ class Board:
             grace = (attempt.grace_ms or 0) / 1000 + _GRACE_SLACK_SECONDS
             stops_at = attempt.stop_ms / 1000 + grace
         return Running(
-            job=self._job(row),
+            job=_as_placed(self._job(row), attempt.where, self._requests),
             placement=attempt.where,
             started_at=(attempt.started_ms or attempt.admitted_ms) / 1000,
             attained_seconds=row.attained_ms / 1000,
             checkpoint_at=saved / 1000 if saved else None,
+            save_seconds=paces.get(row.id if asker is None else asker.job),
             stops_at=stops_at,
             stops_for=attempt.stops_for or "",
         )
@@ -286,6 +333,31 @@ class Board:
         self._learned_until = max(row.ended_ms or 0 for row in ended)
 
 
+def _as_placed(job: Job, placement: Placement, known: dict[Request, Request]) -> Job:
+    """Return a job that holds resources as one that asks for just these.
+
+    What it asked for may have changed since, and defaults are settled when it is placed.
+    """
+    asked, shares = job.request, placement.shares
+    if not shares:
+        return job
+    first = shares[0]
+    # A share of no GPU says nothing of a fraction.
+    milli = first.gpu_milli if first.gpus else WHOLE
+    held = (len(shares), len(first.gpus), milli, first.cpu_milli, first.memory_bytes)
+    if held == (asked.nodes, asked.gpus, asked.gpu_milli, asked.cpu_milli, asked.memory_bytes):
+        return job
+    request = replace(
+        asked,
+        nodes=len(shares),
+        gpus=len(first.gpus),
+        gpu_milli=milli,
+        cpu_milli=first.cpu_milli,
+        memory_bytes=first.memory_bytes,
+    )
+    return replace(job, request=known.setdefault(request, request))
+
+
 def _checkpoints(reader: Reader) -> dict[tuple[int, int], int]:
     """Return when each live attempt last saved, by job and number."""
     rows = reader.all(
@@ -294,6 +366,20 @@ def _checkpoints(reader: Reader) -> dict[tuple[int, int], int]:
         " WHERE a.state IN ('starting', 'running', 'stopping') GROUP BY a.job, a.number"
     )
     return {(job, number): saved for job, number, saved in rows}
+
+
+def _save_paces(reader: Reader, jobs: str, params: Sequence[int] = ()) -> dict[int, float]:
+    """Return the seconds between checkpoints of those of these jobs that ever recorded one."""
+    found: dict[int, float] = {}
+    for job, count, first, last, started in reader.all(
+        "SELECT c.job, count(*), min(c.created_ms), max(c.created_ms), min(j.started_ms)"
+        f" FROM checkpoints c JOIN jobs j ON j.id = c.job WHERE c.job IN ({jobs}) GROUP BY c.job",
+        params,
+    ):
+        # Of one checkpoint alone, how long it took to come.
+        whole, steps = (last - first, count - 1) if count > 1 else (last - (started or last), 1)
+        found[job] = max(0, whole) / steps / 1000
+    return found
 
 
 def _open_claims(reader: Reader) -> dict[int, _Claimant]:

@@ -107,7 +107,7 @@ def _ray_wish(spec: JobSpec, ref: Callable[[Archive], PackageRef]) -> RayWish | 
 def _places(placement: Placement, spec: JobSpec) -> tuple[NodeShare, ...]:
     """Return where the engine starts something: of a declared gang, the command alone."""
     if not spec.gang:
-        return engine_shares(placement)
+        return engine_shares(placement, limits_memory=not spec.default_memory)
     cpus = spec.own_cpu_milli / WHOLE
     return (NodeShare(node_id=placement.shares[0].node, cpus=cpus),)
 
@@ -149,7 +149,7 @@ def platform_env(admitted: Admitted, context: Context, site: Site) -> dict[str, 
     return values
 
 
-def engine_shares(placement: Placement) -> tuple[NodeShare, ...]:
+def engine_shares(placement: Placement, *, limits_memory: bool = True) -> tuple[NodeShare, ...]:
     """Say a placement in the engine port's words."""
     return tuple(
         NodeShare(
@@ -159,6 +159,7 @@ def engine_shares(placement: Placement) -> tuple[NodeShare, ...]:
             ),
             cpus=share.cpu_milli / WHOLE,
             memory_bytes=share.memory_bytes,
+            limits_memory=limits_memory,
         )
         for share in placement.shares
     )

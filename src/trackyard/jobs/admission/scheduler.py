@@ -11,18 +11,19 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from trackyard.core.errors import Conflict, YardError
 from trackyard.core.lease import Lease
 from trackyard.core.ports import EngineNotice, ExitCause, NoticeKind
-from trackyard.core.reasons import Tier
+from trackyard.core.reasons import Tier, stands_in_line
 from trackyard.fleet.service import Fleet
 from trackyard.jobs.admission.board import Board, Loaded
 from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.launching import environment_of
 from trackyard.jobs.admission.leader import RENEW_SECONDS, Leadership, Superseded
+from trackyard.jobs.admission.weighing import Weigher
 from trackyard.jobs.life import (
     Admitted,
     admit,
@@ -35,7 +36,7 @@ from trackyard.jobs.life import (
 from trackyard.jobs.load import roll_up
 from trackyard.jobs.records import AttemptRow, job_by_inner, load_attempts, load_spec
 from trackyard.jobs.retention import Retention, clean
-from trackyard.scheduling import Admission, Decisions, Policy, Stop, decide
+from trackyard.scheduling import Admission, Decisions, Policy, Snapshot, Stop
 from trackyard.store.database import Database, Reader, Tx
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,8 @@ CLEAN_SECONDS = 3600.0
 WATCH_SECONDS = 3.0
 #: An attempt that was not heard of for so long is lost; after a start everyone gets it anew.
 SILENCE_SECONDS = 60.0
+#: A leader that took no turn for so long is in trouble; nodes and engines may take their time.
+STILL_SECONDS = 120.0
 #: A gap between two ticks above this means that the process was frozen or starved.
 FROZEN_SECONDS = 5.0
 _GRAVE = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
@@ -72,14 +75,16 @@ class Pass:
     """The last look at the queue: what was seen and what was decided."""
 
     at_ms: int
-    loaded: Loaded
-    decisions: Decisions
-    took_seconds: float
+    loaded: Loaded = field(default_factory=lambda: Loaded(snapshot=Snapshot(now=0.0, nodes=())))
+    decisions: Decisions = field(default_factory=lambda: Decisions(reasons={}))
+    took_seconds: float = 0.0
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Place in the line by job, 1 is next; worked out when someone asks."""
-        return {job: at for at, job in enumerate(self.decisions.line, start=1)}
+        """Place in the line by job, 1 is next; only of jobs that start when their turn comes."""
+        reasons = self.decisions.reasons
+        line = (job for job in self.decisions.line if stands_in_line(reasons.get(job)))
+        return {job: at for at, job in enumerate(line, start=1)}
 
 
 class Scheduler:
@@ -100,8 +105,10 @@ class Scheduler:
         self.dispatcher = dispatcher
         dispatcher.on_change = self.wake
         self.fleet = dispatcher.fleet = fleet or Fleet()
-        self.board = Board(policy)
-        self._side_board = Board(policy)
+        self.board, self._side_board = Board(policy), Board(policy)
+        self._weigher = Weigher()
+        #: whether the last turn of the loop failed, and when one last did not
+        self._failed, self._attended = False, self._clock.monotonic()
         self._leases = leases
         self._silence_ms = int(silence_seconds * 1000)
         self.leadership = Leadership(alone=database.is_sqlite)
@@ -192,14 +199,8 @@ class Scheduler:
         if not await self.open():
             return
         while True:
-            try:
-                await self.tick()
-            except asyncio.CancelledError:
-                raise
-            except Superseded:
-                self.is_leader = False
-            except Exception:
-                log.exception("scheduling failed; it goes on")
+            await self.attend()
+            if self._failed:
                 await asyncio.sleep(TICK_SECONDS)
             # A pass over a long queue must leave the server time for its callers.
             took = self.last.took_seconds if self.last is not None else 0.0
@@ -208,6 +209,30 @@ class Scheduler:
             wait = TICK_SECONDS if self._db.is_sqlite else POLL_SECONDS
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), wait)
+
+    async def attend(self) -> None:
+        """Take one turn of the loop; what fails is told, and the next turn tries again."""
+        try:
+            await self.tick()
+        except Superseded:
+            self.is_leader = False
+        except Exception:
+            log.exception("scheduling failed; it goes on")
+            self._failed = True
+        else:
+            self._failed, self._attended = False, self._clock.monotonic()
+
+    def trouble(self) -> str:
+        """Say what is wrong with scheduling on this server, to anyone; empty: nothing is."""
+        if self._failed:
+            return (
+                "the last scheduling pass failed; it is tried again every second, and the server's"
+                " log tells why"
+            )
+        still = self._clock.monotonic() - self._attended
+        if self.is_leader and not self.is_stopping and still > STILL_SECONDS:
+            return f"no scheduling pass has ended for {still:.0f} s: the server's log tells why"
+        return ""
 
     async def open(self) -> bool:
         """Open the engine and listen to it; return whether this server can schedule."""
@@ -383,7 +408,14 @@ class Scheduler:
             if shown is not None and self._is_fresh(shown):
                 return shown
             changes = self._changes
-            shown = await self._look(self._side_board)
+            try:
+                shown = await self._look(self._side_board)
+            except YardError:
+                raise
+            except Exception:
+                # Lists answer all the same, with reasons still to come.
+                log.exception("the queue could not be looked at")
+                return Pass(at_ms=self._clock.time_ms())
             self._shown, self._shown_at = shown, changes
             return shown
 
@@ -399,7 +431,7 @@ class Scheduler:
         def think(reader: Reader) -> Pass:
             began = self._clock.monotonic()
             loaded = board.load(reader, now_ms, self._leases(reader))
-            decisions = decide(loaded.snapshot)
+            loaded, decisions = self._weigher.decide(loaded)
             return Pass(
                 at_ms=now_ms,
                 loaded=loaded,

@@ -33,6 +33,7 @@ class PublicRoutes:
     def __init__(self, services: Services) -> None:
         self._db = services.database
         self._clock = services.clock
+        self._jobs = services.jobs
         self._proven = -PROOF_SECONDS
 
     async def health(self, request: Request) -> Response:
@@ -44,7 +45,7 @@ class PublicRoutes:
         return Response(MLFLOW_VERSION.encode(), content_type="text/plain; charset=utf-8")
 
     async def ready(self, request: Request) -> Response:
-        """GET /ready: a row was written and committed."""
+        """GET /ready: a row was written and committed, and scheduling works."""
         now = self._clock.monotonic()
         if now - self._proven > PROOF_SECONDS:
 
@@ -60,6 +61,9 @@ class PublicRoutes:
             except Exception as fault:
                 raise TooBusy(f"not ready: {fault}", retry_after=2) from fault
             self._proven = now
+        trouble = self._jobs.scheduler.trouble()
+        if trouble:
+            raise TooBusy(f"not ready: {trouble}", retry_after=2)
         return JSONResponse({"ready": True, "version": trackyard.__version__})
 
     async def server_info(self, request: Request) -> Response:

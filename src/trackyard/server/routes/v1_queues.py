@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 
 from trackyard.core.errors import Denied
+from trackyard.jobs.classes import urgent_use
 from trackyard.jobs.queues import (
-    QueueSettings,
-    TeamShare,
     delete_queue,
     load_queues,
     load_shares,
     set_queue,
     set_share,
 )
+from trackyard.jobs.settings import QueueSettings, TeamShare
 from trackyard.jobs.usage import HALF_LIFE_SECONDS, usages
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
@@ -48,6 +48,13 @@ class ShareView(msgspec.Struct):
     quota_gpus: float | None
     limit_gpus: float | None
     max_running: int | None
+    #: least role for a priority class, where the queue does not say
+    classes: dict[str, str]
+    #: urgent GPU-hours in seven days; null for no budget
+    urgent_gpu_hours: float | None
+    #: of these, what was used and what open jobs may still use
+    urgent_gpu_hours_used: float
+    urgent_gpu_hours_open: float
     queued: int
     running: int
     gpus_running: float
@@ -104,6 +111,7 @@ class QueueRoutes:
         def load(reader: Reader) -> ShareList:
             counts = _counts(reader, "t.name")
             ids = {row[0]: row[1] for row in reader.all("SELECT id, name FROM teams")}
+            numbers = {name: team for team, name in ids.items()}
             used = {
                 ids[team]: seconds
                 for team, seconds in usages(reader, now_ms, HALF_LIFE_SECONDS).items()
@@ -114,6 +122,7 @@ class QueueRoutes:
                 if team != principal.team and not principal.is_admin:
                     continue
                 queued, running, gpus = counts.get(team, (0, 0, 0.0))
+                urgent = urgent_use(reader, numbers[team], now_ms)
                 found.append(
                     ShareView(
                         team=team,
@@ -121,6 +130,10 @@ class QueueRoutes:
                         quota_gpus=share.quota_gpus,
                         limit_gpus=share.limit_gpus,
                         max_running=share.max_running,
+                        classes=share.classes,
+                        urgent_gpu_hours=share.urgent_gpu_hours,
+                        urgent_gpu_hours_used=round(urgent.used, 4),
+                        urgent_gpu_hours_open=round(urgent.open, 4),
                         queued=queued,
                         running=running,
                         gpus_running=gpus,

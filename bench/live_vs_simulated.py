@@ -1,0 +1,241 @@
+"""Sixty real jobs beside the same sixty in the simulator: completion times and order of starts.
+
+    python -m bench.live_vs_simulated                  # about three minutes
+    python -m bench.live_vs_simulated --seed 7 --jobs 30 --gpus 2
+
+Starts a server of its own with declared GPUs, submits jobs that sleep, of several sizes, classes
+and teams, at moments drawn from a seed, and waits for all of them. Then it replays the list, as it
+was really submitted, under the same policy, shares and stated run times, twice: with run times as
+planned and one cost of starting and ending a process for all (the median of the live jobs), and
+with the time that each live job really held its GPUs. The second leaves the decisions alone to
+differ. Nothing here runs in the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import statistics
+import time
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from bench.jobs import Server
+from trackyard.core.job import PriorityClass
+from trackyard.scheduling.snapshot import Team, Waiting
+from trackyard.server.engines import policy
+from trackyard.server.settings import Settings
+from trackyard.simulate.cluster import read_cluster
+from trackyard.simulate.replay import Replay, Setting
+from trackyard.simulate.trace import Trace, TraceJob
+
+TEAMS = {"blue": 1.0, "green": 2.0}
+SIZES = (1, 1, 1, 1, 1, 1, 2, 2, 2, 4)
+CLASSES = ("low", "normal", "normal", "normal", "high")
+#: Live starts closer together than this count as one moment: a pass admits several at once, and
+#: those that it admits after another's end follow within a second.
+TIE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One job of the list."""
+
+    name: str
+    at: float
+    seconds: float
+    gpus: int
+    team: str
+    priority: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What became of a live job, in seconds from the first submission."""
+
+    submitted: float
+    started: float
+    ended: float
+
+
+def plan(seed: int, jobs: int, within: float, gpus: int) -> list[Planned]:
+    """Draw a list of jobs."""
+    draw = random.Random(seed)
+    found = [
+        Planned(
+            name=f"job{number:02d}",
+            at=round(draw.uniform(0, within), 2),
+            seconds=round(draw.uniform(2, 10), 1),
+            gpus=min(draw.choice(SIZES), gpus),
+            team=draw.choice(sorted(TEAMS)),
+            priority=draw.choice(CLASSES),
+        )
+        for number in range(jobs)
+    ]
+    return sorted(found, key=lambda job: job.at)
+
+
+def run_live(server: Server, jobs: list[Planned]) -> dict[str, Seen]:
+    """Submit each job at its moment, wait for all, and return what became of them."""
+    for team, share in TEAMS.items():
+        server.post("/api/v1/teams", {"name": team})
+        server.client.put(f"/api/v1/teams/{team}/share", json={"share": share}).raise_for_status()
+    began = time.monotonic()
+    ids: dict[str, str] = {}
+    for job in jobs:
+        time.sleep(max(0.0, began + job.at - time.monotonic()))
+        body = {
+            "command": ["sleep", str(job.seconds)],
+            "name": job.name,
+            "team": job.team,
+            "gpus": job.gpus,
+            "priority": job.priority,
+            "estimate_seconds": job.seconds,
+        }
+        ids[job.name] = server.post("/api/v1/jobs", body)["jobs"][0]["job_id"]
+    counts = {"queued": 1}
+    while any(counts.get(state) for state in ("queued", "starting", "running")):
+        time.sleep(1.0)
+        counts = server.get("/api/v1/jobs", limit=1, all="1")["counts"]
+    pages = {name: server.get(f"/api/v1/jobs/{job}") for name, job in ids.items()}
+    first = min(page["job"]["submitted_ms"] for page in pages.values())
+    return {name: _seen(page, first) for name, page in pages.items()}
+
+
+def _seen(page: dict[str, Any], first_ms: int) -> Seen:
+    job, attempt = page["job"], page["attempts"][0]
+    assert job["state"] == "succeeded", job
+    return Seen(
+        submitted=(job["submitted_ms"] - first_ms) / 1000,
+        started=(attempt["admitted_ms"] - first_ms) / 1000,
+        ended=(job["ended_ms"] - first_ms) / 1000,
+    )
+
+
+class ClassedReplay(Replay):
+    """A replay whose jobs have classes and state their run times, as the live ones do."""
+
+    def __init__(self, trace: Trace, gpus: int, setting: Setting, jobs: list[Planned]) -> None:
+        super().__init__(trace, read_cluster(str(gpus)), setting)
+        planned = {job.name: job for job in jobs}
+        enter = self._scheduler.submit
+
+        def submit(waiting: Waiting) -> None:
+            mine = planned[waiting.job.id]
+            job = replace(
+                waiting.job,
+                priority=PriorityClass[mine.priority.upper()],
+                estimate_seconds=mine.seconds,
+                preemptible=False,
+            )
+            enter(replace(waiting, job=job))
+
+        self._scheduler.submit = submit  # type: ignore[method-assign]
+
+
+def run_simulated(
+    jobs: list[Planned], live: dict[str, Seen], gpus: int, seconds: dict[str, float]
+) -> dict[str, Seen]:
+    """Replay the jobs as they were submitted, each for so many seconds."""
+    trace = Trace(
+        name="live",
+        format="live",
+        jobs=tuple(
+            TraceJob(
+                id=job.name,
+                submitted_at=live[job.name].submitted,
+                duration=seconds[job.name],
+                gpus=job.gpus,
+                team=job.team,
+                name=job.name,
+            )
+            for job in sorted(jobs, key=lambda job: live[job.name].submitted)
+        ),
+    )
+    setting = Setting(
+        policy=policy(Settings()),
+        teams=tuple(Team(id=team, weight=share) for team, share in TEAMS.items()),
+    )
+    outcome = ClassedReplay(trace, gpus, setting, jobs).run()
+    return {
+        lived.source.id: Seen(
+            submitted=lived.source.submitted_at,
+            started=lived.first_start,
+            ended=lived.ended_at,
+        )
+        for lived in outcome.jobs
+    }
+
+
+def out_of_order(live: dict[str, Seen], simulated: dict[str, Seen]) -> list[tuple[str, str]]:
+    """Return the pairs that started the other way round, ties left out."""
+    found = []
+    for one, other in combinations(live, 2):
+        seen = live[one].started - live[other].started
+        foreseen = simulated[one].started - simulated[other].started
+        if min(abs(seen), abs(foreseen)) > TIE_SECONDS and (seen > 0) != (foreseen > 0):
+            found.append((one, other))
+    return found
+
+
+def average(seen: dict[str, Seen]) -> float:
+    """Average completion time."""
+    return statistics.fmean(one.ended - one.submitted for one in seen.values())
+
+
+def main() -> None:
+    """Run both and print how far they are apart."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=60)
+    parser.add_argument("--gpus", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--within", type=float, default=60.0, help="seconds of submissions")
+    args = parser.parse_args()
+    jobs = plan(args.seed, args.jobs, args.within, args.gpus)
+    began = time.monotonic()
+    with Server(args.gpus) as server:
+        live = run_live(server, jobs)
+    took = time.monotonic() - began
+    costs = {job.name: live[job.name].ended - live[job.name].started - job.seconds for job in jobs}
+    cost = statistics.median(costs.values())
+    replays = {
+        "planned": {job.name: job.seconds + cost for job in jobs},
+        "as_held": {job.name: job.seconds + costs[job.name] for job in jobs},
+    }
+    result: dict[str, Any] = {
+        "jobs": len(jobs),
+        "gpus": args.gpus,
+        "seed": args.seed,
+        "live_average_seconds": round(average(live), 2),
+        "cost_seconds": [round(pick(costs.values()), 2) for pick in (min, statistics.median, max)],
+        "load": round(os.getloadavg()[0], 1),
+        "took_seconds": round(took, 1),
+    }
+    pairs = len(jobs) * (len(jobs) - 1) // 2
+    print(f"live     {average(live):8.2f} s on average; a start and an end cost {cost:.2f} s")
+    for name, seconds in replays.items():
+        simulated = run_simulated(jobs, live, args.gpus, seconds)
+        wrong = out_of_order(live, simulated)
+        difference = 100 * (average(live) / average(simulated) - 1)
+        result[name] = {
+            "average_seconds": round(average(simulated), 2),
+            "difference_percent": round(difference, 2),
+            "pairs_out_of_order": len(wrong),
+        }
+        print(
+            f"{name:<8} {average(simulated):8.2f} s on average ({difference:+.2f} %);"
+            f" {len(wrong)} of {pairs} pairs started the other way round (ties: {TIE_SECONDS:g} s)"
+        )
+        for one, other in wrong[:5]:
+            print(
+                f"  {one} {live[one].started:.1f} s, {other} {live[other].started:.1f} s;"
+                f" simulated {simulated[one].started:.1f} s and {simulated[other].started:.1f} s"
+            )
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

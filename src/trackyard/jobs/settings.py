@@ -1,0 +1,115 @@
+"""The settings of queues and teams: what an admin may set, and what makes no sense.
+
+Owns their shape and checks. Knows neither storage nor the scheduler's own types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from trackyard.core.errors import InvalidInput
+from trackyard.core.ids import TEAM_NAME
+from trackyard.core.job import PriorityClass
+from trackyard.jobs.demand_shapes import parse_gang
+from trackyard.scheduling.policy import Order
+
+#: Who may use a class, the widest circle first.
+CIRCLES = ("member", "maintainer", "owner", "admin")
+#: Whether jobs of a queue may be stopped for others: only those that say so, those that do not
+#: opt out, all.
+PREEMPTIBLE = ("no", "yes", "always")
+
+
+def check_classes(classes: Mapping[str, str]) -> None:
+    """Refuse rules about unknown classes or roles."""
+    names = [level.name.lower() for level in PriorityClass]
+    for name, role in classes.items():
+        if name not in names:
+            raise InvalidInput(f"class {name[:40]!r} is none of {', '.join(names)}")
+        if role not in CIRCLES:
+            raise InvalidInput(f"{role[:40]!r} for {name} is none of {', '.join(CIRCLES)}")
+
+
+class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A queue's rules; null means no limit."""
+
+    #: teams that may use it; empty: all
+    teams: list[str] = []
+    #: among jobs of one class, the queue with the lower rank goes first
+    rank: int = 0
+    #: fifo, fair, dominant, shortest or default; empty: the server's policy
+    order: str = ""
+    quota_gpus: float | None = None
+    max_running: int | None = None
+    max_nodes_per_job: int | None = None
+    max_gpus_per_job: float | None = None
+    max_wall_seconds: float | None = None
+    max_gpus_per_user: float | None = None
+    max_running_per_user: int | None = None
+    #: gang of jobs that ask for nothing themselves, as in 2x1gpu,8cpu; empty: none
+    gang: str = ""
+    #: CPUs and memory of a job without GPUs that states none; null: 1 CPU and no memory
+    default_cpus: float | None = None
+    default_memory_bytes: int | None = None
+    #: the same for each GPU of a job with GPUs; null: the GPU's part of its node
+    default_cpus_per_gpu: float | None = None
+    default_memory_per_gpu_bytes: int | None = None
+    #: CPUs and memory of one job, all nodes together
+    max_cpus_per_job: float | None = None
+    max_memory_per_job_bytes: int | None = None
+    #: whether a job may ask for no CPUs at all (`--cpus 0`)
+    zero_cpus: bool = True
+    #: least role for a priority class: member, maintainer, owner or admin
+    classes: dict[str, str] = {}
+    #: whether jobs that say nothing may be stopped for others: no, yes, or always (no opting out)
+    preemptible_default: str = "no"
+
+    def check(self) -> None:
+        """Refuse values that make no sense."""
+        if self.order and self.order not in [one.value for one in Order]:
+            names = ", ".join(one.value for one in Order)
+            raise InvalidInput(f"order {self.order[:40]!r} is none of {names}")
+        if self.gang:
+            parse_gang(self.gang)
+        if self.preemptible_default not in PREEMPTIBLE:
+            names = ", ".join(PREEMPTIBLE)
+            raise InvalidInput(
+                f"preemptible_default {self.preemptible_default[:40]!r} is none of {names}"
+            )
+        check_classes(self.classes)
+        for team in self.teams:
+            if not TEAM_NAME.match(team):
+                raise InvalidInput(f"{team[:80]!r} is no name of a team")
+        for field in self.__struct_fields__:
+            value = getattr(self, field)
+            if isinstance(value, int | float) and field != "rank" and value < 0:
+                raise InvalidInput(f"{field} cannot be negative")
+
+
+class TeamShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A team's claim on the GPUs; null means no limit."""
+
+    #: weight among teams
+    share: float = 1.0
+    #: GPUs that are its own
+    quota_gpus: float | None = None
+    #: most GPUs at once, borrowed ones included
+    limit_gpus: float | None = None
+    max_running: int | None = None
+    #: least role for a priority class, where the queue does not say: member, maintainer, owner
+    #: or admin
+    classes: dict[str, str] = {}
+    #: urgent GPU-hours in seven days; null: no budget
+    urgent_gpu_hours: float | None = None
+
+    def check(self) -> None:
+        """Refuse values that make no sense."""
+        check_classes(self.classes)
+        if not 0 < self.share <= 1000:
+            raise InvalidInput("share must lie above 0 and at most 1000")
+        for field in ("quota_gpus", "limit_gpus", "max_running", "urgent_gpu_hours"):
+            value = getattr(self, field)
+            if value is not None and value < 0:
+                raise InvalidInput(f"{field} cannot be negative")
