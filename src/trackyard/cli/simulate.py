@@ -24,7 +24,7 @@ from trackyard.simulate.measures import Measures
 from trackyard.simulate.packing import PLACEMENTS, Packed, pack
 from trackyard.simulate.plot import draw
 from trackyard.simulate.readers import read_trace
-from trackyard.simulate.replay import Costs
+from trackyard.simulate.replay import Costs, Habits
 from trackyard.simulate.runs import POLICIES, even_quotas, replay, setting_for
 from trackyard.simulate.trace import Trace
 
@@ -70,13 +70,28 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="seconds that a preemption costs a job of one, up to eight, more GPUs",
     )
     parser.add_argument(
-        "--checkpoint-every",
+        "--preemptible",
         type=float,
-        default=0.0,
-        help="seconds between checkpoints; work since is lost on a stop (0: it saves when told)",
+        default=Habits().preemptible_share,
+        metavar="SHARE",
+        help="part of the jobs that are preemptible (default: none, as with `yard submit`)",
     )
     parser.add_argument(
-        "--overestimate", type=float, default=1.0, help="factor on run times known to an oracle"
+        "--checkpoint-every",
+        type=float,
+        default=Habits().checkpoint_seconds,
+        metavar="SECONDS",
+        help="time between their checkpoints; work since is lost on a stop (0: saved when told)",
+    )
+    parser.add_argument(
+        "--stated",
+        type=float,
+        default=Habits().stated_share,
+        metavar="SHARE",
+        help="part of the jobs that state their run time; the others are learned",
+    )
+    parser.add_argument(
+        "--overestimate", type=float, default=1.0, help="factor on run times that are stated"
     )
     parser.add_argument(
         "--quotas", action="store_true", help="give each team a quota by its part of the work"
@@ -101,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         for name in names:
             setting = setting_for(
                 name,
-                overestimate=args.overestimate,
+                habits=_habits(args),
                 costs=costs,
                 style=args.placement,
                 teams=teams,
@@ -132,7 +147,21 @@ def _costs(args: argparse.Namespace) -> Costs:
     except ValueError:
         message = "--checkpoint-cost takes three numbers of seconds, for example 7,30,60"
         raise InvalidInput(message) from None
-    return Costs(one=one, few=few, many=many, every_seconds=args.checkpoint_every)
+    return Costs(one=one, few=few, many=many)
+
+
+def _habits(args: argparse.Namespace) -> Habits:
+    for name in ("preemptible", "stated"):
+        if not 0 <= getattr(args, name) <= 1:
+            raise InvalidInput(f"--{name} is a part of all jobs: give a number from 0 to 1")
+    if args.checkpoint_every < 0 or args.overestimate <= 0:
+        raise InvalidInput("--checkpoint-every must not be negative, --overestimate positive")
+    return Habits(
+        preemptible_share=args.preemptible,
+        checkpoint_seconds=args.checkpoint_every,
+        stated_share=args.stated,
+        overestimate=args.overestimate,
+    )
 
 
 def _pack(

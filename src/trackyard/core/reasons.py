@@ -79,6 +79,7 @@ class Code(StrEnum):
     LARGER_THAN_QUOTA = "larger_than_quota"
     TEAM_QUOTA = "team_quota"
     BORROW_LIMIT = "borrow_limit"
+    QUOTA_LENT = "quota_lent"
     TEAM_JOBS = "team_jobs"
     QUEUE_QUOTA = "queue_quota"
     QUEUE_JOBS = "queue_jobs"
@@ -196,10 +197,16 @@ CATALOGUE: Mapping[Code, Entry] = {
         "It needs {needed} GPUs; team `{what}` has {free} of its quota of {limit} left",
         "Wait for the team's own jobs, stop one, or have the quota raised",
     ),
+    Code.QUOTA_LENT: Entry(
+        Tier.CAPACITY,
+        "It is within the quota of team `{what}`, whose GPUs {holders} borrowed until about {until}",
+        "Wait for them to come back, or use a higher priority class, which takes them back at once",
+    ),
     Code.BORROW_LIMIT: Entry(
         Tier.OVER_QUOTA,
-        "It needs {needed} GPUs beyond the quota of team `{what}`; others have {free} to lend",
-        "Wait until other teams need less, or for the team's own jobs to end",
+        "Its {needed} GPUs are beyond the quota of team `{what}` ({limit}), and only {free} may be "
+        "borrowed by jobs that may not be preempted",
+        "Submit it with --preemptible, or wait for the team's own jobs to end",
     ),
     Code.TEAM_JOBS: Entry(
         Tier.OVER_QUOTA,

@@ -16,7 +16,7 @@ from trackyard.core.job import PriorityClass
 from trackyard.core.reasons import duration_words, in_singular
 from trackyard.jobs.classes import BUDGET_DAYS, rule_of
 from trackyard.jobs.settings import QueueSettings, TeamShare
-from trackyard.scheduling.policy import Backfill, Order, Policy, Preemption
+from trackyard.scheduling.policy import HOUR, Backfill, Order, Policy, Preemption
 from trackyard.scheduling.requests import DEFAULT_CPUS, LEFT_FOR_OTHERS
 
 _GIB = 2**30
@@ -41,6 +41,9 @@ SPOKEN = frozenset(
         "reclaim_after_seconds",
         "yield_to_shorter",
         "yield_ratio",
+        "loss_ratio",
+        "restart_seconds",
+        "max_stops_per_hour",
         "min_run_seconds",
         "grace_seconds",
     )
@@ -136,12 +139,9 @@ def _reservation(terms: Terms) -> Sequence[str]:
         return ("Order is strict: nothing passes the first job that waits.",)
     if policy.backfill is Backfill.SKIP:
         return ("Whatever fits may pass a job that does not; no room is kept for anyone.",)
-    many = policy.backfill is Backfill.CONSERVATIVE
-    who = f"each of the first {policy.reservations} waiting jobs" if many else "the first job"
-    if order is Order.DEFAULT:
-        who += " that has waited too long (see waiting)"
-    elif policy.reserve_after_seconds:
-        who += f" that has waited {duration_words(policy.reserve_after_seconds)}"
+    who = "the first waiting job of each class and of each team within its quota"
+    if policy.backfill is Backfill.CONSERVATIVE:
+        who = f"each of the first {policy.reservations} waiting jobs"
     return (
         (
             f"Room is kept for {who}; others may pass only if they are predicted to end before"
@@ -155,15 +155,15 @@ def _waiting(terms: Terms) -> Sequence[str]:
     order = Order(terms.rules.order) if terms.rules.order else policy.order
     if order is not Order.DEFAULT:
         return ("There is no bound on waiting besides the order and the reservation.",)
+    day = duration_words(policy.passing_seconds(24 * HOUR))
     return (
         (
-            f"A job that has waited {duration_words(policy.starvation_seconds)} and as long again"
-            " as it has run goes before its class, gets a reservation, and then runs for as long"
-            " as it had waited without yielding to shorter jobs."
+            f"Every {duration_words(policy.halving_seconds)} of waiting halve a job's predicted"
+            " length in the order, so nobody is passed for ever."
         ),
         (
-            f"Such jobs hold at most {policy.overdue_share:.0%} of the GPUs at once; beyond that"
-            " they compete like all others."
+            "A job predicted to take a day on one GPU can be passed only by jobs of its class"
+            f" that were submitted less than {day} after it; a shorter one by fewer."
         ),
     )
 
@@ -176,17 +176,24 @@ def _preemption(rules: Preemption) -> Sequence[str]:
         found.append("A job may stop preemptible jobs of lower classes.")
     if rules.reclaim:
         found.append(
-            "A team within its quota may stop preemptible jobs of teams beyond theirs, once its"
-            f" own job has waited {duration_words(rules.reclaim_after_seconds)}."
+            "A team within its quota may stop preemptible jobs of teams beyond theirs: of lower"
+            " classes at once, of the same class when its own job has waited"
+            f" {duration_words(rules.reclaim_after_seconds)}."
         )
     if rules.yield_to_shorter:
         found.append(
-            "Within a class a job may stop a preemptible one that is predicted to run on for more"
-            f" than {rules.yield_ratio:g} times as long as it needs itself."
+            "Within a class a job may stop a preemptible one that has saved and is predicted to"
+            f" run on for more than {rules.yield_ratio:g} times as long as it needs itself, plus"
+            f" {rules.loss_ratio:g} times what the stop loses (work since the last checkpoint and"
+            f" {duration_words(rules.restart_seconds)} to start again). Jobs of one array, name or"
+            " command never stop each other, and nobody is stopped again before the job it was"
+            " stopped for has ended."
         )
     found.append(
-        f"Nobody is stopped before it ran {duration_words(rules.min_run_seconds)}; those that lose"
-        f" least work since their last checkpoint are stopped first, with {_grace(rules)} to save."
+        "For a job of its own class nobody is stopped before it ran"
+        f" {duration_words(rules.min_run_seconds)}, twice as long after each stop; for any job at"
+        f" most {rules.max_stops_per_hour} times an hour. Those that lose least work are stopped"
+        f" first, with {_grace(rules)} to save."
     )
     return found
 
@@ -226,20 +233,19 @@ def _quota(terms: Terms) -> Sequence[str]:
 def _borrowing(terms: Terms) -> Sequence[str]:
     rules = terms.policy.preemption
     others = sum(one.quota_gpus or 0.0 for name, one in terms.shares.items() if name != terms.team)
-    found = []
-    if terms.share.quota_gpus is None:
-        found.append("Without a quota nothing counts as borrowed.")
-    else:
-        found.append(
-            f"It may borrow what other teams leave of their quotas, {others:g} GPUs in all."
-        )
+    found = [
+        f"Its preemptible jobs may borrow what other teams leave of their quotas, {others:g} GPUs"
+        " in all.",
+        "Jobs that may not be preempted stay within the team's own quota and what no quota"
+        " promises to anyone.",
+    ]
     if not rules.reclaim:
         found.append("What is lent comes back when the borrower's job ends.")
     elif terms.share.quota_gpus:
         found.append(
-            "What others borrow of its quota comes back from preemptible jobs"
-            f" {duration_words(rules.reclaim_after_seconds)} after its own job began to wait, plus"
-            f" {_grace(rules)} to save; from other jobs when they end."
+            "What others borrow of its quota comes back"
+            f" {duration_words(rules.reclaim_after_seconds)} after its own job began to wait, at"
+            f" once for a job of a higher class, plus {_grace(rules)} to save."
         )
     return found
 

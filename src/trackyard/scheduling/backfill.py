@@ -58,7 +58,7 @@ class Reservations:
         self._names = names
         self.kept: list[Kept] = []
         #: classes and teams whose first job has its reservation
-        self.rights: set[object] = set()
+        self.rights: set[int | str] = set()
         self._sorted: tuple[Floats, int] | None = None
         self._free_at: Floats = state.free_at
 

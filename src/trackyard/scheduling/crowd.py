@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from trackyard.core.reasons import Reason
-from trackyard.scheduling.order.bucket import IN_TIME, Bucket, Key, scale
+from trackyard.scheduling.order.bucket import Bucket, Key, scale
 from trackyard.scheduling.order.columns import ColumnLine, Columns
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Floats, Ints, Shape
@@ -31,7 +31,7 @@ class Crowd:
         ledger: Ledger,
         orders: dict[str, Order],
         gate_of: Callable[[Waiting, Shape], Reason | None],
-        bucket_of: Callable[[Pending, int, ColumnLine], Bucket],
+        bucket_of: Callable[[Pending, ColumnLine], Bucket],
         answers_limits: bool,
     ) -> None:
         self._columns = columns
@@ -64,22 +64,15 @@ class Crowd:
     def line_up(self) -> None:
         """Sort the groups by their heads, as things stand."""
         columns, heads = self._columns, self._columns.heads
-        ledger = self._ledger
-        phase: Ints = columns.phase[heads]
-        measure: Floats = columns.measure[heads]
-        if not ledger.overdue_first:
-            measure = np.where(phase == IN_TIME, measure, columns.length[heads])
-        borrowing, ranks, factors, addends = self._by_kind(phase)
-        measure = measure * factors + addends
-        if not ledger.overdue_first:
-            phase = np.full(len(heads), IN_TIME)
+        borrowing, ranks, factors, addends = self._by_kind()
+        measure: Floats = columns.measure[heads] * factors + addends
         level: Ints = -columns.level[heads]
         submitted = columns.submitted[heads]
         sequence = columns.sequence[heads]
-        order = np.lexsort((sequence, submitted, measure, phase, ranks, borrowing, level))
+        order = np.lexsort((sequence, submitted, measure, ranks, borrowing, level))
         gates = self._gates
         self._queue = [group for group in order.tolist() if gates[group] is None]
-        listed = (level, borrowing, ranks, phase, measure, submitted, sequence)
+        listed = (level, borrowing, ranks, measure, submitted, sequence)
         self._keys = list(zip(*(column.tolist() for column in listed), strict=True))
         self._next = 0
 
@@ -173,10 +166,10 @@ class Crowd:
             return False
         return self._ledger.is_blocked(self._jobs[group], self._shapes[group])
 
-    def _by_kind(self, phases: Ints) -> tuple[Ints, Ints, Floats, Floats]:
+    def _by_kind(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Borrowing, the queue's rank, and what turns a measure into one for all lines."""
         ledger, jobs = self._ledger, self._jobs
-        kinds = self._columns.limited_alike * 2 + phases
+        kinds = self._columns.limited_alike
         _, firsts, which = np.unique(kinds, return_index=True, return_inverse=True)
         found = []
         for group in firsts.tolist():
@@ -184,7 +177,7 @@ class Crowd:
             use = ledger.team(job.team)
             borrows = use.milli + self._shapes[group].total_milli > use.quota
             rank = ledger.queues[job.queue].rank
-            scales = scale(self._orders[job.queue], int(phases[group]), use, ledger)
+            scales = scale(self._orders[job.queue], use, ledger)
             found.append((borrows, rank, *scales))
         table = np.array(found, dtype=np.float64)[which]
         flags, ranks = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
@@ -194,4 +187,4 @@ class Crowd:
         self._taken[group] = True
         columns, head = self._columns, self._heads[group]
         line = ColumnLine(columns, columns.rows(group))
-        return self._bucket_of(columns.pending(head), int(columns.phase[head]), line)
+        return self._bucket_of(columns.pending(head), line)

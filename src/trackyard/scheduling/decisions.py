@@ -37,8 +37,6 @@ class Cause(StrEnum):
     RECLAIMED = "reclaimed"
     #: a much shorter job of its class goes first; it resumes afterwards
     YIELDS_TO_SHORTER = "yields_to_shorter"
-    #: a job of its class has waited past its bound; it resumes afterwards
-    TAKES_TURN = "takes_turn"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,8 +61,6 @@ class Stop:
             Cause.HIGHER_CLASS: "needs the room and has a higher priority class",
             Cause.RECLAIMED: "belongs to the team whose quota these GPUs were borrowed from",
             Cause.YIELDS_TO_SHORTER: "is expected to be much shorter; this one resumes afterwards",
-            Cause.TAKES_TURN: "has waited longer than the queue lets jobs wait; this one resumes "
-            "afterwards",
         }[self.cause]
         return f"Stopped for job `{self.for_job}`, which {why}"
 

@@ -135,6 +135,25 @@ class DurationModel:
         _, seen = self._best(job)
         return UNKNOWN.seconds if seen is None else seen.total / seen.count
 
+    def expected_of(self, jobs: Sequence[Job]) -> list[float]:
+        """Foresee whole runs of many jobs; what they have in common is looked up once."""
+        known: dict[tuple[object, ...], float] = {}
+        found = []
+        for job in jobs:
+            stated = (job.estimate_seconds, job.time_limit_seconds)
+            alike = (job.team, job.user, job.name, job.command, job.group, id(job.request), stated)
+            seconds = known.get(alike)
+            if seconds is None:
+                seconds = known[alike] = self.expected_seconds(job)
+            found.append(seconds)
+        return found
+
+    def knows(self, job: Job) -> bool:
+        """Say whether its length is stated or was learned, and is not a mere guess."""
+        if job.estimate_seconds is not None or job.time_limit_seconds is not None:
+            return True
+        return self._best(job)[1] is not None
+
     def rows(self, job: Job) -> tuple[float, ...]:
         """Return by level of run time so far how long the job should be taken to be.
 
@@ -259,4 +278,5 @@ _WHOLE_BIN = np.array(EDGES) - _LOW
 #: the rank where nothing was seen ahead
 _BEYOND = np.array([2 * EDGES[min(level, LEVELS - 2)] for level in range(LEVELS)])
 
-_UNKNOWN_ROWS = _ranks([1] * LEVELS)
+#: Where nothing is known: an hour, or as long again as it has run.
+_UNKNOWN_ROWS = tuple(max(UNKNOWN.seconds, start) for start in _STARTS.tolist())

@@ -151,7 +151,7 @@ def _run_forward(
         result = scheduler.step(now, explain=is_chance)
         for held, _, _ in result.stopped:
             current.pop(held.job.id, None)
-            scheduler.submit(Waiting(job=held.job, attained_seconds=_kept(held, now)))
+            scheduler.submit(_stopped(held, now))
         for pending, held, _ in result.started:
             number += 1
             current[held.job.id] = number
@@ -200,24 +200,27 @@ def _next_moment(
 
 def _next_chance(scheduler: Scheduler, wanted: Sequence[Job], now: float) -> float:
     """When a running job may first be stopped, or one of those wanted may first have it so."""
-    rules, starved = scheduler.state.policy.preemption, scheduler.state.policy.starvation_seconds
+    rules = scheduler.state.policy.preemption
     if not rules.is_on:
         return inf
     moments = [
-        held.started_at + rules.min_run_seconds
+        held.started_at + rules.min_run_seconds * 2 ** min(len(held.stops), 16)
         for held in scheduler.state.held.values()
         if held.job.preemptible
     ]
-    for job in wanted:
-        moments += (job.submitted_at + rules.reclaim_after_seconds, job.submitted_at + starved)
+    moments += [job.submitted_at + rules.reclaim_after_seconds for job in wanted]
     return min((moment for moment in moments if moment > now), default=inf)
 
 
-def _kept(held: Held, now: float) -> float:
-    """Run time that a stopped job goes on from: all of it if it is one that saves."""
-    if held.checkpoint_at is None:
-        return held.attained
-    return held.attained + now - held.started_at
+def _stopped(held: Held, now: float) -> Waiting:
+    """A job that was stopped, with the run time that it goes on from."""
+    kept = now - held.started_at - held.lost_seconds(now)
+    return Waiting(
+        job=held.job,
+        attained_seconds=held.attained + kept,
+        save_seconds=held.save_seconds,
+        stops=(*held.stops, now),
+    )
 
 
 def _immediate(preemption: Preemption) -> Preemption:

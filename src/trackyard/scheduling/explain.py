@@ -94,9 +94,39 @@ class Explainer:
             return (behind,)
         opening = self._opening(bucket, pending)
         return (
+            *self._lent(bucket, pending, opening),
             self._capacity(pending.shape, opening),
             *self._leased(bucket, pending, opening),
             *self._unhealthy(pending.shape),
+        )
+
+    def _lent(
+        self, bucket: Bucket, pending: Pending, opening: Opening | None
+    ) -> tuple[Reason, ...]:
+        """Name the borrowers, where the job is within its team's quota."""
+        state = self._state
+        if not bucket.team.owns(pending.shape):
+            return ()
+        ledger = state.ledger
+        over = {name for name, use in ledger.teams.items() if ledger.is_over(use)}
+        borrowers = sorted(name for name, held in state.held.items() if held.job.team in over)
+        if not borrowers:
+            return ()
+        until = opening.at if opening is not None else None
+        if any(state.held[name].job.preemptible for name in borrowers):
+            rules, waiting = state.policy.preemption, pending.waiting
+            asked = waiting.job.submitted_at + waiting.attained_seconds
+            back = max(asked + rules.reclaim_after_seconds, state.now) + rules.grace_seconds
+            until = back if until is None else min(until, back)
+        return (
+            Reason(
+                code=Code.QUOTA_LENT,
+                what=bucket.job.team,
+                holders=tuple(borrowers[:MOST_NAMES]),
+                holder_count=len(borrowers),
+                until=until,
+                needed=pending.shape.total_milli / WHOLE,
+            ),
         )
 
     def _behind(self, bucket: Bucket, pending: Pending) -> Reason | None:

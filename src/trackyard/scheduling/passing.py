@@ -18,15 +18,15 @@ from trackyard.scheduling.backfill import Reservations
 from trackyard.scheduling.crowd import Crowd
 from trackyard.scheduling.decisions import Cause
 from trackyard.scheduling.explain import Explainer
-from trackyard.scheduling.order.bucket import OVERDUE, Bucket, Key
+from trackyard.scheduling.order.bucket import Bucket, Key
 from trackyard.scheduling.order.line import Entry
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.choose import place
 from trackyard.scheduling.place.table import Mask, Shape
-from trackyard.scheduling.policy import Backfill, Order
+from trackyard.scheduling.policy import Backfill
 from trackyard.scheduling.preempt import Plan, Preemption
-from trackyard.scheduling.state import Held, State, protection
+from trackyard.scheduling.state import Held, State
 
 _NO_REASONS: tuple[Reason, ...] = ()
 _NO_GPUS: frozenset[tuple[int, int]] = frozenset()
@@ -55,9 +55,8 @@ class Pass:
         self._can_preempt = state.policy.preemption.is_on
         backfill = state.policy.backfill
         self._is_strict = backfill is Backfill.STRICT
-        self._depth = 1 if backfill is Backfill.EASY else 0
-        if backfill is Backfill.CONSERVATIVE:
-            self._depth = state.policy.reservations
+        self._is_easy = backfill is Backfill.EASY
+        self._depth = state.policy.reservations if backfill is Backfill.CONSERVATIVE else 0
         self.reservations = reservations
         self.result = Result()
         self._explainer = Explainer(state, self.result) if explain else None
@@ -67,7 +66,7 @@ class Pass:
         self._heap: list[tuple[Key, int, Bucket, Entry]] = []
         #: those whom a limit held back when the pass began, where nobody wants to know why
         self._limited: list[tuple[Key, int, Bucket, Entry]] = []
-        self._now_at: Key = (0, False, 0, 0, 0.0, 0.0, 0)
+        self._now_at: Key = (0, False, 0, 0.0, 0.0, 0)
 
     def run(self, buckets: Iterable[Bucket], crowd: Crowd | None = None) -> Result:
         """Walk until no bucket can start anything more; those of the crowd are made in turn."""
@@ -114,7 +113,7 @@ class Pass:
 
     def _least_useful(self) -> float:
         """GPU thousandths beyond which no bucket is worth a visit, if room alone counts."""
-        if self._explainer or self._can_preempt or self._depth or self._is_strict:
+        if self._explainer or self._can_preempt or self._depth or self._is_easy or self._is_strict:
             return inf
         return self._capacity.whole_total * WHOLE
 
@@ -205,16 +204,11 @@ class Pass:
             started_at=state.now,
             ends_at=ends_at,
             attained=pending.waiting.attained_seconds,
-            protected_until=0.0
-            if bucket.phase != OVERDUE
-            else protection(pending.waiting.job, state.now, pending.waiting.attained_seconds),
             save_seconds=pending.waiting.save_seconds,
             stops=pending.waiting.stops,
             stopped_for=pending.waiting.stopped_for if unended else "",
         )
         state.hold(held)
-        if held.protected_until:
-            state.count_overdue()
         self.reservations.admitted(pending.shape, parts, ends_at)
         bucket.line.remove(entry)
         self.result.started.append((pending, held, self._passed))
@@ -281,24 +275,17 @@ class Pass:
         bucket.bound = threshold
 
     def _reserve(self, bucket: Bucket, entry: Entry) -> None:
+        """Keep room for a job that finds none, if the policy has a reservation for it."""
         pending = entry[4]
-        if self._policy.reserve_first:
-            self._reserve_first(bucket, pending)
-            return
-        if len(self.reservations) >= self._depth:
-            return
-        waiting = pending.waiting
-        waited = self._state.now - waiting.job.submitted_at - waiting.attained_seconds
-        early = bucket.order is not Order.DEFAULT and waited >= self._policy.reserve_after_seconds
-        if bucket.phase == OVERDUE or early:
+        if len(self.reservations) < self._depth:
             self.reservations.add(pending, bucket.allowed)
-
-    def _reserve_first(self, bucket: Bucket, pending: Pending) -> None:
-        """Keep room for the first of its class, and of its team where that is within its quota."""
-        rights: set[object] = {bucket.level}
-        team = bucket.team
-        if team.quota < inf and team.milli + pending.shape.total_milli <= team.quota:
-            rights.add(team.team.id)
+            return
+        if not self._is_easy:
+            return
+        # The first of its class has one, and of its team where that is within its quota.
+        rights: set[int | str] = {bucket.level}
+        if bucket.team.owns(pending.shape):
+            rights.add(bucket.team.team.id)
         if rights <= self.reservations.rights:
             return
         if self.reservations.add(pending, bucket.allowed) is not None:
@@ -311,15 +298,12 @@ class Pass:
     def _preempt(self, bucket: Bucket, entry: Entry) -> bool:
         """Make room by stopping others; True when that works."""
         state, pending = self._state, entry[4]
-        is_overdue = bucket.phase == OVERDUE
-        if not self._preemption.may(pending, bucket.order, is_overdue=is_overdue):
+        if not self._preemption.may(pending, bucket.order):
             return False
         ends_at = state.now + pending.bound
         allowed, view = self._allowed(bucket, pending), self.reservations.view(ends_at)
         kept = self.reservations.kept_gpus(ends_at) if view is not None else _NO_GPUS
-        plan = self._preemption.find(
-            pending, bucket.order, allowed, kept, view, is_overdue=is_overdue
-        )
+        plan = self._preemption.find(pending, bucket.order, allowed, kept, view)
         if plan is None:
             return False
         claimant = pending.waiting.job.id

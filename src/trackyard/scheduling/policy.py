@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import log2
 
 from trackyard.core.errors import InvalidInput
-from trackyard.core.job import PriorityClass
 from trackyard.core.resources import Style
 
-HOUR = 3600.0
+MINUTE = 60.0
+HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 
@@ -27,7 +28,7 @@ class Order(StrEnum):
     DOMINANT = "dominant"
     #: the shortest predicted job
     SHORTEST = "shortest"
-    #: predicted length weighed by the team's use of its share, with a bound on waiting
+    #: the shortest predicted job, weighed by its team's use of its share and by its waiting
     DEFAULT = "default"
 
 
@@ -38,7 +39,7 @@ class Backfill(StrEnum):
     STRICT = "strict"
     #: whatever fits; a large job may wait long
     SKIP = "skip"
-    #: whatever does not delay the first waiting job
+    #: whatever does not delay the first waiting job of each class and of each quota's owner
     EASY = "easy"
     #: whatever does not delay any of the first waiting jobs
     CONSERVATIVE = "conservative"
@@ -60,8 +61,6 @@ class Preemption:
     yield_ratio: float = 2.0
     #: and how many times longer than the work that the stop loses, restart included
     loss_ratio: float = 10.0
-    #: a job that waited past its bound takes the place of one that has saved and runs for long
-    take_turns: bool = True
     #: what stopping and starting again costs a job beside the work since its last save
     restart_seconds: float = 60.0
     #: nobody is stopped for one of its own class before having run this long, and twice as long
@@ -79,7 +78,7 @@ class Preemption:
     @property
     def is_on(self) -> bool:
         """Whether anyone at all may be stopped for another."""
-        return self.lower_classes or self.reclaim or self.yield_to_shorter or self.take_turns
+        return self.lower_classes or self.reclaim or self.yield_to_shorter
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,55 +91,32 @@ class Policy:
     order: Order = Order.DEFAULT
     #: what may pass the head
     backfill: Backfill = Backfill.EASY
-    #: the head earns its reservation after waiting this long; under the default order when overdue
-    reserve_after_seconds: float = 0.0
     #: most reservations held at once under conservative backfill
     reservations: int = 32
     #: where jobs go
     style: Style = Style.LEAST_FRAGMENTATION
     #: who may be stopped
     preemption: Preemption = field(default_factory=Preemption)
-    #: the first job of each class, and of each team within its quota, that finds no room gets a
-    #: reservation, and nothing that would delay it starts
-    reserve_first: bool = False
-    #: default order: a job of the normal class that waited this long goes before its class; other
-    #: classes wait so many times as long as `WAIT_BY_CLASS` says
-    starvation_seconds: float = 1 * DAY
-    #: default order: and this many times its own expected length, and as long as it has run
-    starvation_lengths: float = 10.0
-    #: default order: but for its length nobody waits longer than this
-    longest_wait_seconds: float = 5 * DAY
-    #: default order: part of the GPUs that such jobs may hold before they wait their turn again,
-    #: so that an overloaded yard still serves short jobs
-    overdue_share: float = 0.25
+    #: default order: waiting this long halves a job's length in the order
+    halving_seconds: float = 2 * DAY
+    #: default order: jobs of fewer GPU-seconds than this are taken to be alike
+    shortest_length: float = MINUTE
     #: use counts half after this long
     half_life_seconds: float = 7 * DAY
     #: default order: how far use of the share may stretch or shrink a length (1: not at all)
     share_stretch: float = 2.0
-    #: default order: waiting this long halves a job's length in the order
-    halving_seconds: float = 1 * DAY
 
-    def wait_bound(
-        self, priority: int, length_seconds: float = 0.0, attained_seconds: float = 0.0
-    ) -> float:
-        """How long a job of this class and expected length waits before it goes first."""
-        own = self.starvation_seconds * WAIT_BY_CLASS[priority]
-        for_length = self.starvation_lengths * length_seconds + attained_seconds
-        return own + min(for_length, self.longest_wait_seconds)
+    def passing_seconds(self, length: float) -> float:
+        """How much later others may be submitted and still go before a job of this length.
+
+        The length is in GPU-seconds. A job of the same class that is submitted later than that
+        starts before it only where that does not delay it.
+        """
+        length = max(length, self.shortest_length)
+        return self.halving_seconds * log2(length / self.shortest_length)
 
 
-#: How long a class waits before it goes first, as a part of what the normal class waits.
-WAIT_BY_CLASS: dict[int, float] = {
-    PriorityClass.SCAVENGE: 7.0,
-    PriorityClass.LOW: 3.0,
-    PriorityClass.NORMAL: 1.0,
-    PriorityClass.HIGH: 1 / 4,
-    PriorityClass.URGENT: 1 / 24,
-}
-
-NO_PREEMPTION = Preemption(
-    lower_classes=False, reclaim=False, yield_to_shorter=False, take_turns=False
-)
+NO_PREEMPTION = Preemption(lower_classes=False, reclaim=False, yield_to_shorter=False)
 
 PRESETS: dict[str, Policy] = {
     "fifo": Policy(
@@ -149,39 +125,17 @@ PRESETS: dict[str, Policy] = {
     "fifo-skip": Policy(
         name="fifo-skip", order=Order.FIFO, backfill=Backfill.SKIP, preemption=NO_PREEMPTION
     ),
-    "easy": Policy(
-        name="easy",
-        order=Order.FIFO,
-        backfill=Backfill.EASY,
-        preemption=NO_PREEMPTION,
-    ),
+    "easy": Policy(name="easy", order=Order.FIFO, preemption=NO_PREEMPTION),
     "conservative": Policy(
         name="conservative",
         order=Order.FIFO,
         backfill=Backfill.CONSERVATIVE,
         preemption=NO_PREEMPTION,
     ),
-    "sjf": Policy(
-        name="sjf", order=Order.SHORTEST, backfill=Backfill.SKIP, preemption=NO_PREEMPTION
-    ),
-    "sjf-learned": Policy(
-        name="sjf-learned", order=Order.SHORTEST, backfill=Backfill.SKIP, preemption=NO_PREEMPTION
-    ),
-    "srtf": Policy(
-        name="srtf",
-        order=Order.SHORTEST,
-        backfill=Backfill.SKIP,
-        preemption=Preemption(
-            yield_to_shorter=True, yield_ratio=1.0, min_run_seconds=0.0, grace_seconds=0.0
-        ),
-    ),
-    "fair": Policy(
-        name="fair", order=Order.FAIR, backfill=Backfill.SKIP, preemption=NO_PREEMPTION
-    ),
-    "drf": Policy(
-        name="drf", order=Order.DOMINANT, backfill=Backfill.SKIP, preemption=NO_PREEMPTION
-    ),
-    "default": Policy(reserve_first=True),
+    "sjf": Policy(name="sjf", order=Order.SHORTEST, preemption=NO_PREEMPTION),
+    "fair": Policy(name="fair", order=Order.FAIR, preemption=NO_PREEMPTION),
+    "drf": Policy(name="drf", order=Order.DOMINANT, preemption=NO_PREEMPTION),
+    "default": Policy(),
 }
 
 

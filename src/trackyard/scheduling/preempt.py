@@ -21,8 +21,8 @@ from trackyard.scheduling.policy import Order
 from trackyard.scheduling.rests import Rests
 from trackyard.scheduling.state import Held, State
 
-_CAUSES = (Cause.HIGHER_CLASS, Cause.RECLAIMED, Cause.YIELDS_TO_SHORTER, Cause.TAKES_TURN)
-_HIGHER, _RECLAIMED, _SHORTER, _TURN = range(4)
+_CAUSES = (Cause.HIGHER_CLASS, Cause.RECLAIMED, Cause.YIELDS_TO_SHORTER)
+_HIGHER, _RECLAIMED, _SHORTER = range(3)
 _NOBODY = 9
 #: Under these orders a job may push out a longer one; under the others lengths say nothing.
 _BY_LENGTH = (Order.DEFAULT, Order.SHORTEST)
@@ -57,8 +57,6 @@ class Preemption:
         allowed: Mask | None,
         kept: frozenset[tuple[int, int]] = frozenset(),
         view: Capacity | None = None,
-        *,
-        is_overdue: bool = False,
     ) -> Plan | None:
         """Return whom to stop for a job that does not fit, or None.
 
@@ -66,7 +64,7 @@ class Preemption:
         """
         self._capacity = view or self._state.capacity
         # Without causes only those count who yield to a shorter job, the plainest case by far.
-        causes = self._causes(pending, order, is_overdue=is_overdue)
+        causes = self._causes(pending, order)
         able = self._yielding(pending, order) if causes is None else causes < _NOBODY
         if kept:
             able &= ~self._kept(kept)
@@ -83,20 +81,20 @@ class Preemption:
             ranked = ranked[: self._settings.max_victims]
         return self._cheapest(pending.shape, ranked, causes, allowed)
 
-    def may(self, pending: Pending, order: Order, *, is_overdue: bool = False) -> bool:
+    def may(self, pending: Pending, order: Order) -> bool:
         """A cheap check whether anyone at all may be stopped for this job."""
         settings, level = self._settings, int(pending.waiting.job.priority)
         if self.attempts >= settings.attempts_per_pass:
             return False
         return (
-            (is_overdue and settings.take_turns)
-            or self._is_some_longer(pending, order)
+            self._is_some_longer(pending, order)
             or (settings.lower_classes and self._lowest_class() < level)
             or (self._reclaims(pending) and self._is_some_over())
         )
 
     def _is_some_over(self) -> bool:
-        return any(use.is_over for use in self._state.ledger.teams.values())
+        ledger = self._state.ledger
+        return any(map(ledger.is_over, ledger.teams.values()))
 
     def _is_some_longer(self, pending: Pending, order: Order) -> bool:
         """Say whether someone of any class may yield to this job for being longer."""
@@ -110,7 +108,7 @@ class Preemption:
         if not ledger.borrows(own, pending.shape):
             return True
         names, uses = self._state.victims.team_names, ledger.teams
-        return any(names[at] == own or uses[names[at]].is_over for at in teams)
+        return any(names[at] == own or ledger.is_over(uses[names[at]]) for at in teams)
 
     def _rests(self, order: Order) -> Rests:
         """Who may be stopped now, and for how long they would run on."""
@@ -141,8 +139,9 @@ class Preemption:
 
     def _over(self, team: str, *, own: bool) -> Mask:
         """For each team by number whether it is over its quota; `own` is said of this one."""
-        uses = self._state.ledger.teams
-        flags = [own if name == team else uses[name].is_over for name in self._state.victims.teams]
+        ledger, names = self._state.ledger, self._state.victims.teams
+        uses = ledger.teams
+        flags = [own if name == team else ledger.is_over(uses[name]) for name in names]
         # A table without any job yet still has one number.
         return np.array(flags or [False], dtype=np.bool_)
 
@@ -185,7 +184,12 @@ class Preemption:
         state, rests, settings = self._state, self._rests(order), self._settings
         victims, job = state.victims, pending.waiting.job
         longer: Mask = rests.rest > settings.yield_ratio * pending.length
-        if not settings.yield_to_shorter or order not in _BY_LENGTH or not longer.any():
+        if (
+            not settings.yield_to_shorter
+            or order not in _BY_LENGTH
+            or not longer.any()
+            or not state.durations.knows(job)
+        ):
             return np.zeros(len(rests.rest), dtype=np.bool_)
         lost, has_saved = self._lost()
         if order is Order.DEFAULT:
@@ -193,13 +197,8 @@ class Preemption:
         longer &= has_saved & ~victims.spared & (victims.stoppable_at <= state.now)
         longer &= rests.rest > settings.yield_ratio * pending.length + settings.loss_ratio * lost
         longer &= ~victims.is_alike(job)
-        import os
-        if order is Order.DEFAULT and os.environ.get("KEYS"):
-            from trackyard.scheduling.order import bucket as B
-            own = job.submitted_at + pending.waiting.attained_seconds + B.TAU*np.log2(min(max(pending.length,60.0),B.CAP))
-            sub = victims.submitted
-            key = sub + victims.attained + (state.now-victims.started) + B.TAU*np.log2(np.clip(rests.rest,60.0,B.CAP))
-            longer &= own < key
+        if order is Order.DEFAULT:
+            longer &= self._stands_before(pending, rests.rest)
         level = int(job.priority)
         if not victims.is_all_of(level):
             longer &= victims.level == level
@@ -208,24 +207,17 @@ class Preemption:
             longer &= self._over(job.team, own=True)[victims.team]
         return longer
 
-    def _turning(self, pending: Pending, order: Order) -> Mask:
-        """Those of its own class whose place an overdue job takes: they saved, and run for long.
+    def _stands_before(self, pending: Pending, rest: Floats) -> Mask:
+        """Those whom this job would go before, did they wait again from now on."""
+        victims, policy, now = self._state.victims, self._state.policy, self._state.now
+        own = pending.waiting.job.submitted_at + pending.waiting.attained_seconds
+        length = np.maximum(rest, policy.shortest_length)
+        passing = policy.halving_seconds * np.log2(length / policy.shortest_length)
+        theirs = victims.submitted + victims.attained + (now - victims.started) + passing
+        before: Mask = own + policy.passing_seconds(pending.length) < theirs
+        return before
 
-        They are not overdue themselves, and lose little beside what they have still to run.
-        """
-        state, rests, settings = self._state, self._rests(order), self._settings
-        victims, job = state.victims, pending.waiting.job
-        lost, has_saved = self._lost()
-        if order is Order.DEFAULT:
-            lost = lost * victims.size
-        able: Mask = has_saved & ~victims.spared & (victims.stoppable_at <= state.now)
-        able &= rests.rest > settings.loss_ratio * lost
-        able &= ~victims.is_alike(job) & (victims.level == int(job.priority))
-        if state.ledger.borrows(job.team, pending.shape):
-            able &= self._over(job.team, own=True)[victims.team]
-        return able
-
-    def _causes(self, pending: Pending, order: Order, *, is_overdue: bool) -> Ints | None:
+    def _causes(self, pending: Pending, order: Order) -> Ints | None:
         """For each row of the victims why it may be stopped for this job; None: for being longer.
 
         It is None only where no other cause is to be had.
@@ -237,13 +229,10 @@ class Preemption:
             over = self._over(pending.waiting.job.team, own=False)
             over = over if over.any() else None
         is_higher = settings.lower_classes and self._lowest_class() < level
-        takes_turn = is_overdue and settings.take_turns and order is Order.DEFAULT
-        if over is None and not is_higher and not takes_turn:
+        if over is None and not is_higher:
             return None
         able = self._stoppable()
         causes: Ints = np.full(len(able), _NOBODY, dtype=np.int64)
-        if takes_turn:
-            causes[self._turning(pending, order)] = _TURN
         causes[self._yielding(pending, order)] = _SHORTER
         if over is not None:
             is_below = victims.level < level

@@ -15,6 +15,7 @@ from trackyard.core.job import Job
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.place.table import NodeTable, Shape
+from trackyard.scheduling.policy import Policy
 from trackyard.scheduling.snapshot import Queue, Team
 
 #: A job foreseen to end within the hour is counted with its own length, others with an hour.
@@ -36,6 +37,7 @@ class TeamUse:
         "brief_milli",
         "brief_seconds",
         "cpu",
+        "fixed",
         "limit",
         "memory",
         "milli",
@@ -49,6 +51,8 @@ class TeamUse:
     def __init__(self, team: Team) -> None:
         self.team = team
         self.milli = 0
+        #: of that, what jobs hold that may not be preempted
+        self.fixed = 0
         #: of that, what brief jobs hold, and the GPU-milliseconds for which they will
         self.brief_milli = 0
         self.brief_seconds = 0
@@ -75,17 +79,28 @@ class TeamUse:
         return long + self.brief_seconds / WHOLE if self.brief_milli else long
 
     @property
-    def is_over(self) -> bool:
-        """Whether it holds more than its quota."""
-        return self.milli > self.quota
+    def fixed_excess(self) -> float:
+        """What it holds beyond its quota by jobs that may not be preempted."""
+        return max(self.fixed - (self.quota if self.quota < inf else 0.0), 0.0)
+
+    def owns(self, shape: Shape) -> bool:
+        """Say whether a job of this shape is within the team's own quota."""
+        return self.quota < inf and self.milli + shape.total_milli <= self.quota
 
 
 class Ledger:
     """All use, kept up to date as jobs start and end."""
 
     def __init__(
-        self, teams: Iterable[Team], queues: Iterable[Queue], *, table: NodeTable, now: float
+        self,
+        teams: Iterable[Team],
+        queues: Iterable[Queue],
+        *,
+        table: NodeTable,
+        now: float,
+        policy: Policy | None = None,
     ) -> None:
+        self.policy = policy or Policy()
         self.teams = {team.id: TeamUse(team) for team in teams}
         #: teams of the snapshot; without any, every team is welcome
         self.declared = frozenset(self.teams)
@@ -106,11 +121,15 @@ class Ledger:
         #: how often someone started or ended
         self.changes = 0
         quotas = [use.quota for use in self.teams.values() if use.quota < inf]
-        self.cohort_quota = sum(quotas) if quotas else inf
-        self.cohort_milli = 0
-        self._borrow_limits: dict[tuple[str, int, int, int], Reason] = {}
-        #: whether jobs that waited too long may still go before others
-        self.overdue_first = True
+        self.has_quotas = bool(quotas)
+        #: GPU thousandths that no quota promises to anyone, and what owners lend besides
+        self.unpromised = max(int(table.gpus.sum()) * WHOLE - sum(quotas), 0.0)
+        self.lendable = sum(use.team.lendable_gpus * WHOLE for use in self.teams.values())
+        #: what teams without a quota hold, and what jobs hold beyond any quota that may not be
+        #: preempted
+        self._open_milli = 0
+        self._fixed_excess = 0.0
+        self._borrow_limits: dict[tuple[str, int, int, float], Reason] = {}
         self._limits_queues = any(map(_limits_queue, self.queues.values()))
         self._is_unlimited = not self._limits_queues and not any(
             map(_limits_team, self.teams.values())
@@ -135,12 +154,10 @@ class Ledger:
         # What a running job asked for later is no further job.
         count = 0 if job.part_of else sign
         team = self.team(job.team)
-        team.milli += milli
+        self._add(team, milli, is_fixed=not job.preemptible)
         team.cpu += sign * shape.cpu * shape.node_count
         team.memory += sign * shape.memory * shape.node_count
         team.running += count
-        if team.quota < inf:
-            self.cohort_milli += milli
         queue = self.queue_use.get(job.queue)
         if queue is not None:
             queue.milli += milli
@@ -156,19 +173,17 @@ class Ledger:
         """Count many jobs that run already; the same as charging each."""
         alike = Counter(
             [
-                (job.team, job.queue, shape, not job.part_of)
+                (job.team, job.queue, shape, not job.part_of, not job.preemptible)
                 for job, shape in zip(jobs, shapes, strict=True)
             ]
         )
-        for (name, line, shape, is_whole), count in alike.items():
+        for (name, line, shape, is_whole, is_fixed), count in alike.items():
             milli, running = count * shape.total_milli, count * is_whole
             team = self.team(name)
-            team.milli += milli
+            self._add(team, milli, is_fixed=is_fixed)
             team.cpu += count * shape.cpu * shape.node_count
             team.memory += count * shape.memory * shape.node_count
             team.running += running
-            if team.quota < inf:
-                self.cohort_milli += milli
             queue = self.queue_use.get(line, Use())
             queue.milli += milli
             queue.running += running
@@ -176,6 +191,15 @@ class Ledger:
             self._charge_users(jobs, shapes)
         for name in [job.array for job in jobs if job.array]:
             self.arrays[name] = self.arrays.get(name, 0) + 1
+
+    def _add(self, team: TeamUse, milli: int, *, is_fixed: bool) -> None:
+        team.milli += milli
+        if team.quota == inf:
+            self._open_milli += milli
+        if is_fixed:
+            before = team.fixed_excess
+            team.fixed += milli
+            self._fixed_excess += team.fixed_excess - before
 
     def _charge_users(self, jobs: Sequence[Job], shapes: Sequence[Shape]) -> None:
         for job, shape in zip(jobs, shapes, strict=True):
@@ -210,14 +234,26 @@ class Ledger:
         share = max(use.milli / gpus, use.cpu / cpu, use.memory / memory)
         return share / max(use.team.weight, 1e-9)
 
-    def count_overdue(self, milli: int, share: float) -> None:
-        """Say how much is held by jobs that were let in because they had waited too long."""
-        self.overdue_first = milli < share * self._totals[0]
-
     def borrows(self, team: str, shape: Shape) -> bool:
         """Say whether this job would take its team beyond its own quota."""
         use = self.team(team)
         return use.milli + shape.total_milli > use.quota
+
+    def is_over(self, use: TeamUse) -> bool:
+        """Say whether a team holds GPUs that are promised to others."""
+        if use.quota < inf:
+            return use.milli > use.quota
+        return self.has_quotas and use.milli > 0 and self._open_milli > self.unpromised
+
+    def _lacks_loan(self, job: Job, use: TeamUse, need: int) -> bool:
+        """Say whether a job that may not be preempted would hold GPUs promised to others."""
+        if job.preemptible or not self.has_quotas:
+            return False
+        own = use.quota if use.quota < inf else 0.0
+        excess = max(use.fixed + need - own, 0.0)
+        if excess <= use.fixed_excess:
+            return False
+        return self._fixed_excess - use.fixed_excess + excess > self.unpromised + self.lendable
 
     def block(self, job: Job, shape: Shape) -> Reason | None:
         """Return why a limit forbids this job now, or None."""
@@ -236,9 +272,7 @@ class Ledger:
             use = self.team(job.team)
         if use.team.max_running is None and need:
             after = use.milli + need
-            if after > use.limit:
-                return True
-            if after > use.quota and self.cohort_milli + need > self.cohort_quota:
+            if after > use.limit or self._lacks_loan(job, use, need):
                 return True
             if not self._limits_queues and not job.array_cap:
                 return False
@@ -251,7 +285,7 @@ class Ledger:
         queue = self.queues[job.queue]
         limits = [
             (use.limit, f"team `{job.team}`"),
-            (self.cohort_quota if use.quota < inf else inf, "all teams together"),
+            (self._most_fixed(job, use), f"jobs of team `{job.team}` that may not be preempted"),
             (_milli(queue.quota_gpus), f"queue `{queue.name}`"),
             (_milli(queue.max_gpus_per_user), f"one user of queue `{queue.name}`"),
         ]
@@ -262,13 +296,19 @@ class Ledger:
                 )
         return None
 
+    def _most_fixed(self, job: Job, use: TeamUse) -> float:
+        """GPU thousandths that a job may ask for which may not be preempted."""
+        if job.preemptible or not self.has_quotas:
+            return inf
+        return (use.quota if use.quota < inf else 0.0) + self.unpromised + self.lendable
+
     def _block_team(self, job: Job, shape: Shape) -> Reason | None:
         use, need = self.team(job.team), shape.total_milli
         most = None if job.part_of else use.team.max_running
         if most is not None and use.running >= most:
             return Reason(code=Code.TEAM_JOBS, what=job.team, limit=most, free=0, needed=1)
         after = use.milli + need
-        if need == 0 or after <= min(use.quota, use.limit):
+        if need == 0:
             return None
         if after > use.limit:
             return Reason(
@@ -278,21 +318,21 @@ class Ledger:
                 free=max(use.limit - use.milli, 0) / WHOLE,
                 limit=use.limit / WHOLE,
             )
-        if self.cohort_milli + need > self.cohort_quota:
+        if self._lacks_loan(job, use, need):
             return self._borrow_limit(job.team, use, need)
         return None
 
     def _borrow_limit(self, team: str, use: TeamUse, need: int) -> Reason:
         """The same answer for all alike jobs until someone starts or ends."""
-        key = (team, need, use.milli, self.cohort_milli)
+        key = (team, need, use.fixed, self._fixed_excess)
         known = self._borrow_limits.get(key)
         if known is None:
             known = self._borrow_limits[key] = Reason(
                 code=Code.BORROW_LIMIT,
                 what=team,
-                needed=(use.milli + need - max(use.quota, use.milli)) / WHOLE,
-                free=max(self.cohort_quota - self.cohort_milli, 0) / WHOLE,
-                limit=use.quota / WHOLE,
+                needed=need / WHOLE,
+                free=max(self.unpromised + self.lendable - self._fixed_excess, 0) / WHOLE,
+                limit=use.quota / WHOLE if use.quota < inf else 0.0,
             )
         return known
 

@@ -91,15 +91,13 @@ class Rests:
         """Work out one rest, and note when it is to be looked at again."""
         held = self._victims.held[slot]
         assert held is not None
-        started, protected = held.started_at, held.protected_until
+        started = held.started_at
         ripe_at = float(self._victims.ripe_at[slot])
         # Whoever started at this very moment was just preferred to others.
         is_ripe = ripe_at <= now and started < now
         rest = 0.0
         if not is_ripe:
             due = max(ripe_at - _EARLY_SECONDS, nextafter(now, inf))
-        elif protected > now:
-            due = protected - _EARLY_SECONDS
         else:
             ran = held.attained + (now - started)
             stated, size = held.job.estimate_seconds, held.shape.size if self._by_size else 1.0
@@ -127,8 +125,6 @@ class Rests:
         # Whoever started at this very moment was just preferred to others.
         is_ripe = (ripe_at <= now) & (started < now)
         ripens = np.maximum(ripe_at - _EARLY_SECONDS, after)
-        protected = victims.protected[slots]
-        is_loose = is_ripe & (protected <= now)
         rest, due = np.maximum(victims.stated[slots] - ran, 0.0), np.full(len(slots), after)
         learned = (victims.stated[slots] < 0).nonzero()[0]
         if len(learned):
@@ -140,9 +136,8 @@ class Rests:
         if self._by_size:
             rest *= victims.size[slots]
         self.is_ripe[slots] = is_ripe
-        self.rest[slots] = rest * is_loose
-        late = np.where(is_ripe, protected - _EARLY_SECONDS, ripens)
-        self._due[slots] = np.where(is_loose, due, late)
+        self.rest[slots] = rest * is_ripe
+        self._due[slots] = np.where(is_ripe, due, ripens)
 
     def longest(self, team: int) -> float:
         """Return the longest rest among a team's jobs."""

@@ -11,7 +11,6 @@ import gc
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from functools import cached_property
-from heapq import heappop, heappush
 from math import inf
 
 import numpy as np
@@ -22,7 +21,7 @@ from trackyard.scheduling.backfill import Reservations
 from trackyard.scheduling.crowd import Crowd
 from trackyard.scheduling.decisions import Admission, Decisions, Ranking, Reservation, Stop
 from trackyard.scheduling.gate import moment, rows_of, standing
-from trackyard.scheduling.order.bucket import IN_TIME, OVERDUE, Bucket
+from trackyard.scheduling.order.bucket import Bucket
 from trackyard.scheduling.order.columns import ColumnLine, Columns
 from trackyard.scheduling.order.line import Entry, Line
 from trackyard.scheduling.order.pending import Measurer, Pending
@@ -31,7 +30,7 @@ from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Mask, Shape
 from trackyard.scheduling.policy import Backfill, Order
 from trackyard.scheduling.snapshot import Snapshot, Waiting
-from trackyard.scheduling.state import Held, State, deadline
+from trackyard.scheduling.state import Held, State
 
 #: Shares of use move slowly; stretching lengths by them more often only costs time.
 _STRETCH_EVERY_SECONDS = 300.0
@@ -62,7 +61,6 @@ class Scheduler:
         #: in strict order a newcomer must be compared with everyone
         self._is_strict = snapshot.policy.backfill is Backfill.STRICT
         self._reservations = Reservations(self.state)
-        self._overdue: list[tuple[float, int, str]] = []
         self._sequence = 0
         self._stretched_at = float("-inf")
         self._lease_change = self.state.windows.changes_after(snapshot.now)
@@ -213,11 +211,10 @@ class Scheduler:
             numbers=numbers,
             shapes=shapes,
             durations=state.durations,
-            now=state.now,
             policy=state.policy,
             orders=known,
             by_user=frozenset(known) if self._users_matter else self._by_user,
-            by_preemptible=self._has_leases,
+            by_preemptible=self._has_leases or state.ledger.has_quotas,
         )
         preemption = state.policy.preemption
         self._crowd = Crowd(
@@ -232,8 +229,8 @@ class Scheduler:
         )
         return special
 
-    def _column_bucket(self, pending: Pending, phase: int, line: ColumnLine) -> Bucket:
-        bucket = self._new_bucket(pending, self._order(pending.waiting.job.queue), phase, line)
+    def _column_bucket(self, pending: Pending, line: ColumnLine) -> Bucket:
+        bucket = self._new_bucket(pending, self._order(pending.waiting.job.queue), line)
         self._buckets["columns", bucket.number] = bucket
         self._active.append(bucket)
         return bucket
@@ -266,7 +263,7 @@ class Scheduler:
                     self._gated[job.id] = (pending, reason)
                     continue
             bucket = self._bucket(pending, order)
-            entry = self._entry(bucket, pending)
+            entry = bucket.entry(pending, self.state.ledger)
             where[job.id] = (bucket, entry)
             if one.engine_note:
                 self._noted[job.id] = one.engine_note
@@ -278,8 +275,6 @@ class Scheduler:
                 known.append(entry)
         for bucket in touched:
             bucket.line = Line(members[bucket.number])
-            for entry in bucket.line if self._is_lasting else ():
-                self._watch(bucket, entry[4])
         self._active.extend(touched)
 
     def _measure(self, waiting: Waiting) -> Pending:
@@ -294,39 +289,20 @@ class Scheduler:
 
     def _enter(self, pending: Pending) -> None:
         bucket = self._bucket(pending, self._order(pending.waiting.job.queue))
-        entry = self._entry(bucket, pending)
+        entry = bucket.entry(pending, self.state.ledger)
         bucket.line.add(entry)
         self._where[pending.waiting.job.id] = (bucket, entry)
-        self._watch(bucket, pending)
         if len(bucket.line) == 1 and bucket not in self._active:
             self._active.append(bucket)
         if not bucket.is_fresh:
             bucket.is_fresh = True
             self._fresh[bucket.number] = bucket
 
-    def _entry(self, bucket: Bucket, pending: Pending) -> Entry:
-        due = self._deadline(pending) if bucket.phase == OVERDUE else None
-        return bucket.entry(pending, due)
-
-    def _watch(self, bucket: Bucket, pending: Pending) -> None:
-        """Remember when a job will have waited too long."""
-        if bucket.order is Order.DEFAULT and bucket.phase == IN_TIME:
-            when = self._deadline(pending)
-            heappush(self._overdue, (when, pending.sequence, pending.waiting.job.id))
-
-    def _deadline(self, pending: Pending) -> float:
-        waiting = pending.waiting
-        length = pending.seconds(Order.DEFAULT)
-        return deadline(self.state.policy, waiting.job, waiting.attained_seconds, length)
-
     def _bucket(self, pending: Pending, order: Order) -> Bucket:
         waiting = pending.waiting
         job = waiting.job
-        phase = IN_TIME
-        if order is Order.DEFAULT and self._deadline(pending) <= self.state.now:
-            phase = OVERDUE
         # Adding 0 turns the class into a plain number, which hashes ten times faster.
-        signature: Hashable = (job.queue, job.team, job.priority + 0, pending.shape.index, phase)
+        signature: Hashable = (job.queue, job.team, job.priority + 0, pending.shape.index)
         if (
             self._users_matter
             or job.lease
@@ -335,18 +311,18 @@ class Scheduler:
             or job.queue in self._by_user
         ):
             signature = (signature, job.user, job.lease, job.array, job.array_cap, waiting.avoid)
-        if self._has_leases and job.preemptible:
-            # Who can be drained in time may start before others' lease, and on lent nodes.
+        if job.preemptible and (self._has_leases or self.state.ledger.has_quotas):
+            # It can be drained before others' lease and from lent nodes, and may borrow quota.
             signature = (signature, "preemptible")
         if job.part_of:
             signature = (signature, job.part_of)
         bucket = self._buckets.get(signature)
         if bucket is None:
-            bucket = self._buckets[signature] = self._new_bucket(pending, order, phase)
+            bucket = self._buckets[signature] = self._new_bucket(pending, order)
         return bucket
 
     def _new_bucket(
-        self, pending: Pending, order: Order, phase: int, line: ColumnLine | None = None
+        self, pending: Pending, order: Order, line: ColumnLine | None = None
     ) -> Bucket:
         state, waiting = self.state, pending.waiting
         queue = state.ledger.queues.get(waiting.job.queue)
@@ -354,7 +330,6 @@ class Scheduler:
             waiting.job,
             shape=pending.shape,
             order=order,
-            phase=phase,
             team=state.ledger.team(waiting.job.team),
             rank=0 if queue is None else queue.rank,
             number=len(self._buckets),
@@ -368,9 +343,10 @@ class Scheduler:
         job = waiting.job
         if job.lease or waiting.avoid:
             return self._standing(waiting, shape)
-        alike: Hashable = (job.queue, job.team, shape.index)
+        alike: Hashable = (job.queue, job.team, job.preemptible, shape.index)
         if shape.is_known_sound:
-            alike = (job.queue, job.team, shape.node_count, shape.total_milli, "sound")
+            size = (shape.node_count, shape.total_milli)
+            alike = (job.queue, job.team, job.preemptible, *size, "sound")
         if alike not in self._gates:
             self._gates[alike] = self._standing(waiting, shape)
         return self._gates[alike]
@@ -420,23 +396,16 @@ class Scheduler:
         return known
 
     def _advance(self, now: float) -> None:
-        """Let time pass: use decays, leases begin and end, long waits become overdue."""
+        """Let time pass: use decays, leases begin and end."""
         state, policy = self.state, self.state.policy
         state.now = now
         state.ledger.advance(now, policy.half_life_seconds)
-        state.count_overdue()
         if policy.share_stretch > 1 and now - self._stretched_at >= _STRETCH_EVERY_SECONDS:
             state.ledger.stretch(policy.share_stretch)
             self._stretched_at = now
         if now >= self._lease_change:
             self._lease_change = state.windows.changes_after(now)
             self._everything_changed = True
-        while self._overdue and self._overdue[0][0] <= now:
-            _, sequence, job = heappop(self._overdue)
-            place = self._where.get(job)
-            if place is not None and place[1][2] == sequence and place[0].phase == IN_TIME:
-                place[0].line.remove(place[1])
-                self._enter(place[1][4])
         if self._gated:
             self._recheck()
 
@@ -506,17 +475,12 @@ class Scheduler:
             self._crowd.rest()
         buckets = [bucket for bucket in self._active if len(bucket.line)]
         sizes = [len(bucket.line) for bucket in buckets]
-        set_aside = OVERDUE if not ledger.overdue_first else None
-        keys = [
-            key
-            for bucket in buckets
-            for key in bucket.line.measures(by_length=bucket.phase == set_aside)
-        ]
+        keys = [key for bucket in buckets for key in bucket.line.measures()]
         if not keys:
             return (*sorted(result.claims), *sorted(self._gated))
         heads = np.array(
             [
-                (bucket.gate is not None, *bucket.key(_head(bucket), ledger)[:4])
+                (bucket.gate is not None, *bucket.key(_head(bucket), ledger)[:3])
                 for bucket in buckets
             ],
             dtype=np.float64,

@@ -27,6 +27,8 @@ class Team:
     quota_gpus: float | None = None
     #: most GPUs at once, borrowed ones included; None: all that others leave
     limit_gpus: float | None = None
+    #: GPUs of its quota that others may borrow for jobs that may not be preempted
+    lendable_gpus: float = 0.0
     #: weight among teams for fair share
     weight: float = 1.0
     #: jobs at once; None: no limit

@@ -6,7 +6,7 @@ capacity, quota and foreseen ends can never drift apart. Decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from math import inf
 
@@ -14,11 +14,10 @@ import numpy as np
 
 from trackyard.core.job import Job
 from trackyard.core.resources import NodeShare, Placement
-from trackyard.scheduling.durations import DurationModel, level_of
+from trackyard.scheduling.durations import DurationModel
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
-from trackyard.scheduling.policy import WAIT_BY_CLASS, Policy
 from trackyard.scheduling.quota import BRIEF_SECONDS, Ledger
 from trackyard.scheduling.snapshot import Running, Snapshot
 from trackyard.scheduling.victims import Victims
@@ -37,7 +36,6 @@ class Held:
         "ends_at",
         "job",
         "parts",
-        "protected_until",
         "save_seconds",
         "shape",
         "slot",
@@ -58,7 +56,6 @@ class Held:
         ends_at: float,
         attained: float = 0.0,
         checkpoint_at: float | None = None,
-        protected_until: float = 0.0,
         save_seconds: float | None = None,
         stops: tuple[float, ...] = (),
         stopped_for: str = "",
@@ -70,8 +67,6 @@ class Held:
         self.ends_at = ends_at
         self.attained = attained
         self.checkpoint_at = checkpoint_at
-        #: it had waited too long and yields to no shorter job before this moment
-        self.protected_until = protected_until
         #: seconds between its checkpoints; 0: it saves when told to stop; None: not known
         self.save_seconds = save_seconds
         #: when earlier attempts were stopped for others
@@ -113,7 +108,13 @@ class State:
         self.durations = snapshot.durations
         self.table = NodeTable(snapshot.nodes)
         self.capacity = Capacity(self.table)
-        self.ledger = Ledger(snapshot.teams, snapshot.queues, table=self.table, now=snapshot.now)
+        self.ledger = Ledger(
+            snapshot.teams,
+            snapshot.queues,
+            table=self.table,
+            now=snapshot.now,
+            policy=snapshot.policy,
+        )
         self.windows = Windows(snapshot.leases, table=self.table)
         self.victims = Victims(snapshot.policy.preemption)
         #: for jobs that have not ended, who holds GPUs again after being stopped for them
@@ -130,8 +131,6 @@ class State:
         #: row among the victims of the job that has a GPU to itself; -1: nobody, or several
         self.slot_on: Ints = np.full(self.free_at.shape, -1, dtype=np.int64)
         self.fragmentation: Fragmentation | None = None
-        #: at how many changes the overdue were counted, and until when that count holds
-        self._overdue_known = (-1, -inf)
         self._load(snapshot.running)
 
     def hold(self, held: Held) -> None:
@@ -236,15 +235,6 @@ class State:
                 self.slot_on[row, at] = -1
         return held
 
-    def count_overdue(self) -> None:
-        """Tell the ledger how much is held by jobs that had waited too long."""
-        changes, until = self._overdue_known
-        if self.victims.protections == changes and self.now < until:
-            return
-        milli, until = self.victims.protected_milli(self.now)
-        self._overdue_known = (self.victims.protections, until)
-        self.ledger.count_overdue(milli, self.policy.overdue_share)
-
     def placement(self, shape: Shape, parts: list[Part]) -> Placement:
         """Say parts in the words of the outside."""
         return Placement(
@@ -273,8 +263,6 @@ class State:
 
     def _all_held(self, running: Sequence[Running], shapes: Sequence[Shape]) -> list[Held]:
         row_of, now, durations = self.table.row, self.now, self.durations
-        policy, rank_of = self.policy, durations.rows
-        soonest = policy.starvation_seconds * min(WAIT_BY_CLASS.values())
         everyone = []
         for one, shape in zip(running, shapes, strict=True):
             job, started, attained = one.job, one.started_at, one.attained_seconds
@@ -291,40 +279,15 @@ class State:
                 ends_at=ends,
                 attained=attained,
                 checkpoint_at=one.checkpoint_at,
-                save_seconds=one.save_seconds,
+                # What it saved in this attempt is known; its pace counts for those still to start.
+                save_seconds=0.0 if one.save_seconds == 0 else None,
                 stops=one.stops,
                 stopped_for=one.stopped_for,
             )
-            if started - job.submitted_at >= soonest:
-                length = _expected(job, rank_of, attained)
-                if started >= deadline(policy, job, attained, length):
-                    held.protected_until = protection(job, started, attained)
             if one.stops_at is not None or one.stops_for:
                 held.stops_at, held.stops_for = one.stops_at, one.stops_for
             everyone.append(held)
         return everyone
-
-
-def deadline(policy: Policy, job: Job, attained_seconds: float, length_seconds: float) -> float:
-    """Return when a waiting job will have waited too long: a bound, and as long as it has run."""
-    bound = policy.wait_bound(job.priority, length_seconds, attained_seconds)
-    return job.submitted_at + attained_seconds + bound
-
-
-def protection(job: Job, started_at: float, attained_seconds: float) -> float:
-    """Until when a job that started late may run undisturbed: as long as it had waited."""
-    return started_at + (started_at - job.submitted_at - attained_seconds)
-
-
-def _expected(
-    job: Job, rank_of: Callable[[Job], tuple[float, ...]], attained_seconds: float
-) -> float:
-    """The length by which a waiting job was measured."""
-    if job.estimate_seconds is not None:
-        return max(job.estimate_seconds - attained_seconds, 0.0)
-    rank = rank_of(job)[level_of(attained_seconds) if attained_seconds else 0]
-    limit = job.time_limit_seconds
-    return rank if limit is None else min(rank, limit)
 
 
 def _foreseen_end(running: Running, job: Job, now: float, durations: DurationModel) -> float:

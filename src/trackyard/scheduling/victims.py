@@ -7,7 +7,7 @@ or claimants.
 from __future__ import annotations
 
 from collections import Counter
-from math import inf, nan
+from math import nan
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +47,6 @@ class Victims:
         self.stated_count = 0
         #: rests by unit, once someone asked
         self._rests: dict[bool, Rests] = {}
-        #: how often someone protected came or went
-        self.protections = 0
         self._resize(room)
 
     def _resize(self, room: int) -> None:
@@ -68,7 +66,6 @@ class Victims:
 
     # Columns, set by _resize.
     can_stop: Mask
-    protected: Floats
     started: Floats
     attained: Floats
     #: from when on it may be stopped for a job of its own class, and for any job at all
@@ -101,9 +98,6 @@ class Victims:
         self.levels[job.priority] += 1
         can_stop = job.preemptible and held.stops_at is None
         self.can_stop[slot] = can_stop
-        self.protected[slot] = held.protected_until
-        if held.protected_until:
-            self.protections += 1
         self.started[slot] = held.started_at
         self.attained[slot] = held.attained
         for name, value in self._history(held):
@@ -195,7 +189,6 @@ class Victims:
         shapes = [held.shape for held in everyone]
         columns: tuple[tuple[str, list[Any]], ...] = (
             ("can_stop", [held.job.preemptible and held.stops_at is None for held in everyone]),
-            ("protected", [held.protected_until for held in everyone]),
             ("started", [held.started_at for held in everyone]),
             ("attained", [held.attained for held in everyone]),
             ("size", [shape.size for shape in shapes]),
@@ -222,9 +215,6 @@ class Victims:
         self.levels[held.job.priority] -= 1
         if held.job.estimate_seconds is not None:
             self.stated_count -= 1
-        if held.protected_until:
-            self.protections += 1
-        self.protected[held.slot] = 0.0
         self.held[held.slot] = None
         self._free.append(held.slot)
         held.slot = -1
@@ -232,13 +222,6 @@ class Victims:
     def is_all_of(self, level: int) -> bool:
         """Say whether all that run are of this class."""
         return self.levels[level] == len(self.held) - len(self._free)
-
-    def protected_milli(self, now: float) -> tuple[int, float]:
-        """GPU thousandths held by those who may not be disturbed, and until when that is so."""
-        still = self.protected > now
-        if not still.any():
-            return 0, inf
-        return int(self.milli[still].sum()), float(self.protected[still].min())
 
     def spare(self, held: Held) -> None:
         """Never stop this one (again)."""
@@ -256,7 +239,6 @@ class Victims:
 
 _COLUMNS: tuple[tuple[str, type], ...] = (
     ("can_stop", np.bool_),
-    ("protected", np.float64),
     ("started", np.float64),
     ("attained", np.float64),
     ("ripe_at", np.float64),

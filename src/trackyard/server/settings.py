@@ -59,8 +59,8 @@ class Settings:
     """Nodes this machine looks like, each with those GPUs, for trying out jobs on several."""
     policy: str = "default"
     """How the queue is ordered and filled: a preset such as default, fifo, fair or easy."""
-    preempt_after: int = 60
-    """Seconds a job runs before it may be preempted."""
+    preempt_after: int = 600
+    """Seconds a job runs before it may be preempted for one of its own class."""
     lost_after: int = 60
     """Seconds without a sign of life after which an attempt counts as lost."""
     undeclared: str = "charge"

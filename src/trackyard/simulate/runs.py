@@ -14,19 +14,55 @@ from dataclasses import replace
 from trackyard.core.errors import InvalidInput
 from trackyard.core.node import Node
 from trackyard.core.resources import Style
-from trackyard.scheduling.policy import PRESETS, preset
+from trackyard.scheduling.policy import (
+    NO_PREEMPTION,
+    PRESETS,
+    Backfill,
+    Order,
+    Policy,
+    Preemption,
+)
 from trackyard.scheduling.snapshot import Team
 from trackyard.simulate.measures import Measures, measure
 from trackyard.simulate.packing import PLACEMENTS
 from trackyard.simulate.replay import EAGER, FREE, Costs, Habits, Replay, Replayed, Setting
 from trackyard.simulate.trace import Trace
 
+#: Baselines of the literature, which no queue runs: a large job may wait for ever.
+BASELINES: dict[str, Policy] = {
+    "sjf-oracle": Policy(
+        name="sjf-oracle",
+        order=Order.SHORTEST,
+        backfill=Backfill.SKIP,
+        preemption=NO_PREEMPTION,
+    ),
+    "sjf-learned": Policy(
+        name="sjf-learned",
+        order=Order.SHORTEST,
+        backfill=Backfill.SKIP,
+        preemption=NO_PREEMPTION,
+    ),
+    "srtf": Policy(
+        name="srtf",
+        order=Order.SHORTEST,
+        backfill=Backfill.SKIP,
+        preemption=Preemption(
+            yield_ratio=1.0,
+            loss_ratio=0.0,
+            restart_seconds=0.0,
+            min_run_seconds=0.0,
+            max_stops_per_hour=1_000_000,
+            grace_seconds=0.0,
+        ),
+    ),
+}
+_KNOWN = {**PRESETS, **BASELINES}
 #: These know true run times, as the literature's baselines do.
-_ORACLES = ("sjf", "srtf", "easy", "conservative")
+_ORACLES = ("sjf-oracle", "srtf", "easy", "conservative")
 #: This one preempts at no cost: a bound, not a policy.
 _FREE = ("srtf",)
 
-POLICIES = tuple(sorted(PRESETS))
+POLICIES = tuple(sorted(_KNOWN))
 STYLES = {"bestfit": Style.PACK, "default": Style.LEAST_FRAGMENTATION, "spread": Style.SPREAD}
 
 
@@ -39,14 +75,14 @@ def setting_for(
     teams: tuple[Team, ...] = (),
 ) -> Setting:
     """Return the setting that a policy's name stands for."""
-    if name not in PRESETS:
+    if name not in _KNOWN:
         message = f"There is no policy `{name}`; choose among {', '.join(POLICIES)}"
         raise InvalidInput(message)
     if style not in STYLES:
         message = f"There is no placement `{style}`; choose among {', '.join(PLACEMENTS)}"
         raise InvalidInput(message)
     return Setting(
-        policy=replace(preset(name), style=STYLES[style]),
+        policy=replace(_KNOWN[name], style=STYLES[style]),
         oracle=name in _ORACLES,
         habits=EAGER if name in _FREE else (habits or Habits()),
         costs=FREE if name in _FREE else (costs or Costs()),

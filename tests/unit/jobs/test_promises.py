@@ -57,7 +57,7 @@ def test_every_preset_and_order_has_its_words(name: str) -> None:
 def test_the_queue_s_own_order_counts() -> None:
     assert "submitted first" in told(rules=QueueSettings(order="fifo"))["order"]
     assert "no bound" in told(rules=QueueSettings(order="fifo"))["waiting"]
-    assert "25%" in told()["waiting"]
+    assert "2 d of waiting halve" in told()["waiting"]
 
 
 def test_quota_and_borrowing() -> None:

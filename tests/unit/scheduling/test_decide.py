@@ -147,7 +147,9 @@ class TestOrder:
         )
         one = (node("n0"),)
         assert admitted(yard(*line, nodes=one, policy=Policy())) == ["short"]
-        old = (replace(line[0], job=replace(line[0].job, submitted_at=NOW - 90_000)), line[1])
+        # Their lengths differ by less than eleven halvings, each of two days.
+        since = NOW - 22 * 86_400
+        old = (replace(line[0], job=replace(line[0].job, submitted_at=since)), line[1])
         assert admitted(yard(*old, nodes=one, policy=Policy())) == ["long"]
 
     def test_learned_lengths_order_jobs_that_state_none(self):
@@ -262,11 +264,47 @@ class TestQuota:
         assert (reasons[0].needed, reasons[0].free, reasons[0].limit) == (2, 0, 4)
 
     def test_a_team_borrows_what_others_leave(self):
-        teams = (Team(id="t", quota_gpus=2), Team(id="u", quota_gpus=2))
-        snapshot = yard(*(waiting(f"w{i}", 2) for i in range(3)), teams=teams)
+        teams = (Team(id="t", quota_gpus=4), Team(id="u", quota_gpus=4))
+        snapshot = yard(*(waiting(f"w{i}", 2) for i in range(4)), teams=teams)
+        assert len(admitted(snapshot)) == 4
+
+    def test_what_may_not_be_preempted_borrows_no_more_than_is_lent(self):
+        line = [waiting(f"w{i}", 2, preemptible=False) for i in range(3)]
+        teams = (Team(id="t", quota_gpus=4), Team(id="u", quota_gpus=4))
+        snapshot = yard(*line, teams=teams)
         assert len(admitted(snapshot)) == 2
         (reasons,) = decide(snapshot).reasons.values()
         assert reasons[0].code is Code.BORROW_LIMIT
+        assert (reasons[0].needed, reasons[0].free, reasons[0].limit) == (2, 0, 4)
+        lends = (teams[0], replace(teams[1], lendable_gpus=2))
+        assert len(admitted(replace(snapshot, teams=lends))) == 3
+
+    def test_what_no_quota_promises_is_free_for_all(self):
+        line = [waiting(f"w{i}", 2, preemptible=False, team="v") for i in range(4)]
+        teams = (Team(id="t", quota_gpus=4), Team(id="v"))
+        assert len(admitted(yard(*line, teams=teams))) == 2
+
+    def test_an_owner_is_told_who_borrowed(self):
+        teams = (Team(id="t", quota_gpus=8), Team(id="u"))
+        busy = start(replace(yard(waiting("b", 4, team="u"), waiting("c", 4, team="u")), now=NOW))
+        snapshot = yard(waiting("mine", 4, at=NOW), teams=teams, running=busy, policy=Policy())
+        decisions = decide(snapshot)
+        assert not decisions.stops
+        reason = decisions.reason("mine")
+        assert reason.code is Code.QUOTA_LENT
+        assert reason.holders == ("b", "c")
+        assert reason.until == NOW + 1800 + 60
+        later = replace(snapshot, now=NOW + 1800)
+        assert [stop.cause for stop in decide(later).stops] == [Cause.RECLAIMED]
+
+    def test_a_higher_class_takes_its_quota_back_at_once(self):
+        teams = (Team(id="t", quota_gpus=8), Team(id="u"))
+        busy = start(
+            replace(yard(waiting("b", 4, team="u"), waiting("c", 4, team="u")), now=NOW - 1)
+        )
+        line = waiting("mine", 4, at=NOW, priority=PriorityClass.HIGH)
+        snapshot = yard(line, teams=teams, running=busy, policy=Policy())
+        assert len(decide(snapshot).stops) == 1
 
     def test_what_was_borrowed_is_taken_back(self):
         teams = (Team(id="t", quota_gpus=4), Team(id="u", quota_gpus=4))
@@ -474,6 +512,9 @@ class TestPreemption:
         before = replace(yard(waiting("a", 4, **more), waiting("b", 4, **more)), now=NOW - 900)
         return start(before)
 
+    def saved(self, **more):
+        return tuple(replace(one, checkpoint_at=NOW - 1) for one in self.busy(**more))
+
     def test_a_higher_class_stops_a_lower_one(self):
         snapshot = yard(
             waiting("w", 4, priority=PriorityClass.HIGH), running=self.busy(), policy=EAGER
@@ -496,8 +537,58 @@ class TestPreemption:
 
     def test_nobody_is_stopped_before_the_minimum_run_time(self):
         policy = Policy(preemption=Preemption(min_run_seconds=1000.0))
-        line = waiting("w", 4, priority=PriorityClass.HIGH)
-        assert not decide(yard(line, running=self.busy(), policy=policy)).stops
+        running = self.saved(estimate_seconds=90_000.0)
+        line = waiting("w", 4, estimate_seconds=60.0)
+        assert not decide(yard(line, running=running, policy=policy)).stops
+        # For a higher class it is stopped at once.
+        urgent = waiting("w", 4, priority=PriorityClass.HIGH)
+        assert decide(yard(urgent, running=running, policy=policy)).stops
+
+    def test_after_each_stop_it_runs_twice_as_long_undisturbed(self):
+        policy = Policy(preemption=Preemption(min_run_seconds=600.0))
+        line = waiting("w", 4, estimate_seconds=60.0)
+        running = self.saved(estimate_seconds=90_000.0)
+        assert decide(yard(line, running=running, policy=policy)).stops
+        before = tuple(replace(one, stops=(NOW - 50_000,)) for one in running)
+        assert not decide(yard(line, running=before, policy=policy)).stops
+
+    def test_nobody_is_stopped_too_often_within_an_hour(self):
+        often = tuple(NOW - 60.0 * minutes for minutes in (50, 40, 30, 20))
+        running = tuple(replace(one, stops=often) for one in self.busy())
+        line = waiting("w", 4, priority=PriorityClass.URGENT)
+        assert not decide(yard(line, running=running, policy=Policy())).stops
+        less = tuple(replace(one, stops=often[1:]) for one in running)
+        assert decide(yard(line, running=less, policy=Policy())).stops
+
+    def test_nobody_is_stopped_again_before_the_one_it_was_stopped_for_has_ended(self):
+        running = self.saved(estimate_seconds=90_000.0)
+        waits = tuple(replace(one, stopped_for="other") for one in running)
+        line = waiting("w", 4, estimate_seconds=60.0)
+        assert not decide(yard(line, running=waits, policy=EAGER)).stops
+
+    def test_who_never_saved_yields_to_nobody_of_its_class(self):
+        running = self.busy(estimate_seconds=90_000.0)
+        line = waiting("w", 4, estimate_seconds=60.0)
+        assert not decide(yard(line, running=running, policy=EAGER)).stops
+
+    def test_a_stop_that_loses_much_work_is_not_worth_it(self):
+        old = tuple(
+            replace(one, checkpoint_at=NOW - 890) for one in self.busy(estimate_seconds=9000.0)
+        )
+        line = waiting("w", 4, estimate_seconds=60.0)
+        assert not decide(yard(line, running=old, policy=EAGER)).stops
+        fresh = tuple(replace(one, checkpoint_at=NOW - 10) for one in old)
+        assert decide(yard(line, running=fresh, policy=EAGER)).stops
+
+    @pytest.mark.parametrize("alike", [{"array": "x"}, {"name": "x"}, {"command": "python x"}])
+    def test_those_who_are_alike_do_not_stop_each_other(self, alike):
+        running = self.saved(estimate_seconds=90_000.0, **alike)
+        line = waiting("w", 4, estimate_seconds=60.0, **alike)
+        assert not decide(yard(line, running=running, policy=EAGER)).stops
+
+    def test_nobody_is_stopped_for_a_mere_guess(self):
+        running = self.saved(estimate_seconds=9_000_000.0)
+        assert not decide(yard(waiting("w", 4), running=running, policy=EAGER)).stops
 
     def test_jobs_that_may_not_be_stopped_are_left_alone(self):
         line = waiting("w", 4, priority=PriorityClass.URGENT)
@@ -528,19 +619,19 @@ class TestPreemption:
         assert admitted(replace(first, running=gone)) == ["w"]
 
     def test_a_long_job_yields_to_a_much_shorter_one(self):
-        running = self.busy(estimate_seconds=90_000.0)
+        running = self.saved(estimate_seconds=90_000.0)
         snapshot = yard(waiting("w", 4, estimate_seconds=60.0), running=running, policy=EAGER)
         assert [stop.cause for stop in decide(snapshot).stops] == [Cause.YIELDS_TO_SHORTER]
 
     def test_it_does_not_yield_to_one_of_like_length(self):
-        running = self.busy(estimate_seconds=90_000.0)
+        running = self.saved(estimate_seconds=90_000.0)
         snapshot = yard(waiting("w", 4, estimate_seconds=60_000.0), running=running, policy=EAGER)
         assert not decide(snapshot).stops
 
     @pytest.mark.parametrize("order", [Order.FIFO, Order.FAIR, Order.DOMINANT])
     def test_nobody_yields_where_the_queue_does_not_go_by_length(self, order):
         """A job in a line by submission or share says nothing of being the shorter one."""
-        running = self.busy(estimate_seconds=90_000.0)
+        running = self.saved(estimate_seconds=90_000.0)
         line = waiting("w", 4, estimate_seconds=60.0)
         queues = (Queue(order=order),)
         assert not decide(yard(line, running=running, policy=EAGER, queues=queues)).stops

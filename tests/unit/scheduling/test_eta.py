@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.scheduling.yards import NOW, PLAIN, job, node, start, waiting
-from trackyard.core.job import PriorityClass
 from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code
 from trackyard.scheduling import DurationModel, Policy, Preemption, Snapshot, Team, decide
@@ -138,13 +137,12 @@ def test_a_stop_that_is_coming_is_foreseen():
     policy = Policy(preemption=Preemption(min_run_seconds=600.0))
     running = start(
         replace(
-            yard(waiting("r", 4, limit=86_400.0, preemptible=True, priority=PriorityClass.LOW)),
+            yard(waiting("r", 4, estimate_seconds=86_400.0, preemptible=True)),
             now=NOW - 100,
         )
     )
-    line = yard(
-        waiting("w", 4, limit=60.0, priority=PriorityClass.HIGH), running=running, policy=policy
-    )
+    running = tuple(replace(one, checkpoint_at=NOW - 1) for one in running)
+    line = yard(waiting("w", 4, limit=60.0), running=running, policy=policy)
     assert not decide(line).stops
     assert forecast(line, ["w"])["w"].expected == NOW + 500
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.scheduling.yards import job, node
 from trackyard.core.resources import Request
-from trackyard.scheduling import DurationModel
+from trackyard.scheduling import DurationModel, Preemption
 from trackyard.scheduling.place.table import NodeTable
 from trackyard.scheduling.rests import Rests
 from trackyard.scheduling.state import Held
@@ -28,11 +28,11 @@ def learned():
 @pytest.mark.parametrize("min_run", [0.0, 600.0])
 @pytest.mark.parametrize("stated", [0.0, 0.2])
 def test_kept_rests_are_those_worked_out_anew(by_size, min_run, stated):
-    """Through starts, ends, protection and steps of length, at every moment."""
+    """Through starts, ends, earlier stops and steps of length, at every moment."""
     draw, model = random.Random(3), learned()
     shapes = [NodeTable((node("n0"),)).shape(Request(gpus=gpus)) for gpus in (1, 2)]
-    victims, now, there = Victims(), 0.0, []
-    kept = victims.rests(by_size=by_size, min_run_seconds=min_run)
+    victims, now, there = Victims(Preemption(min_run_seconds=min_run)), 0.0, []
+    kept = victims.rests(by_size=by_size)
     for number in range(400):
         now += draw.choice([0.0, 0.25, 7.0, 300.0, 5000.0])
         if there and draw.random() < 0.4:
@@ -48,12 +48,12 @@ def test_kept_rests_are_those_worked_out_anew(by_size, min_run, stated):
                 started_at=now,
                 ends_at=now,
                 attained=draw.choice([0.0, 0.0, 812.5]),
-                protected_until=now + 4000.0 if draw.random() < 0.1 else 0.0,
+                stops=(now - 10.0,) * draw.choice([0, 0, 1, 3]),
             )
             victims.add(held, model)
             there.append(held)
         kept.advance(now)
-        anew = Rests(victims, by_size=by_size, min_run_seconds=min_run)
+        anew = Rests(victims, by_size=by_size)
         anew.advance(now)
         assert np.array_equal(kept.rest, anew.rest)
         assert np.array_equal(kept.is_ripe, anew.is_ripe)

@@ -18,6 +18,7 @@ from trackyard.core.ports import ExitCause
 from trackyard.core.resources import WHOLE, Placement, Request
 from trackyard.fleet.nodes import load_nodes, match_types, scheduler_nodes
 from trackyard.jobs.admission.foreign import foreign_jobs
+from trackyard.jobs.admission.stops import NONE, PastStops, past_stops
 from trackyard.jobs.queues import scheduler_queues, scheduler_teams
 from trackyard.jobs.records import (
     HOLDING,
@@ -110,8 +111,9 @@ class Board:
         )
         saved, there = _checkpoints(reader), {node.id for node in nodes}
         paces = _save_paces(reader, _LIVE_JOBS)
+        stopped = past_stops(reader)
         holding = [
-            self._as_running(row, attempt, saved, paces)
+            self._as_running(row, attempt, saved, paces, stopped.get(row.id, NONE))
             for row, attempt in running
             if all(share.node in there for share in attempt.where.shares)
         ]
@@ -280,6 +282,7 @@ class Board:
         attempt: AttemptRow,
         checkpoints: Mapping[tuple[int, int], int],
         paces: Mapping[int, float],
+        stopped: PastStops,
     ) -> Running:
         asker = self._claims.get(row.id)
         saved = checkpoints.get(
@@ -298,6 +301,8 @@ class Board:
             save_seconds=paces.get(row.id if asker is None else asker.job),
             stops_at=stops_at,
             stops_for=attempt.stops_for or "",
+            stops=stopped.times,
+            stopped_for=stopped.stopped_for,
         )
 
     def _learn_teams(self, reader: Reader) -> None:

@@ -1,12 +1,12 @@
 """Jobs that only their place in the line tells apart, and how their heads compare.
 
-Owns Bucket and its key: class, quota before borrowing, queue rank, overdue first, then the
-order's own measure. Knows nothing of capacity.
+Owns Bucket and its key: class, quota before borrowing, queue rank, then the order's own measure.
+Knows nothing of capacity.
 """
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, log2
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Reason
@@ -17,14 +17,10 @@ from trackyard.scheduling.place.table import Mask, Shape
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.quota import Ledger, TeamUse
 
-#: class, borrowing, queue rank, overdue, measure, submitted, sequence
-Key = tuple[int, bool, int, int, float, float, int]
+#: class, borrowing, queue rank, measure, submitted, sequence
+Key = tuple[int, bool, int, float, float, int]
 
-OVERDUE, IN_TIME = 0, 1
-TAU = 86400.0
-CAP = 2e5
-
-#: What a GPU-second of a job's length weighs beside one that its team used, where shares are kept:
+#: What a second in the order weighs beside a GPU-second that its team used, where shares are kept:
 #: enough to order the jobs of a team, too little to put another team first.
 _LENGTH_PART = 1e-9
 
@@ -33,7 +29,6 @@ class Bucket:
     """A line of alike jobs, with what the pass found out about them."""
 
     __slots__ = (
-        "_by_length",
         "_is_live",
         "_key",
         "_key_stretch",
@@ -48,7 +43,6 @@ class Bucket:
         "line",
         "number",
         "order",
-        "phase",
         "rank",
         "shape",
         "skips",
@@ -61,7 +55,6 @@ class Bucket:
         *,
         shape: Shape,
         order: Order,
-        phase: int,
         team: TeamUse,
         rank: int,
         number: int,
@@ -72,7 +65,6 @@ class Bucket:
         self.job = job
         self.shape = shape
         self.order = order
-        self.phase = phase
         self.team = team
         self.rank = rank
         self.level = -int(job.priority)
@@ -85,7 +77,6 @@ class Bucket:
         self.is_fresh = False
         self._key: Key | None = None
         self._key_stretch = 0.0
-        self._by_length = phase == IN_TIME and order in (Order.DEFAULT, Order.SHORTEST)
         #: the measure changes with every admission
         self._is_live = order in (Order.FAIR, Order.DOMINANT)
         self.reopen()
@@ -101,56 +92,47 @@ class Bucket:
         #: whether that is a limit of a team, queue, user or array
         self.is_limited = False
 
-    def entry(self, pending: Pending, due: float | None = None) -> Entry:
-        """Return a job's entry in this line; the overdue stand by when they were due."""
+    def entry(self, pending: Pending, ledger: Ledger) -> Entry:
+        """Return a job's entry in this line."""
         submitted = pending.waiting.job.submitted_at
-        measure = submitted if due is None else due
-        if self._by_length:
+        measure = submitted
+        if self.order is Order.SHORTEST:
             measure = pending.length
-            if self.order is Order.DEFAULT:
-                from math import log2
-                from trackyard.scheduling.order import bucket as B
-                measure = submitted + pending.waiting.attained_seconds + B.TAU * log2(min(max(pending.length, 60.0), B.CAP))
+        elif self.order is Order.DEFAULT:
+            passing = ledger.policy.passing_seconds(pending.length)
+            measure = submitted + pending.waiting.attained_seconds + passing
         return (measure, submitted, pending.sequence, pending.bound, pending)
 
     def scale(self, ledger: Ledger) -> tuple[float, float]:
         """Return factor and addend that turn an entry's own measure into one for all lines."""
-        return scale(self.order, self.phase, self.team, ledger)
+        return scale(self.order, self.team, ledger)
 
     def key(self, entry: Entry, ledger: Ledger) -> Key:
         """Return how a job of this line compares with those of other lines."""
         borrowing = self.team.milli + self.shape.total_milli > self.team.quota
         stretch = self.team.stretch
         known = self._key
-        phase = self.phase
-        if phase == OVERDUE and not ledger.overdue_first:
-            # Enough of the yard serves the overdue: they compete by length like all others.
-            factor, team_part = self.scale(ledger)
-            measure = entry[4].length * factor + team_part
-            return (self.level, borrowing, self.rank, IN_TIME, measure, entry[1], entry[2])
         if (
             known is not None
-            and known[6] == entry[2]
+            and known[5] == entry[2]
             and known[1] is borrowing
             and self._key_stretch == stretch
         ):
             return known
         factor, team_part = self.scale(ledger)
         measure = entry[0] * factor + team_part
-        key = (self.level, borrowing, self.rank, self.phase, measure, entry[1], entry[2])
+        key = (self.level, borrowing, self.rank, measure, entry[1], entry[2])
         if not self._is_live and not ledger.keeps_shares:
             self._key, self._key_stretch = key, stretch
         return key
 
 
-def scale(order: Order, phase: int, team: TeamUse, ledger: Ledger) -> tuple[float, float]:
+def scale(order: Order, team: TeamUse, ledger: Ledger) -> tuple[float, float]:
     """Return factor and addend that turn a measure under an order into one for all lines."""
-    if phase != IN_TIME and ledger.overdue_first:
-        return 1.0, 0.0
-    # Once enough of the yard serves the overdue they compete by length like all others.
     if order is Order.DEFAULT:
-        from math import log2
-        return (_LENGTH_PART, _used(team)) if ledger.keeps_shares else (1.0, TAU*log2(team.stretch))
+        if ledger.keeps_shares:
+            return _LENGTH_PART, _used(team)
+        return 1.0, ledger.policy.halving_seconds * log2(team.stretch)
     if order is Order.FAIR:
         return 0.0, _used(team)
     if order is Order.DOMINANT:

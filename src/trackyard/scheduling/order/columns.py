@@ -18,7 +18,7 @@ from trackyard.scheduling.durations import DurationModel, level_of
 from trackyard.scheduling.order.line import Entry
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
-from trackyard.scheduling.policy import WAIT_BY_CLASS, Order, Policy
+from trackyard.scheduling.policy import Order, Policy
 from trackyard.scheduling.snapshot import Waiting
 
 _PRIORITY = attrgetter("priority")
@@ -34,7 +34,6 @@ class Columns:
         numbers: Sequence[int],
         shapes: Sequence[Shape],
         durations: DurationModel,
-        now: float,
         policy: Policy,
         orders: dict[str, Order],
         by_user: Collection[str] = (),
@@ -54,16 +53,16 @@ class Columns:
         is_shortest: Mask = np.array([order is Order.SHORTEST for order in order_of])[queues[0]]
         self.length, self.bound = self._lengths(attained, is_default, is_shortest)
         self.level: Ints = np.fromiter(map(_PRIORITY, jobs), np.int64, len(jobs))
-        deadline = self._deadlines(attained, policy)
-        is_overdue = (deadline <= now) & is_default
-        self.phase: Ints = np.where(is_overdue, 0, 1)
-        by_length = (is_default | is_shortest) & ~is_overdue
-        self.measure: Floats = np.where(by_length, self.length, self.submitted)
-        self.measure[is_overdue] = deadline[is_overdue]
+        self.measure: Floats = np.where(is_shortest, self.length, self.submitted)
+        if is_default.any():
+            length = np.maximum(self.length, policy.shortest_length)
+            passing = policy.halving_seconds * np.log2(length / policy.shortest_length)
+            self.measure = np.where(is_default, self.submitted + attained + passing, self.measure)
         self.sequence: Ints = np.array(self.numbers, dtype=np.int64)
         code, limited = self._group(queues, by_user)
         if by_preemptible:
-            code = code * 2 + np.array([job.preemptible for job in jobs])
+            may_stop = np.array([job.preemptible for job in jobs], dtype=np.int64)
+            code, limited = code * 2 + may_stop, limited * 2 + may_stop
         order = np.lexsort((self.sequence, self.submitted, self.measure, code))
         edges = np.flatnonzero(np.diff(code[order], prepend=-1))
         #: the first row of each group of alike jobs, and how many there are
@@ -103,15 +102,6 @@ class Columns:
         submitted = float(self.submitted[row])
         return (float(self.measure[row]), submitted, pending.sequence, pending.bound, pending)
 
-    def _deadlines(self, attained: Floats, policy: Policy) -> Floats:
-        """When each will have waited too long, as `deadline` has it."""
-        own = np.array([policy.wait_bound(level) for level in sorted(WAIT_BY_CLASS)])
-        size = np.array([shape.size for shape in self.shapes], dtype=np.float64)
-        for_length = policy.starvation_lengths * (self.length / size) + attained
-        for_length = np.minimum(for_length, policy.longest_wait_seconds)
-        found: Floats = self.submitted + attained + own[self.level] + for_length
-        return found
-
     def _lengths(
         self, attained: Floats, is_default: Mask, is_shortest: Mask
     ) -> tuple[Floats, Floats]:
@@ -125,6 +115,8 @@ class Columns:
         if is_default.any():
             size = np.array([shape.size for shape in self.shapes], dtype=np.float64)
             rank = np.fmin(self._ranks(attained), limit)
+            fixed = [row for row, job in enumerate(jobs) if not job.preemptible]
+            rank[fixed] = self._durations.expected_of([jobs[row] for row in fixed])
             length = np.where(is_default, np.where(is_stated, rest, rank) * size, 0.0)
         for row in np.flatnonzero(is_shortest):
             learned = self._durations.expected_seconds(jobs[row])
@@ -158,7 +150,7 @@ class Columns:
         if by_user:
             payer = self._split_users(payer, queues, by_user)
         code = (payer * 16 + self.level) * (int(shape.max(initial=0)) + 1) + shape
-        return code * 2 + self.phase, payer * (int(milli.max(initial=0)) + 1) + milli
+        return code, payer * (int(milli.max(initial=0)) + 1) + milli
 
     def _split_users(
         self, code: Ints, queues: tuple[Ints, list[str]], by_user: Collection[str]
@@ -197,10 +189,10 @@ class ColumnLine:
         found: list[float] = self._columns.bound[self._rows].tolist()
         return found
 
-    def measures(self, *, by_length: bool = False) -> list[tuple[float, float, int]]:
-        """What each of its jobs compares by: the order's measure, or the length instead."""
+    def measures(self) -> list[tuple[float, float, int]]:
+        """What each of its jobs compares by: the order's measure, then submission."""
         columns = self._columns
-        measures = (columns.length if by_length else columns.measure)[self._rows].tolist()
+        measures = columns.measure[self._rows].tolist()
         submitted = columns.submitted[self._rows].tolist()
         numbers = [columns.numbers[row] for row in self._rows]
         return list(zip(measures, submitted, numbers, strict=True))

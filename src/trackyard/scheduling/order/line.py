@@ -44,10 +44,8 @@ class Line:
         """Run-time bounds of all its jobs, in order."""
         return [entry[3] for entry in self]
 
-    def measures(self, *, by_length: bool = False) -> list[tuple[float, float, int]]:
-        """What each of its jobs compares by: the order's measure, or the length instead."""
-        if by_length:
-            return [(entry[4].length, entry[1], entry[2]) for entry in self]
+    def measures(self) -> list[tuple[float, float, int]]:
+        """What each of its jobs compares by: the order's measure, then submission."""
         return [entry[:3] for entry in self]
 
     def add(self, entry: Entry) -> None:

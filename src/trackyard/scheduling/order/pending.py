@@ -29,11 +29,6 @@ class Pending:
         self.bound = bound
 
 
-    def seconds(self, order: Order) -> float:
-        """The length in seconds, as far as the order looks at lengths."""
-        return self.length / self.shape.size if order is Order.DEFAULT else self.length
-
-
 class Measurer:
     """Foresees lengths; what was learned is looked up once for jobs that have it in common."""
 
@@ -52,10 +47,7 @@ class Measurer:
             return Pending(waiting, shape, sequence, length, bound)
         length = 0.0
         if order is Order.DEFAULT:
-            if not job.preemptible:
-                length = self._durations.expected_seconds(job)
-            else:
-                length = self._rank(waiting, shape)
+            length = self._rank(waiting, shape)
             if limit is not None and limit < length:
                 length = limit
             length *= shape.size
@@ -67,6 +59,9 @@ class Measurer:
 
     def _rank(self, waiting: Waiting, shape: Shape) -> float:
         job = waiting.job
+        if not job.preemptible:
+            # It runs to its end once it has started, however long that turns out to be.
+            return self._durations.expected_seconds(job)
         alike = (job.team, job.user, job.name, job.command, job.group, shape.total_milli)
         rows = self._rows.get(alike)
         if rows is None:

@@ -1,0 +1,40 @@
+"""How often running jobs were stopped for others before, and for whom.
+
+Owns the question to the database. Whether a job may be stopped again is the scheduler's to say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trackyard.scheduling.snapshot import MOST_STOPS
+from trackyard.store.transaction import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class PastStops:
+    """A job's earlier stops."""
+
+    #: when, the last one at the end
+    times: tuple[float, ...] = ()
+    #: the job it was last stopped for, while that one has not ended; empty: none
+    stopped_for: str = ""
+
+
+NONE = PastStops()
+
+
+def past_stops(reader: Reader) -> dict[int, PastStops]:
+    """Return the earlier stops of jobs that hold resources, by the job's inner id."""
+    rows = reader.all(
+        "SELECT a.job, a.ended_ms, a.stops_for, b.state FROM attempts a"
+        " JOIN jobs j ON j.id = a.job LEFT JOIN jobs b ON b.job_id = a.stops_for"
+        " WHERE j.state IN ('starting', 'running', 'stopping') AND a.state = 'preempted'"
+        " AND a.ended_ms IS NOT NULL ORDER BY a.job, a.number"
+    )
+    found: dict[int, PastStops] = {}
+    for job, ended_ms, stopped_for, state in rows:
+        times = (*found.get(job, NONE).times, ended_ms / 1000)[-MOST_STOPS:]
+        is_open = state is not None and state not in ("succeeded", "failed", "cancelled")
+        found[job] = PastStops(times, stopped_for if is_open else "")
+    return found
