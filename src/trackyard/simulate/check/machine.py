@@ -46,7 +46,7 @@ _SAVE_SECONDS = 5.0
 _MOST_DELAY = 300.0
 #: While nothing changes, passes come less and less often, up to this.
 _LONGEST_PAUSE = 960.0
-_MOST_STEPS = 20_000
+_MOST_STEPS = 2_000
 
 
 @dataclass(slots=True)
