@@ -228,7 +228,11 @@ class QuotaBack(Invariant):
                     yield name
 
     def _may_start(self, look: Look, name: str) -> bool:
-        """Say whether it waits for room, or for a quota that others hold."""
+        """Say whether it waits for room or for a quota that others hold, and nobody leaves yet."""
+        if any(stop.for_job == name for stop in look.decisions.stops) or any(
+            one.stops_for == name for one in look.snapshot.running
+        ):
+            return False
         tiers = {reason.tier for reason in look.decisions.reasons.get(name, ())}
         return bool(tiers) and tiers <= {*_FOR_ROOM, Tier.OVER_QUOTA}
 

@@ -140,7 +140,7 @@ class _Maker:
     # -- jobs -------------------------------------------------------------------------------
 
     def _submissions(self) -> list[Event]:
-        most = self._random.choice((4, 6, 8, 8, 12, 12, 20, 40))
+        most = self._random.choice((3, 4, 4, 5, 6, 6, 8, 8, 10, 12, 16, 30))
         events: list[Event] = []
         while self._count < most:
             at = float(round(self._random.uniform(0.0, self._span)))

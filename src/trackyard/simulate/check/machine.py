@@ -45,7 +45,7 @@ _SAVE_SECONDS = 5.0
 #: How the first wait after a failure grows.
 _MOST_DELAY = 300.0
 #: While nothing changes, passes come less and less often, up to this.
-_LONGEST_PAUSE = 960.0
+_LONGEST_PAUSE = 3840.0
 _MOST_STEPS = 2_000
 
 
@@ -477,7 +477,7 @@ class Machine:
                 break
             self._end_attempts()
         moved = bool(decisions.admissions or decisions.stops)
-        self._pause = self._promises.pass_seconds if moved else min(2 * self._pause, _LONGEST_PAUSE)
+        self._pause = self._promises.pass_seconds if moved else min(4 * self._pause, _LONGEST_PAUSE)
         self._pass_at = self._now + self._pause
 
     def _apply(self, decisions: Decisions) -> None:
