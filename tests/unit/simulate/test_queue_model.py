@@ -7,15 +7,11 @@ A failure prints the seed, the smallest history that shows it and what happened.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from dataclasses import replace
 
 import pytest
 
 from trackyard.simulate.check.generate import generate
-from trackyard.simulate.check.history import Kind
-from trackyard.simulate.check.run import INVARIANTS, check, explain
+from trackyard.simulate.check.run import check, explain
 from trackyard.simulate.check.scenarios import SCENARIOS
 
 ONLY = os.environ.get("YARD_MODEL_SEED", "")

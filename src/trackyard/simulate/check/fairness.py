@@ -12,7 +12,7 @@ from dataclasses import replace
 from trackyard.core.job import Job
 from trackyard.core.reasons import Tier
 from trackyard.core.resources import WHOLE, Placement
-from trackyard.scheduling import Backfill, Running, Snapshot, Waiting, decide
+from trackyard.scheduling import Backfill, Snapshot, Waiting, decide
 from trackyard.simulate.check.history import History, clock
 from trackyard.simulate.check.room import Room, can_hold, earliest, foreseen_end
 from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises, Rest
@@ -215,16 +215,16 @@ class QuotaBack(Invariant):
         waiting = {one.job.id: one for one in snapshot.waiting}
         seen: set[str] = set()
         for name in look.decisions.line:
-            one = waiting[name]
-            team, request = one.job.team, one.job.request
+            first = waiting[name]
+            team, request = first.job.team, first.job.request
             if team in seen or not request.gpus:
                 continue
             if not self._may_start(look, name):
                 continue
             seen.add(team)
             if used[team] + request.gpu_milli_total <= quotas.get(team, 0.0):
-                borrowed = _borrowed(snapshot, used, quotas, one.job)
-                if borrowed and self._fits_without(look, one, borrowed):
+                borrowed = _borrowed(snapshot, used, quotas, first.job)
+                if borrowed and self._fits_without(look, first, borrowed):
                     yield name
 
     def _may_start(self, look: Look, name: str) -> bool:
@@ -291,11 +291,6 @@ def _words(rest: Rest) -> str:
         f" at {clock(rest.at)}, although all work left would have taken {rest.serial_seconds:.0f}"
         " s one after the other"
     )
-
-
-def running_of(snapshot: Snapshot, name: str) -> Running | None:
-    """Find a running job."""
-    return next((one for one in snapshot.running if one.job.id == name), None)
 
 
 FAIRNESS: tuple[type[Invariant], ...] = (NoInversion, BoundedWait, QuotaBack, NoLivelock)

@@ -41,7 +41,7 @@ class _Maker:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._random = Random(seed)
+        self._random = Random(seed)  # noqa: S311 - histories, not secrets
         self._span = self._random.choice((0.0, 600.0, HOUR, 2 * HOUR))
         self._count = 0
         self._nodes: tuple[Node, ...] = ()
@@ -78,9 +78,7 @@ class _Maker:
         return tuple(
             Node(
                 id=f"n{number}",
-                gpus=tuple(
-                    Gpu(index=index, type="a") for index in range(self._width(width))
-                ),
+                gpus=tuple(Gpu(index=index, type="a") for index in range(self._width(width))),
                 cpu_milli=32 * WHOLE,
                 memory_bytes=256 * GIB,
                 labels=(("rack", f"r{number % 2}"),),
@@ -132,7 +130,7 @@ class _Maker:
         )
 
     def _policy(self) -> Policy:
-        names, odds = zip(*_POLICIES, strict=True)
+        names, odds = [name for name, _ in _POLICIES], [one for _, one in _POLICIES]
         policy = preset(self._random.choices(names, odds)[0])
         seconds = self._random.choice(_FIRST_MINUTES)
         return replace(policy, preemption=_with_first_minutes(policy.preemption, seconds))
@@ -150,9 +148,7 @@ class _Maker:
             for _ in range(min(copies, most - self._count)):
                 job = replace(planned.job, id=f"j{self._count}")
                 self._count += 1
-                events.append(
-                    Event(at=at, kind=Kind.SUBMIT, planned=replace(planned, job=job))
-                )
+                events.append(Event(at=at, kind=Kind.SUBMIT, planned=replace(planned, job=job)))
                 if job.held and self._is(0.8):
                     later = at + self._length(60.0, HOUR)
                     events.append(Event(at=later, kind=Kind.RELEASE, subject=job.id))
@@ -188,7 +184,7 @@ class _Maker:
         needs: tuple[Dependency, ...] = ()
         if known and self._is(0.06):
             needs = (Dependency(job=random.choice(known), when=random.choice(tuple(DependsOn))),)
-        classes, odds = zip(*_CLASSES, strict=True)
+        classes, odds = [one for one, _ in _CLASSES], [one for _, one in _CLASSES]
         array = f"array{self._count}" if self._is(0.08) else ""
         return Job(
             id="",

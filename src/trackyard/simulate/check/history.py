@@ -57,8 +57,9 @@ class Planned:
         gpus = f"{request.gpus}" if request.gpu_milli == 1000 else f"{request.gpu_milli / 1000:g}"
         nodes = f"{request.nodes}x" if request.nodes > 1 else ""
         parts = [
-            f"{job.id} of {job.team}/{job.user or '-'}: {job.priority.name.lower()},"
-            f" {nodes}{gpus} GPU, {self.work_seconds:g} s of work",
+            f"{job.id} of {job.team}/{job.user or '-'}: {job.priority.name.lower()}",
+            f"{nodes}{gpus} GPU",
+            f"{self.work_seconds:g} s of work",
             "preemptible" if job.preemptible else "not preemptible",
         ]
         if self.saves_every is not None:
@@ -168,10 +169,7 @@ class History:
     @property
     def last_at(self) -> float:
         """The moment of the last thing that happens from outside."""
-        ends = [
-            one.at + (one.value if one.kind is Kind.OUTAGE else 0.0)
-            for one in self.events
-        ]
+        ends = [one.at + (one.value if one.kind is Kind.OUTAGE else 0.0) for one in self.events]
         return max(ends, default=0.0)
 
     @property
@@ -200,7 +198,8 @@ class History:
         yield f"history {self.name}, policy {self.policy.name}"
         for node in self.nodes:
             labels = " ".join(f"{name}={value}" for name, value in node.labels)
-            yield f"  node {node.id}: {len(node.gpus)} GPUs, {node.cpu_milli // 1000} CPUs {labels}"
+            cpus = node.cpu_milli // 1000
+            yield f"  node {node.id}: {len(node.gpus)} GPUs, {cpus} CPUs {labels}"
         for team in self.teams:
             yield (
                 f"  team {team.id}: quota {team.quota_gpus}, limit {team.limit_gpus},"
@@ -214,7 +213,9 @@ class History:
 
 def _limits(queue: Queue) -> str:
     names = ("quota_gpus", "max_running", "max_gpus_per_user", "max_running_per_user")
-    found = [f"{name} {getattr(queue, name)}" for name in names if getattr(queue, name) is not None]
+    found = [
+        f"{name} {getattr(queue, name)}" for name in names if getattr(queue, name) is not None
+    ]
     return ", ".join(found) or "no limits"
 
 

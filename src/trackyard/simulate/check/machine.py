@@ -23,7 +23,6 @@ from trackyard.scheduling import (
     Running,
     Snapshot,
     Stop,
-    Team,
     Waiting,
     decide,
 )
@@ -353,7 +352,8 @@ class Machine:
         if limit is not None and self._now + limit < life.ends_at:
             life.ends_at, life.ends_as = self._now + limit, JobState.FAILED
         where = " ".join(
-            f"{share.node}:{','.join(map(str, share.gpus))}" for share in admission.placement.shares
+            f"{share.node}:{','.join(map(str, share.gpus))}"
+            for share in admission.placement.shares
         )
         flag = ", backfilled" if admission.backfilled else ""
         self._say(f"start {job.id} on {where} (attempt {life.attempts}{flag})")
@@ -477,7 +477,9 @@ class Machine:
                 break
             self._end_attempts()
         moved = bool(decisions.admissions or decisions.stops)
-        self._pause = self._promises.pass_seconds if moved else min(4 * self._pause, _LONGEST_PAUSE)
+        self._pause = (
+            self._promises.pass_seconds if moved else min(4 * self._pause, _LONGEST_PAUSE)
+        )
         self._pass_at = self._now + self._pause
 
     def _apply(self, decisions: Decisions) -> None:
@@ -528,8 +530,3 @@ def _left(life: Life) -> float:
     planned = life.planned
     tries = 1 + max(0, min(planned.retries - life.failures, len(planned.fails_after)))
     return tries * (planned.work_seconds - life.saved_work + planned.restart_seconds)
-
-
-def team_of(teams: Iterable[Team], name: str) -> Team:
-    """Find a team; one that is not declared has no limits."""
-    return next((team for team in teams if team.id == name), Team(id=name))

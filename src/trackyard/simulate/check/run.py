@@ -35,9 +35,7 @@ def check(
     stop_at_first: bool = True,
 ) -> Outcome:
     """Run one history against the invariants."""
-    return Machine(
-        history, invariants, promises=promises, stop_at_first=stop_at_first
-    ).run()
+    return Machine(history, invariants, promises=promises, stop_at_first=stop_at_first).run()
 
 
 def check_seed(seed: int, invariants: Sequence[type[Invariant]] = INVARIANTS) -> Outcome:
@@ -51,7 +49,9 @@ def explain(outcome: Outcome, command: str = COMMAND) -> str:
     invariants = [one for one in INVARIANTS if one.name == first.invariant]
     small = shrink(outcome, lambda history: check(history, invariants))
     name = outcome.history.name
-    again = name.replace("seed ", "--seed ") if name.startswith("seed ") else f"--scenario '{name}'"
+    again = (
+        name.replace("seed ", "--seed ") if name.startswith("seed ") else f"--scenario '{name}'"
+    )
     promise = invariants[0].promise if invariants else ""
     log = list(small.log)
     if len(log) > _LAST_LINES:
@@ -77,6 +77,10 @@ def _seeds(args: argparse.Namespace) -> list[History]:
     return [generate(seed) for seed in range(args.seed, args.seed + args.count)]
 
 
+def _say(words: str) -> None:
+    sys.stdout.write(words + "\n")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out the command."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Check the queue's promises.")
@@ -99,15 +103,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         outcome = check(history, chosen, stop_at_first=not args.all)
         passes["passes"] += outcome.passes
         if args.log:
-            print("\n".join((*history.lines(), "", *outcome.log)))
+            _say("\n".join((*history.lines(), "", *outcome.log)))
         for name in dict.fromkeys(one.invariant for one in outcome.violations):
             failures.setdefault(name, []).append(history.name)
         if outcome.violations and told < args.most:
             told += 1
-            print(explain(outcome), end="\n\n")
+            _say(explain(outcome) + "\n")
     for name, where in sorted(failures.items()):
-        print(f"{name}: {len(where)} histories, first {', '.join(where[:8])}")
-    print(f"{args.count} histories, {passes['passes']} passes, {len(failures)} promises broken")
+        _say(f"{name}: {len(where)} histories, first {', '.join(where[:8])}")
+    _say(f"{args.count} histories, {passes['passes']} passes, {len(failures)} promises broken")
     return 1 if failures else 0
 
 

@@ -54,7 +54,7 @@ class WholeGangs(Invariant):
                 if len(set(share.gpus)) != request.gpus:
                     yield f"{job.id} got {len(share.gpus)} GPUs on {share.node}"
                 if not can_hold(nodes[share.node], request):
-                    yield f"{job.id} started on {share.node}, which does not fit or is out of service"
+                    yield f"{job.id} started on {share.node}, which does not fit or is out"
             values = {nodes[share.node].label(request.same) for share in shares}
             if request.same and len(values) > 1:
                 yield f"{job.id} wants one {request.same} and got {sorted(values)}"

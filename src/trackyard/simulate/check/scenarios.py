@@ -77,10 +77,7 @@ def twins(limit: float | None = None) -> History:
 
 def eight_and_one() -> History:
     """Eight identical preemptible jobs on eight GPUs, then one of two GPUs by another team."""
-    eight = [
-        submit(f"eight{number}", at=0.0, work=HOUR, preemptible=True)
-        for number in range(8)
-    ]
+    eight = [submit(f"eight{number}", at=0.0, work=HOUR, preemptible=True) for number in range(8)]
     one = submit("other", at=60.0, work=300.0, gpus=2, team="guests")
     return History(
         name="eight and one",

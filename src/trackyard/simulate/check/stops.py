@@ -76,9 +76,7 @@ class RightfulStops(Invariant):
                 yield f"{name}, which has no higher right, and it never saved"
 
 
-def _false_cause(
-    snapshot: Snapshot, stop: Stop, victim: Running, claimant: Job
-) -> Iterator[str]:
+def _false_cause(snapshot: Snapshot, stop: Stop, victim: Running, claimant: Job) -> Iterator[str]:
     name = f"{stop.job} is stopped for {claimant.id}"
     if stop.cause is Cause.HIGHER_CLASS and claimant.priority <= victim.job.priority:
         yield f"{name} of a class that is not higher"

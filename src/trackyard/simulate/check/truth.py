@@ -41,9 +41,7 @@ class TrueReasons(Invariant):
             yield from self._look_into(look, one, reasons)
         yield from _misplaced(look)
 
-    def _look_into(
-        self, look: Look, one: Waiting, reasons: tuple[Reason, ...]
-    ) -> Iterator[str]:
+    def _look_into(self, look: Look, one: Waiting, reasons: tuple[Reason, ...]) -> Iterator[str]:
         first = reasons[0]
         until = first.until
         if until is not None and until < look.at - 1.0 and first.code is not Code.LEASE_OVER:
@@ -113,9 +111,7 @@ def _lift(look: Look, one: Waiting, reasons: tuple[Reason, ...]) -> Snapshot | N
             **look.snapshot.outcomes,
             **{other.job.id: JobState.QUEUED for other in look.snapshot.waiting},
         },
-        leases=tuple(
-            lease for lease in look.snapshot.leases if lease.label not in leases
-        ),
+        leases=tuple(lease for lease in look.snapshot.leases if lease.label not in leases),
     )
     return lift(snapshot, one, first)
 
@@ -126,9 +122,7 @@ def _without_holders(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapsh
     is_all = reason.holder_count <= len(named) and bool(named)
     return replace(
         snapshot,
-        running=tuple(
-            held for held in snapshot.running if is_all and held.job.id not in named
-        ),
+        running=tuple(held for held in snapshot.running if is_all and held.job.id not in named),
     )
 
 
@@ -147,8 +141,7 @@ def _without_limits(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapsho
             for team in snapshot.teams
         ),
         queues=tuple(
-            Queue(name=queue.name, rank=queue.rank, order=queue.order)
-            for queue in snapshot.queues
+            Queue(name=queue.name, rank=queue.rank, order=queue.order) for queue in snapshot.queues
         ),
     )
 
