@@ -15,7 +15,15 @@ from trackyard.core.lease import Lease
 from trackyard.core.node import Gpu, Node
 from trackyard.core.resources import WHOLE, Request
 from trackyard.scheduling import Policy, Preemption, Queue, Team, preset
-from trackyard.simulate.check.history import HOUR, Event, History, Kind, Planned, Reply
+from trackyard.simulate.check.history import (
+    ENGINE_FAULTS,
+    HOUR,
+    Event,
+    History,
+    Kind,
+    Planned,
+    Reply,
+)
 
 GIB = 2**30
 _CLASSES = (
@@ -31,9 +39,23 @@ _POLICIES = (("default", 14), ("easy", 1), ("conservative", 1), ("fair", 1), ("s
 _FIRST_MINUTES = (60.0, 60.0, 600.0)
 
 
-def generate(seed: int) -> History:
-    """Return the history of a seed."""
-    return _Maker(seed).make()
+def generate(seed: int, *, engine_faults: bool = False) -> History:
+    """Return the history of a seed; on request with faults between server and engine."""
+    history = _Maker(seed).make()
+    if not engine_faults:
+        return history
+    random = Random(-1 - seed)  # noqa: S311 - histories, not secrets
+    last = history.last_at + HOUR
+    faults = [
+        Event(
+            at=float(round(random.uniform(0.0, last))),
+            kind=random.choice(ENGINE_FAULTS),
+            value=float(random.randint(5, 300)),
+        )
+        for _ in range(random.choice((1, 2, 3, 5)))
+    ]
+    events = sorted((*history.events, *faults), key=lambda one: one.at)
+    return replace(history, events=tuple(events))
 
 
 class _Maker:

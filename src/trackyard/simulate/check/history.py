@@ -106,6 +106,33 @@ class Kind(StrEnum):
     POLICY = "policy"
     #: the server is gone for a while: nothing is decided and nothing is noticed
     OUTAGE = "outage"
+    # Faults between server and engine; where there is no engine they change nothing.
+    #: the engine starts the next attempt and its answer is lost
+    LOST_ANSWER = "lost answer"
+    #: the engine refuses the next launch
+    REFUSED = "refused launch"
+    #: the engine's notices are lost for a while
+    LOST_NOTICES = "lost notices"
+    #: the engine's notices come late, the last first
+    LATE_NOTICES = "late notices"
+    #: the engine answers nothing for a while
+    ENGINE_AWAY = "engine away"
+    #: the server dies after it wrote its decisions and before the engine heard of them
+    DIED = "died"
+    #: the server is frozen, another takes over, and the frozen one wakes up
+    SUPERSEDED = "superseded"
+
+
+#: What upsets the way between server and engine, and nothing else.
+ENGINE_FAULTS = (
+    Kind.LOST_ANSWER,
+    Kind.REFUSED,
+    Kind.LOST_NOTICES,
+    Kind.LATE_NOTICES,
+    Kind.ENGINE_AWAY,
+    Kind.DIED,
+    Kind.SUPERSEDED,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
