@@ -7,7 +7,7 @@ histories in memory.
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -15,6 +15,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from tests.integration.jobs.live_engine import Engine
 from tests.integration.jobs.yard import member
 from tests.integration.leases.yard import who
 from trackyard.access.directory import Directory
@@ -22,7 +23,7 @@ from trackyard.access.principal import Principal
 from trackyard.artifacts.disk import DiskBlobs
 from trackyard.core.errors import YardError
 from trackyard.core.job import JobState, PriorityClass
-from trackyard.core.ports import AttemptPhase, EngineUnavailable, ExitRecord, LaunchSpec
+from trackyard.core.ports import LaunchSpec
 from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.edges import Edges
 from trackyard.jobs.admission.launching import Site
@@ -37,117 +38,32 @@ from trackyard.jobs.signs import Heartbeat, Saved
 from trackyard.jobs.wishes import After, Wish
 from trackyard.leases.service import Leases
 from trackyard.leases.wishes import NewLease, Release
-from trackyard.scheduling import Policy, Queue, Team
-from trackyard.simulate.check.history import Event, History, Kind, Planned, Reply, clock
+from trackyard.scheduling import Queue, Team
+from trackyard.simulate.check.history import (
+    ENGINE_FAULTS,
+    Event,
+    History,
+    Kind,
+    Planned,
+    Reply,
+    clock,
+)
 from trackyard.simulate.check.machine import Outcome
 from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises, Rest, Violation
 from trackyard.store.database import Database
 from trackyard.testing.clock import FakeClock
-from trackyard.testing.engine import FakeEngine, Program, fake_node
+from trackyard.testing.engine import Program, fake_node
 from trackyard.tracking.service import Tracking
 
-#: Day one: moments of a history read as they are written.
+#: The clock of every live history stands at 24:00:00 when it begins.
 BEGIN = datetime(1970, 1, 2, tzinfo=UTC)
 _ENDED = {
     "job.succeeded": JobState.SUCCEEDED,
     "job.failed": JobState.FAILED,
     "job.stopped": JobState.CANCELLED,
 }
-_MOST_STEPS = 400
+_MOST_STEPS = 1000
 _LONGEST_PAUSE = 3840.0
-
-
-class Engine(FakeEngine):
-    """A fake engine that sees double starts, and whose way to the server can be upset."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.faults: list[str] = []
-        self.ended: dict[str, tuple[float, bool]] = {}
-        self.lost_until = self.late_until = self.away_until = -inf
-        self._kept: list[tuple[Any, str]] = []
-
-    def _start(self, spec: LaunchSpec) -> None:
-        super()._start(spec)
-        live = [
-            (name, one)
-            for name, one in self._attempts.items()
-            if one.phase is AttemptPhase.RUNNING and name != spec.attempt_id
-        ]
-        for name, one in live:
-            if one.spec.job_id == spec.job_id:
-                self.faults.append(f"{spec.attempt_id} was started while {name} was live")
-        used: dict[tuple[str, int], float] = {}
-        for one in [one for _, one in live] + [self._attempts[spec.attempt_id]]:
-            for share in one.spec.placement:
-                for gpu in share.gpus:
-                    at = (share.node_id, gpu.index)
-                    used[at] = used.get(at, 0.0) + gpu.fraction
-        for (node, gpu), amount in used.items():
-            if amount > 1.0 + 1e-9:
-                self.faults.append(f"GPU {gpu} of {node} runs more than it holds")
-
-    def finish(self, attempt_id: str, **more: Any) -> ExitRecord:
-        record = super().finish(attempt_id, **more)
-        ran = self._clock.monotonic() - self._attempts[attempt_id].began
-        self.ended[attempt_id] = (ran, record.saved)
-        return record
-
-    def lose(self, attempt_id: str) -> None:
-        ran = self._clock.monotonic() - self._attempts[attempt_id].began
-        self.ended.setdefault(attempt_id, (ran, False))
-        super().lose(attempt_id)
-
-    def live(self) -> dict[str, float]:
-        """Return how long each live attempt has run."""
-        now = self._clock.monotonic()
-        return {
-            name: now - one.began
-            for name, one in self._attempts.items()
-            if one.phase is AttemptPhase.RUNNING
-        }
-
-    def next_end(self) -> float:
-        """Return in how many seconds an attempt ends by itself, or is killed."""
-        now, found = self._clock.monotonic(), inf
-        for one in self._attempts.values():
-            if one.phase is AttemptPhase.RUNNING:
-                ends = [one.deadline or inf, one.began + (one.program.ends_after or inf)]
-                if one.spec.time_limit_seconds is not None and one.stop_reason is None:
-                    ends.append(one.began + one.spec.time_limit_seconds)
-                found = min([found, *ends])
-        return max(0.0, found - now)
-
-    def attempts(self) -> Any:
-        self._answer()
-        return super().attempts()
-
-    def lookup(self, attempt_id: str) -> Any:
-        self._answer()
-        return super().lookup(attempt_id)
-
-    def nodes(self) -> Any:
-        self._answer()
-        return super().nodes()
-
-    def launch(self, spec: LaunchSpec) -> Any:
-        self._answer()
-        return super().launch(spec)
-
-    def _answer(self) -> None:
-        if self._clock.monotonic() < self.away_until:
-            raise EngineUnavailable("the engine does not answer")
-
-    def _tell(self, kind: Any, subject: str) -> None:
-        now = self._clock.monotonic()
-        if now < self.lost_until:
-            return
-        if now < self.late_until:
-            self._kept.append((kind, subject))
-            return
-        kept, self._kept = self._kept, []
-        for one in (*reversed(kept), (kind, subject)):
-            super()._tell(*one)
 
 
 class Watched(Scheduler):
@@ -187,6 +103,7 @@ class Live:
         self._log: list[str] = []
         self._violations: list[Violation] = []
         self._cursor = 0
+        self._facts = 0
         self._passes = 0
         self._settled: set[str] = set()
         self._last: Look | None = None
@@ -294,6 +211,7 @@ class Live:
 
     def _advance(self, seconds: float) -> None:
         self._clock.advance(seconds)
+        self.engine.pass_time()
 
     async def _steps(self, databases: list[Database]) -> None:
         events = list(self.history.events)
@@ -313,9 +231,9 @@ class Live:
             while events and events[0].at <= self._since:
                 await self._happen(events.pop(0), databases)
                 moved = True
-            before = self._cursor
+            before = self._facts
             await self._tick()
-            moved |= self._cursor != before
+            moved |= self._facts != before
             pause = self._promises.pass_seconds if moved else min(4 * pause, _LONGEST_PAUSE)
             if not events and deadline == inf:
                 deadline = self._since + self._bound()
@@ -335,7 +253,7 @@ class Live:
     async def _tick(self) -> None:
         """Let the loop do what is due until nothing more happens."""
         for _ in range(5):
-            before = self._cursor
+            before = self._facts
             self.scheduler.wake()
             with contextlib.suppress(Superseded):
                 await self.scheduler.tick()
@@ -343,7 +261,7 @@ class Live:
             await self.scheduler.drain()
             await self._play_runners()
             await self._hear()
-            if self._cursor == before:
+            if self._facts == before:
                 return
 
     async def _play_runners(self) -> None:
@@ -407,46 +325,53 @@ class Live:
             self._tell(Fact(at=self._now, came=Came.CHANGED, subject=event.subject))
 
     async def _do(self, event: Event, databases: list[Database]) -> None:
-        kind, engine, until = event.kind, self.engine, self._clock.monotonic() + event.value
         if event.planned is not None:
             await self._submit(event.planned)
         elif event.lease is not None:
             await self._lease(event)
         elif event.team is not None:
             await self._set_team(event.team)
-        elif event.policy is not None:
-            self._policy = event.policy
-            await self._restart(11.0)
-        elif kind is Kind.LEASE_DROPPED:
-            owner = next(one.lease for one in self.history.events if one.subject == event.subject)
-            assert owner is not None
-            person = who(self._people[f"{owner.team}-a"], is_admin=True)
-            await self.leases.release(person, event.subject, Release())
-        elif kind is Kind.OUTAGE:
-            await self._restart(event.value)
-        elif kind is Kind.DIED:
-            looked = await self.scheduler._look(self.scheduler.board)
-            await self.database.write(lambda tx: self.scheduler._apply(tx, looked))
-            await self._restart(11.0)
-        elif kind is Kind.SUPERSEDED:
-            await self._supersede(databases)
-        elif kind is Kind.LOST_ANSWER:
-            engine.lose_next_answer()
-        elif kind is Kind.REFUSED:
-            engine.refuse_next_launch("busy")
-        elif kind is Kind.LOST_NOTICES:
-            engine.lost_until = until
-        elif kind is Kind.LATE_NOTICES:
-            engine.late_until = until
-        elif kind is Kind.ENGINE_AWAY:
-            engine.away_until = until
-        elif event.subject in {node.id for node in self.history.nodes}:
-            if kind is Kind.NODE_UP:
-                engine.add_node(self._report(event.subject))
-            else:
-                engine.lose_node(event.subject)
+        elif event.kind in (Kind.POLICY, Kind.OUTAGE, Kind.DIED, Kind.SUPERSEDED):
+            await self._upset_server(event, databases)
+        elif event.kind in ENGINE_FAULTS:
+            self._upset_engine(event)
+        elif event.kind is Kind.LEASE_DROPPED:
+            await self._drop_lease(event.subject)
+        elif event.kind is Kind.NODE_UP:
+            self.engine.add_node(self._report(event.subject))
+        elif event.kind in (Kind.NODE_DOWN, Kind.NODE_DRAINED):
+            self.engine.lose_node(event.subject)
         else:
             await self._change_job(event)
+
+    async def _upset_server(self, event: Event, databases: list[Database]) -> None:
+        if event.kind is Kind.SUPERSEDED:
+            await self._supersede(databases)
+            return
+        if event.kind is Kind.DIED:
+            looked = await self.scheduler._look(self.scheduler.board)
+            await self.database.write(lambda tx: self.scheduler._apply(tx, looked))
+        self._policy = event.policy or self._policy
+        await self._restart(event.value)
+
+    def _upset_engine(self, event: Event) -> None:
+        engine, until = self.engine, self._clock.monotonic() + event.value
+        if event.kind is Kind.LOST_ANSWER:
+            engine.lose_next_answer()
+        elif event.kind is Kind.REFUSED:
+            engine.refuse_next_launch("busy")
+        elif event.kind is Kind.LOST_NOTICES:
+            engine.lost_until = until
+        elif event.kind is Kind.LATE_NOTICES:
+            engine.late_until = until
+        elif event.kind is Kind.ENGINE_AWAY:
+            engine.away_until = until
+
+    async def _drop_lease(self, name: str) -> None:
+        lease = next(one.lease for one in self.history.events if one.subject == name)
+        assert lease is not None
+        person = who(self._people[f"{lease.team}-a"], is_admin=True)
+        await self.leases.release(person, name, Release())
 
     async def _submit(self, planned: Planned) -> None:
         job, request = planned.job, planned.job.request
@@ -498,7 +423,7 @@ class Live:
             return
         person = self._people[self._jobs_of[job_id].job.user]
         if event.kind is Kind.CANCEL:
-            await self.jobs.stop_jobs(person, job_id)
+            await self.jobs.stop_jobs(person, job_id, None)
         elif event.kind is Kind.HOLD:
             await self.jobs.hold_jobs(person, job_id)
         elif event.kind is Kind.RELEASE:
@@ -550,6 +475,7 @@ class Live:
                 self._say(f"{kind} {self._names.get(subject, subject)} {words}")
             if came is None:
                 continue
+            self._facts += 1
             if came is Came.ENDED:
                 self._settled.add(subject)
             elif came is Came.REQUEUED:
@@ -587,7 +513,7 @@ class Live:
         self._say(f"VIOLATION of {name}: {sentence}")
 
     def _say(self, words: str) -> None:
-        self._log.append(f"{clock(self._since)} {words}")
+        self._log.append(f"{clock(self._now)} {words}")
 
 
 def _settings(queue: Queue) -> QueueSettings:

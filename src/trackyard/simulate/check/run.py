@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from trackyard.simulate.check.fairness import FAIRNESS
 from trackyard.simulate.check.generate import generate
@@ -17,7 +17,7 @@ from trackyard.simulate.check.history import History
 from trackyard.simulate.check.machine import Machine, Outcome
 from trackyard.simulate.check.safety import SAFETY
 from trackyard.simulate.check.scenarios import SCENARIOS
-from trackyard.simulate.check.shrink import shrink
+from trackyard.simulate.check.shrink import MOST_RUNS, shrink
 from trackyard.simulate.check.stops import STOPS
 from trackyard.simulate.check.truth import TrueReasons
 from trackyard.simulate.check.watch import Invariant, Promises
@@ -43,15 +43,17 @@ def check_seed(seed: int, invariants: Sequence[type[Invariant]] = INVARIANTS) ->
     return check(generate(seed), invariants)
 
 
-def explain(outcome: Outcome, command: str = COMMAND) -> str:
+def explain(
+    outcome: Outcome,
+    *,
+    run: Callable[[History, Sequence[type[Invariant]]], Outcome] = check,
+    again: str = "",
+    most_runs: int = MOST_RUNS,
+) -> str:
     """Say what failed, on the smallest history that shows it, and how to run it again."""
-    first = outcome.violations[0]
+    first, name = outcome.violations[0], outcome.history.name
     invariants = [one for one in INVARIANTS if one.name == first.invariant]
-    small = shrink(outcome, lambda history: check(history, invariants))
-    name = outcome.history.name
-    again = (
-        name.replace("seed ", "--seed ") if name.startswith("seed ") else f"--scenario '{name}'"
-    )
+    small = shrink(outcome, lambda history: run(history, invariants), most_runs=most_runs)
     promise = invariants[0].promise if invariants else ""
     log = list(small.log)
     if len(log) > _LAST_LINES:
@@ -60,7 +62,7 @@ def explain(outcome: Outcome, command: str = COMMAND) -> str:
         [
             f"{name} breaks `{first.invariant}`: {first.sentence}",
             f"promise: {promise}",
-            f"run it again: {command} {again}",
+            f"run it again: {again or command_for(name)}",
             "",
             "the smallest history found that breaks it:",
             *small.history.lines(),
@@ -69,6 +71,13 @@ def explain(outcome: Outcome, command: str = COMMAND) -> str:
             *(f"  {line}" for line in log),
         ]
     )
+
+
+def command_for(name: str) -> str:
+    """Return the command that runs a history again by its name."""
+    if name.startswith("seed "):
+        return f"{COMMAND} --{name}"
+    return f"{COMMAND} --scenario '{name}'"
 
 
 def _seeds(args: argparse.Namespace) -> list[History]:

@@ -50,7 +50,7 @@ def submit(
     job = Job(
         id=name,
         team=team,
-        user=f"{team}-user",
+        user=f"{team}-a",
         name=name.rstrip("0123456789"),
         priority=priority,
         request=Request(gpus=gpus),
