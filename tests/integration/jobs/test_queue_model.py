@@ -1,6 +1,6 @@
 """The queue's promises over the real loop: restarts, rivals, and an engine that is not heard.
 
-`YARD_MODEL_SEED=N` runs one history alone; `YARD_MODEL_HISTORIES=N` sets how many each part runs.
+`YARD_MODEL_SEED=N` runs one history alone; `YARD_MODEL_LIVE_HISTORIES=N` sets how many each part runs.
 A failure prints the seed, the smallest history that shows it and what happened.
 """
 
@@ -17,7 +17,7 @@ from trackyard.simulate.check.run import INVARIANTS, explain
 from trackyard.simulate.check.scenarios import SCENARIOS
 
 ONLY = os.environ.get("YARD_MODEL_SEED", "")
-HISTORIES = int(os.environ.get("YARD_MODEL_HISTORIES", "10"))
+HISTORIES = int(os.environ.get("YARD_MODEL_LIVE_HISTORIES", "10"))
 PARTS = 8
 #: Larger histories say no more here and take long.
 MOST_JOBS = 8
@@ -40,7 +40,7 @@ def assert_kept(history: History, template: Path, home: Path) -> None:
     outcome = run(history, INVARIANTS)
     if outcome.violations:
         seed = history.name.removeprefix("seed ")
-        again = f"YARD_MODEL_SEED={seed} pytest {Path(__file__).name}"
+        again = f"YARD_MODEL_SEED={seed} pytest tests/integration/jobs/{Path(__file__).name}"
         pytest.fail(explain(outcome, run=run, again=again, most_runs=40), pytrace=False)
 
 

@@ -15,7 +15,7 @@ from trackyard.simulate.check.run import check, explain
 from trackyard.simulate.check.scenarios import SCENARIOS
 
 ONLY = os.environ.get("YARD_MODEL_SEED", "")
-HISTORIES = int(os.environ.get("YARD_MODEL_HISTORIES", "50"))
+HISTORIES = int(os.environ.get("YARD_MODEL_HISTORIES", "10"))
 PARTS = 20
 FIRST_SEEDS = [int(ONLY)] if ONLY else [part * HISTORIES for part in range(PARTS)]
 

@@ -43,6 +43,12 @@ def _is_lower(snapshot: Snapshot, one: Waiting, head: Waiting) -> bool:
     return longer and gpus >= ours
 
 
+def _gives_way(snapshot: Snapshot, job: Job, head: Job) -> bool:
+    """Say whether a job may be stopped for another, so that it is in nobody's way for long."""
+    is_higher = head.priority > job.priority
+    return job.preemptible and is_higher and snapshot.policy.preemption.lower_classes
+
+
 def _rank(snapshot: Snapshot, job: Job) -> float:
     return snapshot.durations.rows(job)[0] * max(job.request.total_gpus, 0.1)
 
@@ -90,6 +96,8 @@ class NoInversion(Invariant):
             before = dict(held)
             for admission in look.decisions.admissions:
                 end = look.at + (admission.predicted_seconds or 0.0)
+                if _gives_way(snapshot, waiting[admission.job].job, head.job):
+                    continue
                 is_lower = _is_lower(snapshot, waiting[admission.job], head)
                 group = passed if is_lower else before
                 group[admission.job] = (end, admission.placement)
@@ -147,6 +155,8 @@ class BoundedWait(Invariant):
                     continue
                 if not _is_lower(snapshot, by_id[admission.job], one):
                     self._since[name] = look.at
+                elif _gives_way(snapshot, by_id[admission.job].job, one.job):
+                    continue
                 elif look.at - since > bound:
                     yield (
                         f"{name} waits since {clock(since)}, longer than {bound:.0f} s, and"
