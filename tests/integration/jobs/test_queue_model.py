@@ -1,7 +1,7 @@
 """The queue's promises over the real loop: restarts, rivals, and an engine that is not heard.
 
-`YARD_MODEL_SEED=N` runs one history alone; `YARD_MODEL_LIVE_HISTORIES=N` sets how many each part runs.
-A failure prints the seed, the smallest history that shows it and what happened.
+`YARD_MODEL_SEED=N` runs one history alone; `YARD_MODEL_LIVE_HISTORIES=N` sets how many each part
+runs. A failure prints the seed, the smallest history that shows it and what happened.
 """
 
 import itertools
