@@ -76,7 +76,8 @@ class NoInversion(Invariant):
     name = "no inversion"
     promise = (
         "The first waiting job of each class and of each team with a quota has its room reserved:"
-        " nothing of lower right starts that would have it wait longer."
+        " nothing of lower right starts that would have it wait longer, unless its higher class"
+        " may stop that again."
     )
 
     def on_look(self, look: Look) -> Iterator[str]:
@@ -121,7 +122,7 @@ class BoundedWait(Invariant):
     name = "bounded wait"
     promise = (
         "No job waits longer than a stated number of times the longest job while jobs of lower"
-        " right start on nodes that it could use."
+        " right, which it may not stop, start on nodes that it could use."
     )
 
     def __init__(self, history: History, promises: Promises) -> None:
