@@ -24,7 +24,7 @@ from trackyard.scheduling import (
 )
 from trackyard.simulate.check.fairness import BoundedWait, NoInversion, NoLivelock, QuotaBack
 from trackyard.simulate.check.generate import generate
-from trackyard.simulate.check.history import History, Kind
+from trackyard.simulate.check.history import Event, History, Kind
 from trackyard.simulate.check.machine import Machine
 from trackyard.simulate.check.run import INVARIANTS, check, explain, main
 from trackyard.simulate.check.safety import (
@@ -315,6 +315,17 @@ def test_the_same_seed_is_the_same_history_and_runs_the_same_way():
     first, again = check(generate(5), []), check(generate(5), [])
     assert (first.history, first.digest, first.log) == (again.history, again.digest, again.log)
     assert first.digest != check(generate(6), []).digest
+
+
+def test_the_end_of_a_lease_is_a_moment_to_decide():
+    """Who waits for a lease starts when it ends, not at some later pass."""
+    lease = Lease(id="l", nodes=("n0",), starts_at=0.0, ends_at=5000.0, team="others")
+    events = (
+        Event(at=0.0, kind=Kind.LEASE, subject="l", lease=lease),
+        submit("w", at=10.0, work=60.0),
+    )
+    log = check(replace(HISTORY, events=events)).log
+    assert "01:23:20 start w on n0:0 (attempt 1)" in log
 
 
 def lazy(snapshot):

@@ -398,7 +398,7 @@ class Machine:
         self._tell(Came.ENDED, life.job.id, state=state)
 
     def _drain_leases(self) -> bool:
-        """Tell those to leave whose nodes others have leased, in time."""
+        """Tell those to leave whose nodes others have leased, in time; forget leases that ended."""
         drained = False
         for life in self._lives.values():
             if life.placement is None or life.stops_at is not None:
@@ -417,9 +417,10 @@ class Machine:
             if in_way or is_over:
                 self._ask_stop(life, 60.0, "")
                 drained = True
-        for lease in [one for one in self._leases.values() if one.ends_at <= self._now]:
+        over = [one for one in self._leases.values() if one.ends_at <= self._now]
+        for lease in over:
             del self._leases[lease.id]
-        return drained
+        return drained or bool(over)
 
     # -- passes -----------------------------------------------------------------------------
 
