@@ -1,0 +1,307 @@
+"""How jobs fare over time: nobody is passed by lower right, quotas come back, all work ends.
+
+Owns the invariants about waiting. What the queue says about it is `truth`'s.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from trackyard.core.job import Job
+from trackyard.core.reasons import Tier
+from trackyard.core.resources import WHOLE, Placement
+from trackyard.scheduling import Backfill, Snapshot, Waiting, decide
+from trackyard.simulate.check.history import History, clock
+from trackyard.simulate.check.room import Room, can_hold, earliest, foreseen_end
+from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises, Rest
+
+#: Seconds by which sums of foreseen ends may differ.
+_SLACK = 1.0
+#: A job that waits for these alone would start if there were room for it.
+_FOR_ROOM = (Tier.PRIORITY, Tier.CAPACITY)
+
+
+def _waits_for_room(look: Look, name: str) -> bool:
+    reasons = look.decisions.reasons.get(name, ())
+    return bool(reasons) and all(reason.tier in _FOR_ROOM for reason in reasons)
+
+
+def _is_lower(snapshot: Snapshot, one: Waiting, head: Waiting) -> bool:
+    """Say whether a job has less right to start than another under every order."""
+    job, first = one.job, head.job
+    if job.priority != first.priority:
+        return job.priority < first.priority
+    if (job.team, job.queue) != (first.team, first.queue):
+        return False
+    if one.attained_seconds or head.attained_seconds or job.submitted_at <= first.submitted_at:
+        return False
+    seconds = snapshot.durations.expected_seconds
+    gpus, ours = job.request.total_gpus, first.request.total_gpus
+    longer = seconds(job) >= seconds(first) and _rank(snapshot, job) >= _rank(snapshot, first)
+    return longer and gpus >= ours
+
+
+def _gives_way(snapshot: Snapshot, job: Job, head: Job) -> bool:
+    """Say whether a job may be stopped for another, so that it is in nobody's way for long."""
+    is_higher = head.priority > job.priority
+    return job.preemptible and is_higher and snapshot.policy.preemption.lower_classes
+
+
+def _rank(snapshot: Snapshot, job: Job) -> float:
+    return snapshot.durations.rows(job)[0] * max(job.request.total_gpus, 0.1)
+
+
+def heads(look: Look) -> Iterator[Waiting]:
+    """Yield the first of each class, and of each team with a quota, that waits for room."""
+    waiting = {one.job.id: one for one in look.snapshot.waiting}
+    owners = {team.id for team in look.snapshot.teams if team.quota_gpus is not None}
+    seen: set[object] = set()
+    for name in look.decisions.line:
+        one = waiting.get(name)
+        if one is None or not _waits_for_room(look, name):
+            continue
+        keys = {one.job.priority, ("team", one.job.team)}
+        if one.job.team not in owners:
+            keys.discard(("team", one.job.team))
+        if not keys <= seen:
+            seen |= keys
+            yield one
+
+
+class NoInversion(Invariant):
+    """Backfill never delays the first of a class or of a quota's owner."""
+
+    name = "no inversion"
+    promise = (
+        "The first waiting job of each class and of each team with a quota has its room reserved:"
+        " nothing of lower right starts that would have it wait longer, unless its higher class"
+        " may stop that again."
+    )
+
+    def on_look(self, look: Look) -> Iterator[str]:
+        """Compare when each head finds room, with and without those who passed it."""
+        snapshot = look.snapshot
+        if not look.decisions.admissions or snapshot.leases:
+            return
+        if snapshot.policy.backfill is Backfill.SKIP:
+            return
+        waiting = {one.job.id: one for one in snapshot.waiting}
+        ends = {one.job.id: foreseen_end(one, snapshot) for one in snapshot.running}
+        for stop in look.decisions.stops:
+            ends[stop.job] = look.at + stop.grace_seconds
+        held = {one.job.id: (ends[one.job.id], one.placement) for one in snapshot.running}
+        for head in heads(look):
+            passed: dict[str, tuple[float, Placement]] = {}
+            before = dict(held)
+            for admission in look.decisions.admissions:
+                end = look.at + (admission.predicted_seconds or 0.0)
+                if _gives_way(snapshot, waiting[admission.job].job, head.job):
+                    continue
+                is_lower = _is_lower(snapshot, waiting[admission.job], head)
+                group = passed if is_lower else before
+                group[admission.job] = (end, admission.placement)
+            if not passed:
+                continue
+            nodes, job = snapshot.nodes, head.job
+            first = earliest(job, nodes, before, look.at, head.avoid)
+            then = earliest(job, nodes, {**before, **passed}, look.at, head.avoid)
+            if first is not None and (then is None or then > first + _SLACK):
+                late = "never" if then is None else clock(then)
+                yield (
+                    f"{', '.join(passed)} of lower right started although {job.id}"
+                    f" ({job.priority.name.lower()}, {job.request.total_gpus:g} GPUs) waits:"
+                    f" it would have had its room at {clock(first)}, now at {late}"
+                )
+
+
+class BoundedWait(Invariant):
+    """Lower right does not start for ever in the way of a job that waits."""
+
+    name = "bounded wait"
+    promise = (
+        "No job waits longer than a stated number of times the longest job while jobs of lower"
+        " right, which it may not stop, start on nodes that it could use."
+    )
+
+    def __init__(self, history: History, promises: Promises) -> None:
+        super().__init__(history, promises)
+        #: since when each job waits for room that nobody of its own right or more was given
+        self._since: dict[str, float] = {}
+
+    def on_fact(self, fact: Fact) -> Iterable[str]:
+        """Begin anew when the outside changes something."""
+        if fact.came is Came.CHANGED:
+            self._since.clear()
+        return ()
+
+    def on_look(self, look: Look) -> Iterator[str]:
+        """Look who passed whom."""
+        snapshot = look.snapshot
+        if snapshot.policy.backfill is Backfill.SKIP:
+            return
+        nodes = {node.id: node for node in snapshot.nodes}
+        bound = self.promises.wait_factor * self.history.longest_seconds
+        by_id = {one.job.id: one for one in snapshot.waiting}
+        for one in snapshot.waiting:
+            name, request = one.job.id, one.job.request
+            if not _waits_for_room(look, name):
+                self._since.pop(name, None)
+                continue
+            since = self._since.setdefault(name, look.at)
+            for admission in look.decisions.admissions:
+                places = [nodes[node] for node in admission.placement.nodes]
+                if not any(can_hold(node, request) for node in places):
+                    continue
+                if not _is_lower(snapshot, by_id[admission.job], one):
+                    self._since[name] = look.at
+                elif _gives_way(snapshot, by_id[admission.job].job, one.job):
+                    continue
+                elif look.at - since > bound:
+                    yield (
+                        f"{name} waits since {clock(since)}, longer than {bound:.0f} s, and"
+                        f" {admission.job} of lower right starts where it could have run"
+                    )
+                    self._since[name] = look.at
+                    break
+
+
+class QuotaBack(Invariant):
+    """What a team has lent comes back in time when its own job needs it."""
+
+    name = "quota back"
+    promise = (
+        "A job within its team's quota starts within a stated time if what others borrowed is"
+        " all that it lacks."
+    )
+
+    def __init__(self, history: History, promises: Promises) -> None:
+        super().__init__(history, promises)
+        self._since: dict[str, float] = {}
+
+    def on_fact(self, fact: Fact) -> Iterable[str]:
+        """Begin anew when the outside changes something."""
+        if fact.came is Came.CHANGED:
+            self._since.clear()
+        return ()
+
+    def on_look(self, look: Look) -> Iterator[str]:
+        """Look for owners whose quota is lent."""
+        snapshot = look.snapshot
+        lacking = set(self._owners_kept_out(look)) if self._is_keepable(snapshot) else set()
+        for name in set(self._since) - lacking:
+            del self._since[name]
+        preemption = snapshot.policy.preemption
+        if not preemption.reclaim:
+            return
+        bound = self.promises.quota_back_seconds + self.promises.grace(snapshot.policy)
+        for name in sorted(lacking):
+            since = self._since.setdefault(name, look.at)
+            if look.at - since > bound:
+                self._since[name] = look.at
+                yield (
+                    f"{name} is within its team's quota, which others have borrowed, and waits"
+                    f" since {clock(since)}, longer than {bound:.0f} s"
+                )
+
+    def _is_keepable(self, snapshot: Snapshot) -> bool:
+        """Say whether there are quotas, for everyone, that the nodes in service can hold."""
+        quotas = [team.quota_gpus for team in snapshot.teams]
+        there = sum(len(node.gpus) for node in snapshot.nodes if node.state.takes_work)
+        known = [quota for quota in quotas if quota is not None]
+        return bool(known) and len(known) == len(quotas) and sum(known) <= there
+
+    def _owners_kept_out(self, look: Look) -> Iterator[str]:
+        snapshot = look.snapshot
+        if snapshot.leases:
+            return
+        used: dict[str, int] = defaultdict(int)
+        for one in snapshot.running:
+            used[one.job.team] += one.placement.gpu_milli_total
+        for admission in look.decisions.admissions:
+            job = next(one.job for one in snapshot.waiting if one.job.id == admission.job)
+            used[job.team] += job.request.gpu_milli_total
+        quotas = {team.id: (team.quota_gpus or 0.0) * WHOLE for team in snapshot.teams}
+        waiting = {one.job.id: one for one in snapshot.waiting}
+        seen: set[str] = set()
+        for name in look.decisions.line:
+            first = waiting[name]
+            team, request = first.job.team, first.job.request
+            if team in seen or not request.gpus:
+                continue
+            if not self._may_start(look, name):
+                continue
+            seen.add(team)
+            if used[team] + request.gpu_milli_total <= quotas.get(team, 0.0):
+                borrowed = _borrowed(snapshot, used, quotas, first.job)
+                if borrowed and self._fits_without(look, first, borrowed):
+                    yield name
+
+    def _may_start(self, look: Look, name: str) -> bool:
+        """Say whether it waits for room or for a quota that others hold, and nobody leaves yet."""
+        if any(stop.for_job == name for stop in look.decisions.stops) or any(
+            one.stops_for == name for one in look.snapshot.running
+        ):
+            return False
+        tiers = {reason.tier for reason in look.decisions.reasons.get(name, ())}
+        return bool(tiers) and tiers <= {*_FOR_ROOM, Tier.OVER_QUOTA}
+
+    def _fits_without(self, look: Look, one: Waiting, borrowed: set[str]) -> bool:
+        room = Room(look.snapshot.nodes)
+        for running in look.snapshot.running:
+            if running.job.id not in borrowed:
+                room.take(running.placement)
+        for admission in look.decisions.admissions:
+            room.take(admission.placement)
+        return room.fits(one.job.request, one.avoid)
+
+
+def _borrowed(
+    snapshot: Snapshot, used: dict[str, int], quotas: dict[str, float], claimant: Job
+) -> set[str]:
+    """Name the jobs, last started first, without which each team is within its quota."""
+    found: set[str] = set()
+    over = {team: used[team] - quotas.get(team, 0.0) for team in used}
+    newest = sorted(snapshot.running, key=lambda one: (-one.started_at, one.job.id))
+    for one in newest:
+        team = one.job.team
+        if over[team] > 0 and team != claimant.team and one.job.priority <= claimant.priority:
+            found.add(one.job.id)
+            over[team] -= one.placement.gpu_milli_total
+    return found
+
+
+class NoLivelock(Invariant):
+    """Once nothing more comes, everything that could end alone ends in time."""
+
+    name = "no livelock"
+    promise = (
+        "After the last thing that comes from outside, every job that could run alone ends within"
+        " a stated number of times the length of all work one after the other."
+    )
+
+    def on_end(self, rest: Rest) -> Iterator[str]:
+        """Look who is left."""
+        snapshot = rest.snapshot
+        for one in snapshot.running:
+            yield f"{one.job.id} still runs, started at {clock(one.started_at)}{_words(rest)}"
+        for waiting in snapshot.waiting:
+            alone = replace(
+                snapshot,
+                waiting=(waiting,),
+                running=(),
+                policy=replace(snapshot.policy),
+            )
+            if decide(alone).admissions:
+                yield f"{waiting.job.id} still waits{_words(rest)}"
+
+
+def _words(rest: Rest) -> str:
+    return (
+        f" at {clock(rest.at)}, although all work left would have taken {rest.serial_seconds:.0f}"
+        " s one after the other"
+    )
+
+
+FAIRNESS: tuple[type[Invariant], ...] = (NoInversion, BoundedWait, QuotaBack, NoLivelock)

@@ -1,0 +1,132 @@
+"""Fixed histories that the queue once failed, or that an admin meets in the first week.
+
+Owns the scenarios and what each must come to. They run through the same machine and the same
+invariants as random ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trackyard.core.job import Job, PriorityClass
+from trackyard.core.node import Gpu, Node
+from trackyard.core.resources import WHOLE, Request
+from trackyard.scheduling import Policy, Team
+from trackyard.simulate.check.history import HOUR, Event, History, Kind, Planned, Reply
+
+GIB = 2**30
+
+
+def live_policy() -> Policy:
+    """Return the policy of a server with its defaults."""
+    policy = Policy()
+    return replace(policy, preemption=replace(policy.preemption, min_run_seconds=60.0))
+
+
+def node(name: str, gpus: int) -> Node:
+    """Return a node with ample CPUs and memory."""
+    return Node(
+        id=name,
+        gpus=tuple(Gpu(index=index, type="a") for index in range(gpus)),
+        cpu_milli=64 * WHOLE,
+        memory_bytes=256 * GIB,
+    )
+
+
+def submit(
+    name: str,
+    *,
+    at: float,
+    work: float,
+    gpus: int = 1,
+    team: str = "lab",
+    priority: PriorityClass = PriorityClass.NORMAL,
+    preemptible: bool = False,
+    limit: float | None = None,
+    saves_every: float | None = None,
+    reply: Reply = Reply.ENDS,
+) -> Event:
+    """Return the submission of one job."""
+    job = Job(
+        id=name,
+        team=team,
+        user=f"{team}-a",
+        name=name.rstrip("0123456789"),
+        priority=priority,
+        request=Request(gpus=gpus),
+        preemptible=preemptible,
+        time_limit_seconds=limit,
+    )
+    planned = Planned(job=job, work_seconds=work, saves_every=saves_every, reply=reply)
+    return Event(at=at, kind=Kind.SUBMIT, planned=planned)
+
+
+def twins(limit: float | None = None) -> History:
+    """Two identical preemptible jobs of 150 s on one GPU."""
+    return History(
+        name="twins",
+        nodes=(node("n0", 1),),
+        teams=(Team(id="lab"),),
+        policy=live_policy(),
+        events=tuple(
+            submit(f"twin{number}", at=0.0, work=150.0, preemptible=True, limit=limit)
+            for number in range(2)
+        ),
+    )
+
+
+def eight_and_one() -> History:
+    """Eight identical preemptible jobs on eight GPUs, then one of two GPUs by another team."""
+    eight = [submit(f"eight{number}", at=0.0, work=HOUR, preemptible=True) for number in range(8)]
+    one = submit("other", at=60.0, work=300.0, gpus=2, team="guests")
+    return History(
+        name="eight and one",
+        nodes=(node("n0", 8),),
+        teams=(Team(id="lab"), Team(id="guests")),
+        policy=live_policy(),
+        events=(*eight, one),
+    )
+
+
+def urgent_and_sixty() -> History:
+    """Four GPUs: one urgent job that needs all of them, and sixty low jobs of one GPU."""
+    first = [
+        submit(f"first{number}", at=0.0, work=300.0 + 200 * number, priority=PriorityClass.LOW)
+        for number in range(4)
+    ]
+    urgent = submit("urgent", at=60.0, work=600.0, gpus=4, priority=PriorityClass.URGENT)
+    sixty = [
+        submit(f"low{number}", at=60.0 + number, work=900.0, priority=PriorityClass.LOW)
+        for number in range(60)
+    ]
+    return History(
+        name="urgent and sixty",
+        nodes=(node("n0", 4),),
+        teams=(Team(id="lab"),),
+        policy=live_policy(),
+        events=(*first, urgent, *sixty),
+    )
+
+
+def lent_for_hours() -> History:
+    """A job that may not be preempted borrows; the owner's urgent job comes an hour later."""
+    borrower = submit("borrower", at=0.0, work=12 * HOUR, gpus=4, team="guests")
+    owner = submit(
+        "owner", at=HOUR, work=600.0, gpus=2, team="owners", priority=PriorityClass.URGENT
+    )
+    return History(
+        name="lent for hours",
+        nodes=(node("n0", 4),),
+        teams=(Team(id="owners", quota_gpus=2.0), Team(id="guests", quota_gpus=2.0)),
+        policy=live_policy(),
+        events=(borrower, owner),
+    )
+
+
+SCENARIOS = {
+    "twins": twins,
+    "twins with a limit": lambda: replace(twins(600.0), name="twins with a limit"),
+    "eight and one": eight_and_one,
+    "urgent and sixty": urgent_and_sixty,
+    "lent for hours": lent_for_hours,
+}
