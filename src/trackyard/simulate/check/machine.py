@@ -398,7 +398,7 @@ class Machine:
         self._tell(Came.ENDED, life.job.id, state=state)
 
     def _drain_leases(self) -> bool:
-        """Tell those to leave whose nodes others have leased, in time; forget leases that ended."""
+        """Tell those to leave in time whose nodes others have leased; forget ended leases."""
         drained = False
         for life in self._lives.values():
             if life.placement is None or life.stops_at is not None:
