@@ -199,13 +199,14 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.QUOTA_LENT: Entry(
         Tier.CAPACITY,
-        "It is within the quota of team `{what}`, whose GPUs {holders} borrowed until about {until}",
-        "Wait for them to come back, or use a higher priority class, which takes them back at once",
+        "It is within the quota of team `{what}`, whose GPUs are lent to {holders} until about "
+        "{until}",
+        "Wait for them to come back, or use a higher priority class, which takes them at once",
     ),
     Code.BORROW_LIMIT: Entry(
         Tier.OVER_QUOTA,
-        "Its {needed} GPUs are beyond the quota of team `{what}` ({limit}), and only {free} may be "
-        "borrowed by jobs that may not be preempted",
+        "Its {needed} GPUs are beyond the quota of team `{what}` ({limit}), and jobs that may not "
+        "be preempted can borrow only {free} more",
         "Submit it with --preemptible, or wait for the team's own jobs to end",
     ),
     Code.TEAM_JOBS: Entry(

@@ -134,7 +134,6 @@ def _order(terms: Terms) -> Sequence[str]:
 
 def _reservation(terms: Terms) -> Sequence[str]:
     policy = terms.policy
-    order = Order(terms.rules.order) if terms.rules.order else policy.order
     if policy.backfill is Backfill.STRICT:
         return ("Order is strict: nothing passes the first job that waits.",)
     if policy.backfill is Backfill.SKIP:
@@ -234,10 +233,14 @@ def _borrowing(terms: Terms) -> Sequence[str]:
     rules = terms.policy.preemption
     others = sum(one.quota_gpus or 0.0 for name, one in terms.shares.items() if name != terms.team)
     found = [
-        f"Its preemptible jobs may borrow what other teams leave of their quotas, {others:g} GPUs"
-        " in all.",
-        "Jobs that may not be preempted stay within the team's own quota and what no quota"
-        " promises to anyone.",
+        (
+            f"Its preemptible jobs may borrow what other teams leave of their quotas, {others:g}"
+            " GPUs in all."
+        ),
+        (
+            "Jobs that may not be preempted stay within the team's own quota and what no quota"
+            " promises to anyone."
+        ),
     ]
     if not rules.reclaim:
         found.append("What is lent comes back when the borrower's job ends.")

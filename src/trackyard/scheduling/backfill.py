@@ -17,7 +17,7 @@ from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.sketch import RowSketch
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
-from trackyard.scheduling.state import State
+from trackyard.scheduling.state import Held, State
 
 #: Busy GPUs count as free no earlier than this from now, however late their jobs are.
 _SOONEST_SECONDS = 1.0
@@ -61,6 +61,8 @@ class Reservations:
         self.rights: set[int | str] = set()
         self._sorted: tuple[Floats, int] | None = None
         self._free_at: Floats = state.free_at
+        #: those who stop for the job in question whenever it could start
+        self._gives_way: Mask | None = None
 
     def __len__(self) -> int:
         return len(self.kept)
@@ -93,7 +95,7 @@ class Reservations:
 
     def add(self, pending: Pending, allowed: Mask | None) -> Kept | None:
         """Keep room for a job where it could start first; None when no such time is foreseen."""
-        opening = self.earliest(pending.waiting.job, pending.shape, pending.bound, allowed)
+        opening = self._earliest_by_right(pending, allowed)
         if opening is None or opening.at == inf:
             return None
         view = (self.kept[-1].view if self.kept else self._capacity).copy()
@@ -108,6 +110,34 @@ class Reservations:
             for gpu in gpus:
                 self._free_at[row, gpu] = max(self._free_at[row, gpu], ends_at)
         return kept
+
+    def _earliest_by_right(self, pending: Pending, allowed: Mask | None) -> Opening | None:
+        """Find when a job could start that stops preemptible jobs of lower classes by then."""
+        state, job = self._state, pending.waiting.job
+        asked = (job, pending.shape, pending.bound, allowed)
+        victims, settings = state.victims, state.policy.preemption
+        if not settings.lower_classes:
+            return self.earliest(*asked)
+        gives_way = victims.can_stop & (victims.level < int(job.priority))
+        if not gives_way.any():
+            return self.earliest(*asked)
+        free_at = self._free_at
+        on = state.slot_on
+        soon = state.now + max(settings.grace_seconds, _SOONEST_SECONDS)
+        self._free_at = np.where((on >= 0) & gives_way[on], np.minimum(free_at, soon), free_at)
+        self._gives_way, self._sorted = gives_way, None
+        try:
+            return self.earliest(*asked)
+        finally:
+            self._free_at, self._gives_way, self._sorted = free_at, None, None
+
+    def _end(self, held: Held) -> float:
+        """When a job leaves, as far as the job in question is concerned."""
+        now = self._state.now
+        if self._gives_way is not None and self._gives_way[held.slot]:
+            grace = max(self._state.policy.preemption.grace_seconds, _SOONEST_SECONDS)
+            return min(held.ends_by(now), now + grace)
+        return held.ends_by(now)
 
     def admitted(self, shape: Shape, parts: list[Part], ends_at: float) -> None:
         """Bring the views up to date after a job started."""
@@ -209,7 +239,7 @@ class Reservations:
             return self._open_plain_row(job, shape, seconds, row)
         sketch = RowSketch(self._capacity, row)
         leaving = [
-            (held.ends_by(state.now), name, held.shape, gpus)
+            (self._end(held), name, held.shape, gpus)
             for name, held in state.on_row(row).items()
             for at, gpus in held.parts
             if at == row

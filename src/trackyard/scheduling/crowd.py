@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from trackyard.core.reasons import Reason
-from trackyard.scheduling.order.bucket import Bucket, Key, scale
+from trackyard.scheduling.order.bucket import BORROWING, WITHIN_QUOTA, Bucket, Key, scale
 from trackyard.scheduling.order.columns import ColumnLine, Columns
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Floats, Ints, Shape
@@ -167,7 +167,7 @@ class Crowd:
         return self._ledger.is_blocked(self._jobs[group], self._shapes[group])
 
     def _by_kind(self) -> tuple[Ints, Ints, Floats, Floats]:
-        """Borrowing, the queue's rank, and what turns a measure into one for all lines."""
+        """Standing, the queue's rank, and what turns a measure into one for all lines."""
         ledger, jobs = self._ledger, self._jobs
         kinds = self._columns.limited_alike
         _, firsts, which = np.unique(kinds, return_index=True, return_inverse=True)
@@ -175,10 +175,11 @@ class Crowd:
         for group in firsts.tolist():
             job = jobs[group]
             use = ledger.team(job.team)
-            borrows = use.milli + self._shapes[group].total_milli > use.quota
+            is_beyond = use.milli + self._shapes[group].total_milli > use.quota
+            standing = BORROWING if is_beyond else WITHIN_QUOTA
             rank = ledger.queues[job.queue].rank
             scales = scale(self._orders[job.queue], use, ledger)
-            found.append((borrows, rank, *scales))
+            found.append((standing, rank, *scales))
         table = np.array(found, dtype=np.float64)[which]
         flags, ranks = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
         return flags, ranks, table[:, 2], table[:, 3]

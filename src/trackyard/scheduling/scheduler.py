@@ -187,6 +187,7 @@ class Scheduler:
             for number, one in enumerate(everyone)
             if one.avoid
             or one.engine_note
+            or one.is_owed
             or (job := one.job).queue in checked
             or job.queue not in known
             or job.held
@@ -316,6 +317,8 @@ class Scheduler:
             signature = (signature, "preemptible")
         if job.part_of:
             signature = (signature, job.part_of)
+        if waiting.is_owed:
+            signature = (signature, "owed")
         bucket = self._buckets.get(signature)
         if bucket is None:
             bucket = self._buckets[signature] = self._new_bucket(pending, order)
@@ -336,6 +339,7 @@ class Scheduler:
             gate=self._gate(waiting, pending.shape),
             allowed=self._allowed(waiting),
             line=line,
+            is_owed=waiting.is_owed,
         )
 
     def _gate(self, waiting: Waiting, shape: Shape) -> Reason | None:

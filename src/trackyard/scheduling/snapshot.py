@@ -96,6 +96,8 @@ class Waiting:
     stops: tuple[float, ...] = ()
     #: the job it was last stopped for, while that one has not ended; empty: none
     stopped_for: str = ""
+    #: someone was stopped for it, and it has not started since: it goes first in its class
+    is_owed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,8 +120,6 @@ class Running:
     stops_at: float | None = None
     #: the job that its resources are meant for after that; empty: nobody
     stops_for: str = ""
-    #: seconds between its checkpoints; 0: it saves when told to stop; None: not known
-    save_seconds: float | None = None
     #: when earlier attempts were stopped for others, the last of these times at the end
     stops: tuple[float, ...] = ()
     #: the job it was last stopped for, while that one has not ended; empty: none

@@ -33,7 +33,7 @@ class Victims:
     def __init__(self, settings: Preemption | None = None, room: int = 64) -> None:
         self._settings = settings or Preemption()
         self._free: list[int] = []
-        #: numbers of what jobs have in common: array, name or command of one user
+        #: numbers of what jobs have in common: array, command, or one user's name for them
         self._kinds: dict[tuple[str, ...], int] = {}
         #: numbers of the teams seen, and their names by number
         self.teams: dict[str, int] = {}
@@ -81,6 +81,8 @@ class Victims:
     array: Ints
     name: Ints
     command: Ints
+    #: the length of all of it, where its user states an estimate or a limit
+    total: Floats
     stated: Floats
     size: Floats
     milli: Ints
@@ -132,20 +134,27 @@ class Victims:
             ("array", array),
             ("name", name),
             ("command", command),
+            ("total", stated_length(held.job)),
         )
 
     def kinds(self, job: Job) -> tuple[int, int, int]:
         """Numbers of its array, name and command; 0: it has none."""
         found = []
-        for what, value in (("a", job.array), ("n", job.name), ("c", job.command)):
-            key = (what, job.team, job.user, value)
+        keys = (
+            ("array", job.array),
+            ("name", job.team, job.user, job.name),
+            ("command", job.command),
+        )
+        for key in keys:
+            value = key[-1]
             found.append(self._kinds.setdefault(key, len(self._kinds) + 1) if value else 0)
         return found[0], found[1], found[2]
 
     def is_alike(self, job: Job) -> Mask:
-        """Those of the same array, or of the same user's jobs of this name or command."""
+        """Those of its array, of its command, of its user's name for it, or stated no longer."""
         array, name, command = self.kinds(job)
-        mask: Mask = np.zeros(len(self.held), dtype=np.bool_)
+        # Whoever states no shorter a length than another is not the shorter one.
+        mask: Mask = self.total <= stated_length(job)
         for column, kind in ((self.array, array), (self.name, name), (self.command, command)):
             if kind:
                 mask |= column == kind
@@ -237,6 +246,13 @@ class Victims:
         return known
 
 
+def stated_length(job: Job) -> float:
+    """The length that its user states; not a number: none."""
+    if job.estimate_seconds is not None:
+        return job.estimate_seconds
+    return nan if job.time_limit_seconds is None else job.time_limit_seconds
+
+
 _COLUMNS: tuple[tuple[str, type], ...] = (
     ("can_stop", np.bool_),
     ("started", np.float64),
@@ -251,6 +267,7 @@ _COLUMNS: tuple[tuple[str, type], ...] = (
     ("array", np.int64),
     ("name", np.int64),
     ("command", np.int64),
+    ("total", np.float64),
     ("stated", np.float64),
     ("size", np.float64),
     ("milli", np.int64),

@@ -38,3 +38,13 @@ def past_stops(reader: Reader) -> dict[int, PastStops]:
         is_open = state is not None and state not in ("succeeded", "failed", "cancelled")
         found[job] = PastStops(times, stopped_for if is_open else "")
     return found
+
+
+def owed(reader: Reader) -> set[str]:
+    """Return the ids of waiting jobs for which someone was stopped and that did not start since."""
+    rows = reader.all(
+        "SELECT DISTINCT j.job_id FROM attempts a JOIN jobs j ON j.job_id = a.stops_for"
+        " WHERE a.state = 'preempted' AND j.state = 'queued' AND a.ended_ms >"
+        " (SELECT coalesce(max(own.admitted_ms), 0) FROM attempts own WHERE own.job = j.id)"
+    )
+    return {row[0] for row in rows}

@@ -17,8 +17,11 @@ from trackyard.scheduling.place.table import Mask, Shape
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.quota import Ledger, TeamUse
 
-#: class, borrowing, queue rank, measure, submitted, sequence
-Key = tuple[int, bool, int, float, float, int]
+#: class, standing, queue rank, measure, submitted, sequence
+Key = tuple[int, int, int, float, float, int]
+
+#: Within a class: someone was stopped for it; it is within its team's quota; it borrows.
+OWED, WITHIN_QUOTA, BORROWING = range(3)
 
 #: What a second in the order weighs beside a GPU-second that its team used, where shares are kept:
 #: enough to order the jobs of a team, too little to put another team first.
@@ -38,6 +41,7 @@ class Bucket:
         "gate",
         "is_fresh",
         "is_limited",
+        "is_owed",
         "job",
         "level",
         "line",
@@ -61,8 +65,11 @@ class Bucket:
         gate: Reason | None,
         allowed: Mask | None,
         line: ColumnLine | None = None,
+        is_owed: bool = False,
     ) -> None:
         self.job = job
+        #: others were stopped for them
+        self.is_owed = is_owed
         self.shape = shape
         self.order = order
         self.team = team
@@ -109,19 +116,23 @@ class Bucket:
 
     def key(self, entry: Entry, ledger: Ledger) -> Key:
         """Return how a job of this line compares with those of other lines."""
-        borrowing = self.team.milli + self.shape.total_milli > self.team.quota
+        standing = WITHIN_QUOTA
+        if self.is_owed:
+            standing = OWED
+        elif self.team.milli + self.shape.total_milli > self.team.quota:
+            standing = BORROWING
         stretch = self.team.stretch
         known = self._key
         if (
             known is not None
             and known[5] == entry[2]
-            and known[1] is borrowing
+            and known[1] == standing
             and self._key_stretch == stretch
         ):
             return known
         factor, team_part = self.scale(ledger)
         measure = entry[0] * factor + team_part
-        key = (self.level, borrowing, self.rank, measure, entry[1], entry[2])
+        key = (self.level, standing, self.rank, measure, entry[1], entry[2])
         if not self._is_live and not ledger.keeps_shares:
             self._key, self._key_stretch = key, stretch
         return key

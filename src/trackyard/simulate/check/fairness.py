@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from trackyard.core.job import Job
-from trackyard.core.reasons import Tier
+from trackyard.core.reasons import Code, Tier
 from trackyard.core.resources import WHOLE, Placement
 from trackyard.scheduling import Backfill, Snapshot, Waiting, decide
 from trackyard.simulate.check.history import History, clock
@@ -70,6 +70,10 @@ def heads(look: Look) -> Iterator[Waiting]:
             yield one
 
 
+#: The room of this moment is kept for someone before it, or room is being made for it.
+_SERVED = (Code.BEHIND_RESERVATION, Code.PREEMPTING)
+
+
 class NoInversion(Invariant):
     """Backfill never delays the first of a class or of a quota's owner."""
 
@@ -93,6 +97,8 @@ class NoInversion(Invariant):
             ends[stop.job] = look.at + stop.grace_seconds
         held = {one.job.id: (ends[one.job.id], one.placement) for one in snapshot.running}
         for head in heads(look):
+            if look.decisions.reason(head.job.id).code in _SERVED:
+                continue
             passed: dict[str, tuple[float, Placement]] = {}
             before = dict(held)
             for admission in look.decisions.admissions:

@@ -223,6 +223,8 @@ class _Maker:
             array=array,
             array_cap=random.choice((1, 2)) if array else 0,
             name=random.choice(("train", "eval", "sweep", "")),
+            # As with real jobs, those that do the same run the same command.
+            command=f"python work.py --seconds {work:g}",
         )
 
     def _request(self) -> Request:

@@ -8,7 +8,7 @@ Decides nothing: every decision is `trackyard.scheduling`'s.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import inf
 
@@ -70,6 +70,11 @@ class Life:
     first_start: float | None = None
     stops_at: float | None = None
     stops_for: str = ""
+    #: when it was stopped for others, and the last of them while that one has not ended
+    stops: list[float] = field(default_factory=list)
+    stopped_for: str = ""
+    #: someone was stopped for it and it has not started since
+    is_owed: bool = False
     stop_asked_at: float = 0.0
     #: whether it is to be cancelled once it has stopped
     is_cancelled: bool = False
@@ -313,6 +318,7 @@ class Machine:
         ]
         for life in due:
             was_stopped, as_state = life.stops_at is not None, life.ends_as
+            stopped_for = life.stops_for
             done = life.ends_as is JobState.SUCCEEDED
             self._over(life, saved=was_stopped and not done)
             if done:
@@ -322,6 +328,7 @@ class Machine:
             elif life.is_cancelled:
                 self._final(life, JobState.CANCELLED)
             elif was_stopped:
+                self._note_stop(life, stopped_for)
                 self._requeue(life, "it was stopped")
             elif as_state is JobState.FAILED and life.failures < life.planned.retries:
                 life.failures += 1
@@ -331,6 +338,14 @@ class Machine:
                 self._final(life, JobState.FAILED)
         return bool(due)
 
+    def _note_stop(self, life: Life, for_job: str) -> None:
+        if not for_job:
+            return
+        life.stops.append(self._now)
+        life.stopped_for = for_job
+        claimant = self._lives[for_job]
+        claimant.is_owed = claimant.placement is None
+
     def _delay(self, life: Life) -> None:
         wait = min(2.0 ** (life.failures - 1), _MOST_DELAY)
         life.job = replace(life.job, not_before=self._now + wait)
@@ -339,6 +354,7 @@ class Machine:
         life = self._lives[admission.job]
         life.state, life.placement = JobState.RUNNING, admission.placement
         life.attempts += 1
+        life.is_owed = False
         life.started_at = self._now
         life.first_start = self._now if life.first_start is None else life.first_start
         planned, job = life.planned, life.job
@@ -431,7 +447,14 @@ class Machine:
             now=self._now,
             nodes=tuple(self._nodes.values()),
             waiting=tuple(
-                Waiting(job=life.job, attained_seconds=life.attained, avoid=life.avoid)
+                Waiting(
+                    job=life.job,
+                    attained_seconds=life.attained,
+                    avoid=life.avoid,
+                    stops=tuple(life.stops),
+                    stopped_for="" if life.stopped_for in ended else life.stopped_for,
+                    is_owed=life.is_owed,
+                )
                 for life in lives
                 if life.state is JobState.QUEUED
             ),
@@ -444,6 +467,8 @@ class Machine:
                     checkpoint_at=life.checkpoint_at(self._now),
                     stops_at=life.stops_at,
                     stops_for=life.stops_for,
+                    stops=tuple(life.stops),
+                    stopped_for="" if life.stopped_for in ended else life.stopped_for,
                 )
                 for life in lives
                 if life.placement is not None

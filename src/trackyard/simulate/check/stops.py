@@ -41,9 +41,9 @@ class RightfulStops(Invariant):
 
     name = "rightful stops"
     promise = (
-        "Only preemptible jobs that had their first minutes are stopped, for a cause that is"
-        " true; equals never stop equals; who never saved is stopped only for a higher class or"
-        " a quota's owner."
+        "Only preemptible jobs are stopped, for a cause that is true, and for one of their class"
+        " only after their first minutes, twice as many after each stop; equals never stop equals;"
+        " who never saved is stopped only for a higher class or a quota's owner."
     )
 
     def on_look(self, look: Look) -> Iterator[str]:
@@ -66,7 +66,8 @@ class RightfulStops(Invariant):
         if victim.stops_at is not None:
             yield f"{name}, but is stopping already"
         ran = snapshot.now - victim.started_at
-        if ran < snapshot.policy.preemption.min_run_seconds:
+        least = snapshot.policy.preemption.min_run_seconds * 2 ** len(victim.stops)
+        if claimant.priority <= victim.job.priority and ran < least:
             yield f"{name} after {ran:g} s, before its first minutes were over"
         yield from _false_cause(snapshot, stop, victim, claimant)
         if stop.cause is Cause.YIELDS_TO_SHORTER:
@@ -86,7 +87,15 @@ def _false_cause(snapshot: Snapshot, stop: Stop, victim: Running, claimant: Job)
         used = _used(snapshot)
         quotas = {team.id: team.quota_gpus for team in snapshot.teams}
         theirs, own = quotas.get(victim.job.team), quotas.get(claimant.team)
-        if theirs is None or used[victim.job.team] <= theirs * WHOLE:
+        if theirs is None:
+            # Teams without a quota share what is promised to nobody.
+            promised = sum(quota or 0.0 for quota in quotas.values())
+            total = sum(len(node.gpus) for node in snapshot.nodes)
+            open_use = sum(used[name] for name, quota in quotas.items() if quota is None)
+            is_borrowed = open_use > max(total - promised, 0.0) * WHOLE
+        else:
+            is_borrowed = used[victim.job.team] > theirs * WHOLE
+        if not is_borrowed:
             yield f"{name} as borrowed, but its team is within its quota"
         after = used[claimant.team] + claimant.request.gpu_milli_total
         if own is not None and after > own * WHOLE:
@@ -126,6 +135,8 @@ class StopsGain(Invariant):
                 one.job.id: (foreseen_end(one, snapshot), one.placement)
                 for one in snapshot.running
             }
+            for one in look.decisions.admissions:
+                held[one.job] = (look.at + (one.predicted_seconds or 0.0), one.placement)
             alone = earliest(claimant, snapshot.nodes, held, look.at)
             if alone is None:
                 continue
