@@ -130,6 +130,8 @@ class Pass:
         if self._explainer:
             self._explainer.freeze()
         capacity.hold(shape, parts)
+        # It is as good as started: limits count it.
+        self._state.ledger.charge(pending.waiting.job, shape)
         names = tuple(sorted(held.job.id for held in victims))
         self.result.claims[pending.waiting.job.id] = Reason(
             code=Code.PREEMPTING, holders=names, until=until, needed=shape.total_milli / 1000

@@ -189,6 +189,8 @@ class Preemption:
             or order not in _BY_LENGTH
             or not longer.any()
             or not state.durations.knows(job)
+            # Whoever was stopped itself makes nobody stop in turn.
+            or pending.waiting.stopped_for in state.stoppers
         ):
             return np.zeros(len(rests.rest), dtype=np.bool_)
         lost, has_saved = self._lost()

@@ -18,7 +18,7 @@ from trackyard.core.ports import ExitCause
 from trackyard.core.resources import WHOLE, Placement, Request
 from trackyard.fleet.nodes import load_nodes, match_types, scheduler_nodes
 from trackyard.jobs.admission.foreign import foreign_jobs
-from trackyard.jobs.admission.stops import NONE, PastStops, owed, past_stops
+from trackyard.jobs.admission.stops import NONE, PastStops, owed, past_stops, with_stops
 from trackyard.jobs.queues import scheduler_queues, scheduler_teams
 from trackyard.jobs.records import (
     HOLDING,
@@ -104,16 +104,18 @@ class Board:
         for gone in [inner for inner in self._known if inner not in live]:
             del self._known[gone]
         aside = {row.job_id: fault for row in waiting_rows if (fault := self._known[row.id].fault)}
-        first = owed(reader)
-        waiting = tuple(
-            replace(one, is_owed=True) if one.job.id in first else one
-            for row in waiting_rows
-            if row.job_id not in aside
-            for one in (self._known[row.id].waiting or self._as_waiting(row, nodes),)
+        stopped = past_stops(reader)
+        waiting = with_stops(
+            (
+                (row.id, self._known[row.id].waiting or self._as_waiting(row, nodes))
+                for row in waiting_rows
+                if row.job_id not in aside
+            ),
+            stopped,
+            owed(reader),
         )
         saved, there = _checkpoints(reader), {node.id for node in nodes}
         paces = _save_paces(reader, _LIVE_JOBS)
-        stopped = past_stops(reader)
         holding = [
             self._as_running(row, attempt, saved, paces, stopped.get(row.id, NONE))
             for row, attempt in running

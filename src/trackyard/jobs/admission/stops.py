@@ -5,9 +5,10 @@ Owns the question to the database. Whether a job may be stopped again is the sch
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from trackyard.scheduling.snapshot import MOST_STOPS
+from trackyard.scheduling.snapshot import MOST_STOPS, Waiting
 from trackyard.store.transaction import Reader
 
 
@@ -25,11 +26,12 @@ NONE = PastStops()
 
 
 def past_stops(reader: Reader) -> dict[int, PastStops]:
-    """Return the earlier stops of jobs that hold resources, by the job's inner id."""
+    """Return the earlier stops of jobs that wait or hold resources, by the job's inner id."""
     rows = reader.all(
         "SELECT a.job, a.ended_ms, a.stops_for, b.state FROM attempts a"
         " JOIN jobs j ON j.id = a.job LEFT JOIN jobs b ON b.job_id = a.stops_for"
-        " WHERE j.state IN ('starting', 'running', 'stopping') AND a.state = 'preempted'"
+        " WHERE j.state IN ('queued', 'starting', 'running', 'stopping')"
+        " AND a.state = 'preempted'"
         " AND a.ended_ms IS NOT NULL ORDER BY a.job, a.number"
     )
     found: dict[int, PastStops] = {}
@@ -41,10 +43,29 @@ def past_stops(reader: Reader) -> dict[int, PastStops]:
 
 
 def owed(reader: Reader) -> set[str]:
-    """Return the ids of waiting jobs for which someone was stopped and that did not start since."""
+    """Return the ids of waiting jobs that others were stopped for and that did not start since."""
     rows = reader.all(
         "SELECT DISTINCT j.job_id FROM attempts a JOIN jobs j ON j.job_id = a.stops_for"
         " WHERE a.state = 'preempted' AND j.state = 'queued' AND a.ended_ms >"
         " (SELECT coalesce(max(own.admitted_ms), 0) FROM attempts own WHERE own.job = j.id)"
     )
     return {row[0] for row in rows}
+
+
+def with_stops(
+    waiting: Iterable[tuple[int, Waiting]], stopped: Mapping[int, PastStops], first: set[str]
+) -> tuple[Waiting, ...]:
+    """Add to waiting jobs, given by inner id, what is known of stops; most know nothing of any."""
+    if not stopped and not first:
+        return tuple(one for _, one in waiting)
+    return tuple(
+        replace(
+            one,
+            stops=past.times,
+            stopped_for=past.stopped_for,
+            is_owed=one.job.id in first,
+        )
+        if (past := stopped.get(inner, NONE)) is not NONE or one.job.id in first
+        else one
+        for inner, one in waiting
+    )

@@ -115,8 +115,9 @@ class Columns:
         if is_default.any():
             size = np.array([shape.size for shape in self.shapes], dtype=np.float64)
             rank = np.fmin(self._ranks(attained), limit)
-            fixed = [row for row, job in enumerate(jobs) if not job.preemptible]
-            rank[fixed] = self._durations.expected_of([jobs[row] for row in fixed])
+            mean = np.array(self._durations.expected_of(jobs))
+            may_stop = np.array([job.preemptible for job in jobs])
+            rank = np.where(may_stop, np.where(attained > 0, rank, np.fmin(rank, mean)), mean)
             length = np.where(is_default, np.where(is_stated, rest, rank) * size, 0.0)
         for row in np.flatnonzero(is_shortest):
             learned = self._durations.expected_seconds(jobs[row])

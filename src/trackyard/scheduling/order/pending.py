@@ -67,7 +67,9 @@ class Measurer:
         if rows is None:
             rows = self._rows[alike] = self._durations.rows(job)
         attained = waiting.attained_seconds
-        return rows[level_of(attained) if attained else 0]
+        if attained:
+            return rows[level_of(attained)]
+        return min(rows[0], self._durations.expected_seconds(job))
 
 
 def size_of(shape: Shape) -> float:

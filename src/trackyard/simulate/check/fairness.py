@@ -37,6 +37,9 @@ def _is_lower(snapshot: Snapshot, one: Waiting, head: Waiting) -> bool:
         return False
     if one.attained_seconds or head.attained_seconds or job.submitted_at <= first.submitted_at:
         return False
+    if job.preemptible and not first.preemptible:
+        # It is weighed by what it may need before it is worth stopping, the other by its mean.
+        return False
     seconds = snapshot.durations.expected_seconds
     gpus, ours = job.request.total_gpus, first.request.total_gpus
     longer = seconds(job) >= seconds(first) and _rank(snapshot, job) >= _rank(snapshot, first)
