@@ -1,6 +1,9 @@
 """Alibaba openb (1,213 nodes, 6,212 GPUs): GPU allocation beside the published placements.
 
 python bench/scheduling/openb.py TRACES [--seeds 10] [--workloads default,gpuspec25]
+
+Placement runs with the settings of a live pass; there are no others to choose. Lists that have a
+published figure and are not in the folder are named at the end.
 """
 
 from __future__ import annotations
@@ -57,6 +60,9 @@ def main() -> int:
                 f" {known['05-BestFit']:.2f} | {known['06-FGD']:.2f} | {took:.1f} |",
                 flush=True,
             )
+    missing = sorted(set(published) - set(files))
+    if missing and not args.workloads:
+        print(f"Published, but not in {folder}: {', '.join(missing)}")
     return 0 if ahead else 1
 
 

@@ -35,10 +35,6 @@ from trackyard.scheduling.state import Held, State, deadline
 
 #: Shares of use move slowly; stretching lengths by them more often only costs time.
 _STRETCH_EVERY_SECONDS = 300.0
-#: Typical shapes that a live pass looks at when it weighs fragmentation.
-_TYPICAL_SHAPES = 8
-#: Nodes that a live pass weighs for one job, the fullest of those that fit.
-_SCORED_ROWS = 48
 
 
 class Scheduler:
@@ -478,9 +474,7 @@ class Scheduler:
                 demand[shape] = demand.get(shape, 0.0) + size
         # In one order, whichever way the line was read: sums of fractions depend on it.
         listed = sorted(demand.items(), key=lambda pair: pair[0].index)
-        return Fragmentation(
-            self.state.table, listed, most=_TYPICAL_SHAPES, most_rows=_SCORED_ROWS
-        )
+        return Fragmentation(self.state.table, listed)
 
     def _reasons(self, result: Result) -> dict[str, tuple[Reason, ...]]:
         reasons = self._crowd.reasons() if self._crowd is not None else {}

@@ -2,7 +2,8 @@
 
 Owns the protocol of the fragmentation study of Weng et al. (ATC 2023): shuffle a list of jobs
 by seed, let them arrive until a given percentage of all GPUs was asked for, and see how much of
-it was placed. Placement itself is the scheduler's.
+it was placed. Placement itself is the scheduler's, with the settings of a live pass: what is
+usual is learned from the jobs that have arrived, and not from the rest of the list.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ from trackyard.simulate.trace import Trace, TraceJob
 
 #: Ways to choose a node: the scheduler's own, the tightest fit, and any at random.
 PLACEMENTS = ("default", "bestfit", "random")
+#: Jobs that arrive between two passes; each pass learns what is usual from all that came so far.
+_BATCH = 128
+
+#: Picks the parts of one job, or None where it does not fit.
+Chooser = Callable[[Capacity, Shape, Fragmentation], list[Part] | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,26 +55,25 @@ def pack(
     table = NodeTable(nodes)
     capacity = Capacity(table)
     requests = Requests(nodes)
-    shapes = {job.id: table.shape(requests.of(job)) for job in trace.jobs}
-    counts = Counter(shape.index for shape in shapes.values())
-    by_index = {shape.index: shape for shape in shapes.values()}
-    demand = [(by_index[index], float(count)) for index, count in counts.items()]
-    fragmentation = Fragmentation(table, demand)
-    choose = _chooser(placement, fragmentation, seed)
+    choose = _CHOOSERS[placement](seed)
+    seen: Counter[Shape] = Counter()
+    fragmentation = Fragmentation(table, [])
     total = int(table.gpus.sum()) * WHOLE
-    arrived = given = placed = refused = 0
-    for job in _arrivals(trace, seed):
-        if arrived >= total * arrive_percent / 100:
-            break
-        shape = shapes[job.id]
-        arrived += shape.total_milli
-        parts = choose(capacity, shape)
-        if parts is None:
-            refused += 1
-        else:
-            capacity.take(shape, parts)
-            given += shape.total_milli
-            placed += 1
+    arrived = given = placed = 0
+    arrivals = _arrivals(trace, seed)
+    while arrived < total * arrive_percent / 100:
+        shapes: list[Shape] = []
+        while len(shapes) < _BATCH and arrived < total * arrive_percent / 100:
+            shapes.append(table.shape(requests.of(next(arrivals))))
+            arrived += shapes[-1].total_milli
+        seen.update(shapes)
+        fragmentation = Fragmentation(table, _demand(seen))
+        for shape in shapes:
+            parts = choose(capacity, shape, fragmentation)
+            if parts is not None:
+                capacity.take(shape, parts)
+                given += shape.total_milli
+                placed += 1
     return Packed(
         placement=placement,
         seed=seed,
@@ -76,7 +81,7 @@ def pack(
         allocated_percent=100 * given / total,
         fragmented_percent=100 * fragmentation.total(capacity) / total,
         placed=placed,
-        refused=refused,
+        refused=seen.total() - placed,
     )
 
 
@@ -91,25 +96,32 @@ def _arrivals(trace: Trace, seed: int) -> Iterator[TraceJob]:
         yield draw.choice(jobs)
 
 
-def _chooser(
-    placement: str, fragmentation: Fragmentation, seed: int
-) -> Callable[[Capacity, Shape], list[Part] | None]:
-    if placement == "random":
-        return _random(seed)
-    if placement == "bestfit":
-        return _bestfit
+def _demand(seen: Counter[Shape]) -> list[tuple[Shape, float]]:
+    """What came so far, in one order: sums of fractions depend on it."""
+    listed = sorted(seen.items(), key=lambda pair: pair[0].index)
+    return [(shape, float(count)) for shape, count in listed]
 
-    def default(capacity: Capacity, shape: Shape) -> list[Part] | None:
+
+def _default(seed: int) -> Chooser:
+    """As the scheduler chooses where a policy says nothing else."""
+    del seed
+
+    def choose(
+        capacity: Capacity, shape: Shape, fragmentation: Fragmentation
+    ) -> list[Part] | None:
         style = Style.LEAST_FRAGMENTATION
         return place(capacity, shape, style=style, fragmentation=fragmentation)
 
-    return default
+    return choose
 
 
-def _random(seed: int) -> Callable[[Capacity, Shape], list[Part] | None]:
+def _random(seed: int) -> Chooser:
     draw = np.random.default_rng(seed)
 
-    def choose(capacity: Capacity, shape: Shape) -> list[Part] | None:
+    def choose(
+        capacity: Capacity, shape: Shape, fragmentation: Fragmentation
+    ) -> list[Part] | None:
+        del fragmentation
         rows = np.flatnonzero(capacity.fits(shape, shape.any_mask()))
         if len(rows) < shape.node_count:
             return None
@@ -119,13 +131,28 @@ def _random(seed: int) -> Callable[[Capacity, Shape], list[Part] | None]:
     return choose
 
 
-def _bestfit(capacity: Capacity, shape: Shape) -> list[Part] | None:
+def _bestfit(seed: int) -> Chooser:
     """The node that is left with the least CPU and GPU, each against the largest node."""
-    rows = np.flatnonzero(capacity.fits(shape, shape.any_mask()))
-    if len(rows) < shape.node_count:
-        return None
-    table = capacity.table
-    left = capacity.gpu[rows].sum(axis=1) / (int(table.gpus.max()) * WHOLE)
-    left = left + capacity.cpu[rows] / max(int(table.cpu.max()), 1)
-    order = np.argsort(left, kind="stable")[: shape.node_count]
-    return [(int(rows[at]), capacity.pick(shape, int(rows[at]))) for at in order]
+    del seed
+
+    def choose(
+        capacity: Capacity, shape: Shape, fragmentation: Fragmentation
+    ) -> list[Part] | None:
+        del fragmentation
+        rows = np.flatnonzero(capacity.fits(shape, shape.any_mask()))
+        if len(rows) < shape.node_count:
+            return None
+        table = capacity.table
+        left = capacity.free[rows] / (int(table.gpus.max()) * WHOLE)
+        left = left + capacity.cpu[rows] / max(int(table.cpu.max()), 1)
+        order = np.argsort(left, kind="stable")[: shape.node_count]
+        return [(int(rows[at]), capacity.pick(shape, int(rows[at]))) for at in order]
+
+    return choose
+
+
+_CHOOSERS: dict[str, Callable[[int], Chooser]] = {
+    "default": _default,
+    "bestfit": _bestfit,
+    "random": _random,
+}

@@ -17,6 +17,8 @@ from trackyard.scheduling.place.table import Ints, Mask, NodeTable, Shape
 Part = tuple[int, tuple[int, ...]]
 
 
+#: What a copy must not share.
+_COLUMNS = ("gpu", "free", "whole", "largest", "cpu", "memory", "tenants", "open", "version")
 _FIRST: Ints = np.zeros(1, dtype=np.int64)
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
@@ -26,6 +28,7 @@ class Capacity:
 
     __slots__ = (
         "cpu",
+        "free",
         "gpu",
         "largest",
         "memory",
@@ -40,6 +43,8 @@ class Capacity:
     def __init__(self, table: NodeTable) -> None:
         self.table = table
         self.gpu: NDArray[np.int32] = np.where(table.present, np.int32(WHOLE), np.int32(0))
+        #: free thousandths of all of a row's GPUs together
+        self.free: Ints = table.gpus * WHOLE
         self.whole: Ints = table.gpus.copy()
         self.whole_total = int(self.whole.sum())
         self.largest: Ints = np.where(table.gpus > 0, WHOLE, 0).astype(np.int64)
@@ -56,7 +61,17 @@ class Capacity:
         twin = Capacity.__new__(Capacity)
         twin.table = self.table
         twin.whole_total = self.whole_total
-        for name in ("gpu", "whole", "largest", "cpu", "memory", "tenants", "open", "version"):
+        for name in (
+            "gpu",
+            "free",
+            "whole",
+            "largest",
+            "cpu",
+            "memory",
+            "tenants",
+            "open",
+            "version",
+        ):
             setattr(twin, name, getattr(self, name).copy())
         return twin
 
@@ -154,12 +169,14 @@ class Capacity:
         whole = int((free == WHOLE).sum())
         self.whole_total += whole - int(self.whole[row])
         self.whole[row] = whole
+        self.free[row] = free.sum()
         self.largest[row] = free.max()
 
     def recount_all(self) -> None:
         """Bring all rows' sums in line with their GPUs."""
         self.whole = (self.gpu == WHOLE).sum(axis=1)
         self.whole_total = int(self.whole.sum())
+        self.free = self.gpu.sum(axis=1, dtype=np.int64)
         self.largest = self.gpu.max(axis=1).astype(np.int64)
 
     def _change(self, row: int, gpus: tuple[int, ...], milli: int) -> None:
@@ -171,6 +188,7 @@ class Capacity:
             whole = int(self.whole[row]) + count
             self.whole[row] = whole
             self.whole_total += count
+            self.free[row] += WHOLE * count
             if milli > 0:
                 self.largest[row] = WHOLE
             elif whole == 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trackyard.core.resources import WHOLE, Style
+from trackyard.core.resources import Style
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
@@ -117,7 +117,7 @@ def _growth(
 def _used(capacity: Capacity, rows: Ints) -> Floats:
     """The part of each row in use: of its GPUs, and for a tie-break of its CPUs."""
     table = capacity.table
-    free = capacity.gpu[rows].sum(axis=1) / (np.maximum(table.gpus[rows], 1) * WHOLE)
-    free_cpu = capacity.cpu[rows] / np.maximum(table.cpu[rows], 1)
+    free = capacity.free[rows] / table.whole_milli[rows]
+    free_cpu = capacity.cpu[rows] / table.whole_cpu[rows]
     result: Floats = 1.0 - free - free_cpu / 1000.0
     return result

@@ -10,112 +10,97 @@ are spared by the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.place.capacity import Capacity
 from trackyard.scheduling.place.table import Floats, Ints, Mask, NodeTable, Shape
+from trackyard.scheduling.place.typical import MOST_CLASSES, Demand, TypicalJobs
 
-#: Typical shapes considered; more cost time and hardly change the choice.
-MOST_SHAPES = 200
 #: How far the reach of CPUs and memory counts, against the GPUs alone.
 _REACH = 0.2
-#: Typical jobs weigh by their number times their size to this power.
-_SIZE_POWER = -0.2
 #: How much a GPU type that some insist on is spared by the others; found on the openb trace.
 _PRESSURE_WEIGHT = 0.3
+#: Rows scored in one choice, the fullest of those that fit.
+MOST_ROWS = 48
 
 
 class Fragmentation:
-    """Scores places for one capacity by the growth of unusable room."""
+    """Scores places for one capacity by the growth of unusable room.
+
+    What it costs is bounded by its two limits, whatever waits. They are those of a live pass
+    wherever none are given, so that replays and benches choose as the product does.
+    """
 
     def __init__(
         self,
         table: NodeTable,
-        demand: Sequence[tuple[Shape, float]],
+        demand: Demand,
         *,
-        most: int = MOST_SHAPES,
-        most_rows: int = 10**9,
+        most_classes: int = MOST_CLASSES,
+        most_rows: int = MOST_ROWS,
     ) -> None:
         #: rows that are scored in one choice, the fullest ones
         self.most_rows = most_rows
-        with_gpus = [
-            (shape, weight * (shape.total_milli / WHOLE) ** _SIZE_POWER)
-            for shape, weight in demand
-            if shape.gpus and weight > 0
-        ]
-        with_gpus.sort(key=lambda pair: (-pair[1], pair[0].index))
-        chosen = with_gpus[:most]
-        self.is_blind = not chosen
-        total = sum(weight for _, weight in chosen) or 1.0
-        self._weight = np.array([weight / total for _, weight in chosen])
-        self._gpus = np.array([float(shape.gpus) for shape, _ in chosen])
-        milli = np.array([float(shape.milli) for shape, _ in chosen])
-        self._size = self._gpus * milli
-        self._cpu = np.array([float(max(shape.cpu, 1)) for shape, _ in chosen])
-        self._memory = np.array([float(max(shape.memory, 1)) for shape, _ in chosen])
-        self._needs, self._need_of = np.unique(milli, return_inverse=True)
-        masks = [shape.any_mask() for shape, _ in chosen]
+        self._typical = TypicalJobs(table, demand, most=most_classes)
+        self.is_blind = not len(self._typical)
         self.pressure = _pressure(table, demand)
-        self._able = np.stack(masks, axis=1) if masks else np.zeros((table.count, 0), np.bool_)
         self._now = np.full(table.count, -1.0)
         self._now_version: Ints = np.full(table.count, -1, dtype=np.int64)
-        self._growth: dict[int, Floats] = {}
-        self._growth_version: dict[int, Ints] = {}
+        self._growth: dict[int, tuple[Floats, Ints]] = {}
 
     def growth(self, capacity: Capacity, shape: Shape, rows: Ints) -> Floats:
         """Return by how much unusable room would grow on each of these rows."""
-        known = self._growth.get(shape.index)
-        if known is None:
-            known = self._growth[shape.index] = np.zeros(capacity.table.count)
-            self._growth_version[shape.index] = np.full(capacity.table.count, -1, dtype=np.int64)
-        seen = self._growth_version[shape.index]
+        if shape.index not in self._growth:
+            nothing = np.full(capacity.table.count, -1, dtype=np.int64)
+            self._growth[shape.index] = (np.zeros(capacity.table.count), nothing)
+        known, seen = self._growth[shape.index]
         stale = rows[seen[rows] != capacity.version[rows]]
         if len(stale):
-            self._refresh(capacity, stale)
-            gpu = _after(capacity.gpu[stale], shape)
-            cpu, memory = capacity.cpu[stale] - shape.cpu, capacity.memory[stale] - shape.memory
-            growth = self._unusable(gpu, cpu, memory, stale) - self._now[stale]
-            wear = _PRESSURE_WEIGHT * shape.gpus * shape.milli * self.pressure[stale]
-            known[stale] = growth + wear
+            self._score(capacity, shape, stale)
             seen[stale] = capacity.version[stale]
         result: Floats = known[rows]
         return result
 
+    def _score(self, capacity: Capacity, shape: Shape, rows: Ints) -> None:
+        """Work out the growth of these rows, and what is unusable on those that have changed."""
+        gpu, cpu, memory = capacity.gpu[rows], capacity.cpu[rows], capacity.memory[rows]
+        old = (self._now_version[rows] != capacity.version[rows]).nonzero()[0]
+        # Before and after in one go: on few rows the calls cost more than the numbers.
+        unusable = self._unusable(
+            np.concatenate((_after(gpu, shape), gpu[old])),
+            np.concatenate((cpu - shape.cpu, cpu[old])),
+            np.concatenate((memory - shape.memory, memory[old])),
+            np.concatenate((rows, rows[old])),
+        )
+        self._now[rows[old]] = unusable[len(rows) :]
+        self._now_version[rows[old]] = capacity.version[rows[old]]
+        wear = _PRESSURE_WEIGHT * shape.gpus * shape.milli * self.pressure[rows]
+        self._growth[shape.index][0][rows] = unusable[: len(rows)] - self._now[rows] + wear
+
     def total(self, capacity: Capacity) -> float:
         """Return the unusable room of all rows, in GPU thousandths."""
         rows = np.arange(capacity.table.count)
-        self._refresh(capacity, rows)
-        return float(self._now.sum())
-
-    def _refresh(self, capacity: Capacity, rows: Ints) -> None:
-        stale = rows[self._now_version[rows] != capacity.version[rows]]
-        if len(stale):
-            self._now[stale] = self._unusable(
-                capacity.gpu[stale], capacity.cpu[stale], capacity.memory[stale], stale
-            )
-            self._now_version[stale] = capacity.version[stale]
+        return float(self._unusable(capacity.gpu, capacity.cpu, capacity.memory, rows).sum())
 
     def _unusable(
         self, gpu: NDArray[np.int32], cpu: Ints, memory: Ints, rows: Ints
     ) -> NDArray[np.float64]:
         """Free thousandths of each row that typical jobs cannot use, on average."""
-        free = gpu.sum(axis=1, dtype=np.float64)
-        large = np.stack([(gpu * (gpu >= need)).sum(axis=1) for need in self._needs], axis=1)
-        enough = np.stack([(gpu >= need).sum(axis=1) for need in self._needs], axis=1)
-        by_gpu = large[:, self._need_of].astype(np.float64)
-        by_rest = np.minimum(cpu[:, None] / self._cpu, memory[:, None] / self._memory)
-        fits = (enough[:, self._need_of] >= self._gpus) & (by_rest >= 1) & self._able[rows]
-        limited = np.minimum(by_gpu, by_rest * self._size)
+        typical = self._typical
+        by_need, enough = typical.room(gpu)
+        by_gpu = by_need[:, typical.need_of]
+        by_rest = np.minimum(cpu[:, None] / typical.cpu, memory[:, None] / typical.memory)
+        fits = (enough[:, typical.need_of] >= typical.gpus) & (by_rest >= 1) & typical.able[rows]
+        limited = np.minimum(by_gpu, by_rest * typical.size)
         usable = np.where(fits, _REACH * limited + (1 - _REACH) * by_gpu, 0.0)
-        result: Floats = free - usable @ self._weight
+        # Row by row: a product of matrices sums in an order that depends on how many there are.
+        result: Floats = by_need[:, -1] - (usable * typical.weight).sum(axis=1)
         return result
 
 
-def _pressure(table: NodeTable, demand: Sequence[tuple[Shape, float]]) -> Floats:
+def _pressure(table: NodeTable, demand: Demand) -> Floats:
     """For each row the demand that insists on its GPU type, against the type's part of all."""
     pressure: Floats = np.zeros(table.count)
     all_gpus = max(float(table.gpus.sum()), 1.0)

@@ -107,6 +107,9 @@ class NodeTable:
         #: which of the places for GPUs each row has
         self.present: Mask = np.arange(self.width) < self.gpus[:, None]
         self.cpu = np.array([node.cpu_milli for node in nodes], dtype=np.int64)
+        #: what an idle row has, at least 1, to divide by
+        self.whole_milli: Ints = np.maximum(self.gpus, 1) * WHOLE
+        self.whole_cpu: Ints = np.maximum(self.cpu, 1)
         self.memory = np.array([node.memory_bytes for node in nodes], dtype=np.int64)
         self.up: Mask = np.array([node.state.takes_work for node in nodes], dtype=np.bool_)
         self._shapes: dict[tuple[object, ...], Shape] = {}
