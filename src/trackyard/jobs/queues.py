@@ -16,6 +16,7 @@ from trackyard.core.ids import QUEUE_NAME, TEAM_NAME
 from trackyard.jobs.demand_shapes import parse_gang
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.snapshot import Queue, Team
+from trackyard.store.bounds import Int64, Word, Words
 from trackyard.store.database import Reader, Tx
 
 DEFAULT = "default"
@@ -26,20 +27,20 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     """A queue's rules; null means no limit."""
 
     #: teams that may use it; empty: all
-    teams: list[str] = []
+    teams: Words = []
     #: among jobs of one class, the queue with the lower rank goes first
-    rank: int = 0
+    rank: Int64 = 0
     #: fifo, fair, dominant, shortest or default; empty: the server's policy
-    order: str = ""
+    order: Word = ""
     quota_gpus: float | None = None
-    max_running: int | None = None
-    max_nodes_per_job: int | None = None
+    max_running: Int64 | None = None
+    max_nodes_per_job: Int64 | None = None
     max_gpus_per_job: float | None = None
     max_wall_seconds: float | None = None
     max_gpus_per_user: float | None = None
-    max_running_per_user: int | None = None
+    max_running_per_user: Int64 | None = None
     #: gang of jobs that ask for nothing themselves, as in 2x1gpu,8cpu; empty: none
-    gang: str = ""
+    gang: Word = ""
 
     def check(self) -> None:
         """Refuse values that make no sense."""
@@ -66,7 +67,7 @@ class TeamShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quota_gpus: float | None = None
     #: most GPUs at once, borrowed ones included
     limit_gpus: float | None = None
-    max_running: int | None = None
+    max_running: Int64 | None = None
 
     def check(self) -> None:
         """Refuse values that make no sense."""

@@ -10,7 +10,13 @@ import secrets
 from typing import Any
 
 from trackyard.access.principal import Principal
-from trackyard.core.errors import BadRequest, EndpointNotFound, InternalFault, YardError
+from trackyard.core.errors import (
+    BadRequest,
+    EndpointNotFound,
+    HeadTooLarge,
+    InternalFault,
+    YardError,
+)
 from trackyard.server.access import Gate
 from trackyard.server.http import BODY_SECONDS, Request, Response, error_response
 from trackyard.server.pace import Pace, Turn
@@ -91,7 +97,8 @@ class Application:
             await self.gate.identify(request)
             raise EndpointNotFound(f"no {method} {path[:200]} here")
         route, request.params = found
-        request.plain = route.plain
+        request.route, request.plain = route, route.plain
+        self._check_headers(request, route)
         await self.gate.admit(request, route)
         if request.params and any("\0" in value for value in request.params.values()):
             raise BadRequest("the path holds a NUL character; leave it out")
@@ -103,6 +110,12 @@ class Application:
         if method == "HEAD":
             response.body = b""
         return response
+
+    def _check_headers(self, request: Request, route: Route) -> None:
+        """Refuse header lines beyond the route's limit, before anything reads them."""
+        size, limit = request.scope.headers.size, route.header_limit
+        if limit is not None and size > limit:
+            raise HeadTooLarge(f"the header lines have {size} bytes; this call takes {limit}")
 
     async def _in_turn(self, request: Request, route: Route, principal: Principal) -> Response:
         """Run a handler within its caller's pace."""

@@ -17,7 +17,8 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
-from trackyard.core.strict_json import check_twins, too_deep
+from trackyard.core.strict_json import MAX_VALUES, check_twins, count_values, too_deep
+from trackyard.store.bounds import Int64, Line, Text, Word
 from trackyard.store.database import Tx
 from trackyard.store.journal import INSERT_POINTS, UPSERT_LATEST
 from trackyard.store.names import Names
@@ -51,43 +52,40 @@ Series = dict[str, tuple[Sequence[int], Sequence[int], Sequence[float]]]
 Stretch = tuple[int, Sequence[int], Sequence[int], Sequence[float]]
 
 
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-
-
 class MetricIn(msgspec.Struct, gc=False):
     """A metric point as a client sends it."""
 
-    key: str
-    value: float | str
+    key: Line
+    value: float | Word
     timestamp: Int64
     step: Int64 = 0
-    model_id: str | None = None
-    dataset_name: str | None = None
-    dataset_digest: str | None = None
+    model_id: Word | None = None
+    dataset_name: Line | None = None
+    dataset_digest: Word | None = None
 
 
 class Pair(msgspec.Struct, gc=False):
     """A parameter or tag as a client sends it."""
 
-    key: str
-    value: str = ""
+    key: Line
+    value: Text = ""
 
 
 class Batch(msgspec.Struct):
-    """The body of log-batch."""
+    """The body of log-batch; how many it may hold is MLflow's to say, and `check_limits` does."""
 
-    run_id: str = ""
-    run_uuid: str = ""
-    metrics: list[MetricIn] = []
-    params: list[Pair] = []
-    tags: list[Pair] = []
+    run_id: Word = ""
+    run_uuid: Word = ""
+    metrics: Annotated[list[MetricIn], msgspec.Meta(max_length=MAX_VALUES)] = []
+    params: Annotated[list[Pair], msgspec.Meta(max_length=MAX_VALUES)] = []
+    tags: Annotated[list[Pair], msgspec.Meta(max_length=MAX_VALUES)] = []
 
 
 class SingleMetric(MetricIn, gc=False):
     """The body of log-metric."""
 
-    run_id: str = ""
-    run_uuid: str = ""
+    run_id: Word = ""
+    run_uuid: Word = ""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -97,6 +95,7 @@ _single_decoder = msgspec.json.Decoder(SingleMetric)
 
 def decode_batch(raw: bytes) -> Batch:
     """Read log-batch's body; the careful path runs only for what the quick one refuses."""
+    count_values(raw)
     try:
         batch = _batch_decoder.decode(raw)
     except RecursionError:

@@ -13,7 +13,9 @@ T = TypeVar("T")
 
 
 async def decode(request: Request, kind: type[T]) -> T:
-    """Read the body as a value of `kind`."""
+    """Read the body as a value of `kind`, the type that the route declares."""
+    if request.route.takes is not kind:
+        raise TypeError(f"{request.route.path} declares another type than {kind.__name__}")
     value = await request.json()
     try:
         return msgspec.convert(value, type=kind)

@@ -12,7 +12,9 @@ import msgspec
 
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.server.http import Request, read_json
+from trackyard.server.routes.mlflow_types import arguments_of, body_limit_of
 from trackyard.server.routing import Handler, Permission, Route
+from trackyard.store.bounds import excess, field_types
 
 #: Every MLflow path is served under each of these.
 PREFIXES = ("/api/2.0/mlflow/", "/ajax-api/2.0/mlflow/")
@@ -29,8 +31,10 @@ def mlflow_routes(
     *,
     attempts: bool = False,
     prefixes: tuple[str, ...] = PREFIXES,
+    takes: Any = None,
 ) -> list[Route]:
     """Return a route under every prefix MLflow's clients use."""
+    takes = takes or arguments_of(path)
     return [
         Route(
             method=method,
@@ -38,6 +42,8 @@ def mlflow_routes(
             handler=handler,
             permission=permission,
             attempts=attempts,
+            takes=takes,
+            body_limit=body_limit_of(path),
         )
         for prefix in prefixes
     ]
@@ -58,17 +64,18 @@ class Arguments:
         """Read the body, or the query of a GET; a repeated query parameter becomes a list."""
         if request.method in ("GET", "HEAD"):
             query = request.query
-            return cls({key: vals[0] if len(vals) == 1 else vals for key, vals in query.items()})
+            data = {key: vals[0] if len(vals) == 1 else vals for key, vals in query.items()}
+            return cls(_within_bounds(request, data))
         data = await request.json()
         if isinstance(data, str):
             # Clients of old sent their JSON encoded twice.
-            data = read_json(data.encode())
+            data = await read_json(data.encode("utf-8", "replace"))
         if data is None:
             data = {}
         if not isinstance(data, dict):
             raise InvalidInput("the body must be a JSON object")
         check_address(request, data)
-        return cls(data)
+        return cls(_within_bounds(request, data))
 
     def raw(self, name: str) -> Any:
         """Return a value as it came, or None."""
@@ -149,6 +156,17 @@ class Arguments:
                 raise _invalid(f"{name}[{position}]", item)
             found.append((key, value or ""))
         return found
+
+
+def _within_bounds(request: Request, data: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that the call's type knows, none of them beyond its bounds."""
+    known = field_types(request.route.takes)
+    given = {name: value for name, value in data.items() if name in known}
+    for name, value in given.items():
+        fault = excess(value, known[name], name)
+        if fault is not None:
+            raise InvalidInput(f"{fault}.")
+    return given
 
 
 def check_address(request: Request, body: Mapping[str, Any]) -> None:

@@ -159,7 +159,14 @@ def routes(services: Services) -> list[Route]:
     found = []
     for prefix in PREFIXES:
         found += [
-            Route(method=method, path=prefix + path, handler=handler, permission=right, plain=True)
+            Route(
+                method=method,
+                path=prefix + path,
+                handler=handler,
+                permission=right,
+                plain=True,
+                takes=Body if handler == do.submit else None,
+            )
             for method, path, handler, right in table
         ]
         tail = f"{prefix}/api/jobs/{{job}}/logs/tail"

@@ -13,6 +13,7 @@ from trackyard.server.http import JSONResponse, RawJSON, Request, Response, whol
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Int64, Line, Word, Words
 from trackyard.store.database import Reader
 from trackyard.tracking import history
 from trackyard.tracking.experiments import inner_experiment_id, outer_experiment_id
@@ -37,25 +38,25 @@ DEFAULT_POINTS = 500
 class TableQuery(msgspec.Struct):
     """Which runs and which of their columns."""
 
-    experiment_ids: list[str] = []
-    filter: str = ""
-    order_by: list[str] = []
-    view: str = "ACTIVE_ONLY"
-    limit: int = 1000
-    page_token: str | None = None
-    metrics: list[str] = []
-    params: list[str] = []
-    tags: list[str] = []
+    experiment_ids: Words = []
+    filter: Line = ""
+    order_by: Words = []
+    view: Word = "ACTIVE_ONLY"
+    limit: Int64 = 1000
+    page_token: Line | None = None
+    metrics: Words = []
+    params: Words = []
+    tags: Words = []
 
 
 class SeriesQuery(msgspec.Struct):
     """Which metrics of which runs, and how finely."""
 
-    run_ids: list[str]
-    keys: list[str]
-    points: int = DEFAULT_POINTS
-    first_step: int | None = None
-    last_step: int | None = None
+    run_ids: Words
+    keys: Words
+    points: Int64 = DEFAULT_POINTS
+    first_step: Int64 | None = None
+    last_step: Int64 | None = None
     #: draw what was rolled back instead of what counts
     orphans: bool = False
 
