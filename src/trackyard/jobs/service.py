@@ -171,7 +171,8 @@ class Jobs:
         if not looked.loaded.snapshot.nodes and self._is_started:
             # The very first start: the engine is about to tell its nodes.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.scheduler.has_looked.wait(), FIRST_LOOK_SECONDS)
+                async with asyncio.timeout(FIRST_LOOK_SECONDS):
+                    await self.scheduler.has_looked.wait()
             looked = await self.scheduler.view()
         waiting = len(looked.loaded.snapshot.waiting)
         if not wish.dry_run and (waiting > FEW_WAITING or self._answering.locked()):
@@ -391,7 +392,8 @@ class Jobs:
                 if await self._db.peek(lambda reader: _is_told(reader, attempt.attempt_id, rank)):
                     return
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), FOLLOW_SECONDS)
+                    async with asyncio.timeout(FOLLOW_SECONDS):
+                        await event.wait()
 
     @contextlib.contextmanager
     def _heard(self, attempt: AttemptRow) -> Iterator[asyncio.Event]:
@@ -428,7 +430,8 @@ class Jobs:
                 if over or self._is_stopping:
                     return
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), FOLLOW_SECONDS)
+                    async with asyncio.timeout(FOLLOW_SECONDS):
+                        await event.wait()
 
     # -- runners ----------------------------------------------------------------------------
 

@@ -15,12 +15,16 @@ from trackyard.core.errors import (
     EndpointNotFound,
     HeadTooLarge,
     InternalFault,
+    TooBusy,
+    TooMany,
     YardError,
 )
 from trackyard.server.access import Gate
 from trackyard.server.http import BODY_SECONDS, Request, Response, error_response
+from trackyard.server.live import LiveResponse
 from trackyard.server.pace import Pace, Turn
 from trackyard.server.routing import Route, Router
+from trackyard.server.streams import Streams
 from trackyard.server.wire import ProtocolClosed
 
 log = logging.getLogger(__name__)
@@ -41,6 +45,7 @@ class Application:
         self.router = router
         self.gate = gate
         self._pace = pace or Pace()
+        self.streams = Streams(gate)
         self._body_seconds = body_seconds
         #: path under which a proxy mounts us, without a trailing slash
         self.prefix = prefix
@@ -82,7 +87,21 @@ class Application:
         if response is _TAKEN_OVER:
             return
         response.secure()
-        await response.send(proto)
+        if isinstance(response, LiveResponse):
+            await self._stream(request, response, proto)
+        else:
+            await response.send(proto)
+
+    async def _stream(self, request: Request, response: LiveResponse, proto: Any) -> None:
+        """Send an answer that stays open, unless its caller has too many of them."""
+        try:
+            with self.streams.holding(request) as response.ended:
+                await response.send(proto)
+        except (TooMany, TooBusy) as fault:
+            await response.pieces.aclose()
+            refusal = error_response(fault, plain=request.plain)
+            refusal.secure()
+            await refusal.send(proto)
 
     async def _answer(self, request: Request) -> Response:
         path = request.path
@@ -103,8 +122,11 @@ class Application:
         if request.params and any("\0" in value for value in request.params.values()):
             raise BadRequest("the path holds a NUL character; leave it out")
         principal: Principal | None = request.principal
-        if principal is None or is_socket:
+        if principal is None:
             response = await route.handler(request)
+        elif is_socket:
+            with self.streams.holding(request) as request.ended:
+                response = await route.handler(request)
         else:
             response = await self._in_turn(request, route, principal)
         if method == "HEAD":

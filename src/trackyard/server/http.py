@@ -56,6 +56,7 @@ class Request:
         "_headers",
         "_query",
         "body_seconds",
+        "ended",
         "method",
         "params",
         "path",
@@ -82,6 +83,8 @@ class Request:
         self.plain = False
         #: set by the application before the handler runs; a public route has none
         self.principal: Principal = None  # type: ignore[assignment]
+        #: resolved when a WebSocket's credential has ended; set by the application
+        self.ended: asyncio.Future[None] | None = None
         #: the caller's place in line, taken once the body is here
         self.turn: Turn | None = None
 

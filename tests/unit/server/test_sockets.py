@@ -47,7 +47,7 @@ class Line:
 
 async def opened() -> tuple[Line, TextSocket]:
     line = Line()
-    request: Any = SimpleNamespace(proto=line, path="/tail")
+    request: Any = SimpleNamespace(proto=line, path="/tail", ended=None)
     return line, await TextSocket.accept(request)
 
 

@@ -54,6 +54,8 @@ CLEAN_SECONDS = 3600.0
 WATCH_SECONDS = 3.0
 #: An attempt that was not heard of for so long is lost; after a start everyone gets it anew.
 SILENCE_SECONDS = 60.0
+#: How long its tasks, and the word that another may lead, are waited for at the end.
+STOP_SECONDS = 2.0
 #: A gap between two ticks above this means that the process was frozen or starved.
 FROZEN_SECONDS = 5.0
 _GRAVE = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
@@ -156,10 +158,12 @@ class Scheduler:
         tasks = [task for task in (self._main, *self._tasks) if task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_SECONDS)
         if self.is_leader:
-            with contextlib.suppress(YardError):
-                await self._db.write(self.leadership.resign)
+            with contextlib.suppress(YardError, TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._db.write(self.leadership.resign)
         self.is_leader = False
         await self.dispatcher.close()
 
@@ -206,8 +210,10 @@ class Scheduler:
             if took > 0.02:
                 await asyncio.sleep(min(took, 0.5))
             wait = TICK_SECONDS if self._db.is_sqlite else POLL_SECONDS
+            # Not wait_for: before Python 3.12 it loses a cancellation that comes with a wake.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
 
     async def open(self) -> bool:
         """Open the engine and listen to it; return whether this server can schedule."""
