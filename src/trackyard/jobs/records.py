@@ -19,6 +19,10 @@ from trackyard.core.resources import NodeShare, Placement
 from trackyard.jobs.wishes import JobSpec
 from trackyard.store.database import Reader, Tx
 
+#: Jobs that one word may name: the members of the largest array.
+MAX_FOUND = 10_000
+#: Jobs that can be changed together within a few milliseconds.
+FEW_JOBS = 20
 #: The six words of the API; a job that is told to stop still runs.
 SHOWN = {
     JobState.QUEUED: "queued",
@@ -232,18 +236,24 @@ def latest_attempt(reader: Reader | Tx, job: JobRow) -> AttemptRow | None:
     return found[0] if found else None
 
 
-def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobRow]:
+def find_jobs(
+    reader: Reader | Tx, principal: Principal, text: str, *, most: int = MAX_FOUND
+) -> list[JobRow]:
     """Return what a user means by a word: a job's id, an array's, a name's newest, or Ray's id."""
     team = principal.team_id
     if JOB_ID.match(text):
         found = load_jobs(reader, "job_id = ? AND team_id = ?", (text, team))
         if not found:
             found = load_jobs(
-                reader, "array_id = ? AND team_id = ? ORDER BY array_index", (text, team)
+                reader,
+                "array_id = ? AND team_id = ? ORDER BY array_index LIMIT ?",
+                (text, team, most),
             )
         if not found and principal.is_admin:
             found = load_jobs(
-                reader, "job_id = ? OR array_id = ? ORDER BY array_index", (text, text)
+                reader,
+                "job_id = ? OR array_id = ? ORDER BY array_index LIMIT ?",
+                (text, text, most),
             )
         if found:
             return found
@@ -265,4 +275,10 @@ def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobR
 
 def find_job(reader: Reader | Tx, principal: Principal, text: str) -> JobRow:
     """Return the one job a user means; of an array, its first."""
-    return find_jobs(reader, principal, text)[0]
+    return find_jobs(reader, principal, text, most=1)[0]
+
+
+def is_large_array(reader: Reader, text: str) -> bool:
+    """Tell whether a word names an array that takes long to change as a whole."""
+    row = reader.one("SELECT 1 FROM jobs WHERE array_id = ? LIMIT 1 OFFSET ?", (text, FEW_JOBS))
+    return row is not None

@@ -36,6 +36,7 @@ from trackyard.jobs.records import (
     attempt_of,
     find_job,
     find_jobs,
+    is_large_array,
     job_by_inner,
     load_attempts,
     load_spec,
@@ -44,9 +45,10 @@ from trackyard.jobs.requeue import Change, requeue
 from trackyard.jobs.submission import (
     Addition,
     acting_for,
-    known_submission,
+    is_long,
     prepare,
     submit,
+    was_submitted,
 )
 from trackyard.jobs.views import (
     EtaView,
@@ -145,9 +147,10 @@ class Jobs:
         if addition is not None:
             spec = addition.spec(spec)
         caller = await self._db.peek(lambda reader: acting_for(reader, principal, wish.team))
-        known = await self._db.peek(lambda reader: known_submission(reader, caller, wish.key))
+        known = await self._db.peek(lambda reader: was_submitted(reader, caller, wish.key))
         if not known:
-            ready = await self._db.peek(lambda reader: prepare(reader, caller, wish, spec))
+            look = self._db.read if wish.after else self._db.peek
+            ready = await look(lambda reader: prepare(reader, caller, wish, spec))
             found = await self._answer(caller, wish, ready)
             if wish.dry_run:
                 return Submitted(jobs=[], answer=found)
@@ -160,10 +163,10 @@ class Jobs:
                 addition.record(tx, caller, made[0])
             return made
 
-        jobs = await self._db.write(change)
+        jobs = await self._db.write(change, is_long=known or is_long(wish))
         self.scheduler.wake()
         shown = await self._db.read(lambda reader: self._shown(reader, jobs[:1000]))
-        return Submitted(jobs=shown, answer=found, repeated=bool(known))
+        return Submitted(jobs=shown, answer=found, repeated=known)
 
     async def _answer(self, caller: Principal, wish: Wish, spec: JobSpec) -> Answer:
         """Answer a wish; running ahead of a long queue is left to those who ask for it."""
@@ -288,7 +291,7 @@ class Jobs:
                 )
             return rows
 
-        return await self._act(change)
+        return await self._act(text, change)
 
     async def hold_jobs(self, principal: Principal, text: str) -> list[JobView]:
         """Keep a waiting job, or the waiting ones of an array, from starting."""
@@ -307,7 +310,7 @@ class Jobs:
                 requeue(tx, row, wish, actor=principal.name)
             return rows
 
-        return await self._act(change)
+        return await self._act(text, change)
 
     async def _each_waiting(
         self, principal: Principal, text: str, verb: str, step: Callable[..., None]
@@ -321,10 +324,11 @@ class Jobs:
                 step(tx, row, actor=principal.name)
             return rows
 
-        return await self._act(change)
+        return await self._act(text, change)
 
-    async def _act(self, change: Callable[[Tx], list[JobRow]]) -> list[JobView]:
-        rows = await self._db.write(change)
+    async def _act(self, text: str, change: Callable[[Tx], list[JobRow]]) -> list[JobView]:
+        large = await self._db.peek(lambda reader: is_large_array(reader, text))
+        rows = await self._db.write(change, is_long=large)
         self.scheduler.wake()
         return await self.view_of(rows[:1000])
 

@@ -24,8 +24,9 @@ from trackyard.server.http import BODY_SECONDS, Request, Response, error_respons
 from trackyard.server.live import LiveResponse
 from trackyard.server.pace import Pace, Turn
 from trackyard.server.routing import Route, Router
-from trackyard.server.streams import Streams
+from trackyard.server.streams import Streams, caller_of
 from trackyard.server.wire import ProtocolClosed
+from trackyard.store.turns import CALLER
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +145,7 @@ class Application:
         is_upload = request.method == "PUT"
         # Uploads stay long, so they have a lane of their own and hold up no log call.
         turn = request.turn = Turn(self._pace, (principal.token_id or principal.name, is_upload))
+        CALLER.set(caller_of(request))
         # A call with a body takes its turn once the body is here: who dawdles holds no place.
         if request.method not in ("POST", "PATCH"):
             await turn.take()

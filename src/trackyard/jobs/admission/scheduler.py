@@ -33,7 +33,7 @@ from trackyard.jobs.life import (
     job_event,
 )
 from trackyard.jobs.load import roll_up
-from trackyard.jobs.records import AttemptRow, job_by_inner, load_attempts, load_spec
+from trackyard.jobs.records import FEW_JOBS, AttemptRow, job_by_inner, load_attempts, load_spec
 from trackyard.jobs.retention import Retention, clean
 from trackyard.scheduling import Admission, Decisions, Policy, Stop, decide
 from trackyard.store.database import Database, Reader, Tx
@@ -366,8 +366,12 @@ class Scheduler:
         self.has_looked.set()
         decisions = looked.decisions
         admitted: list[Admitted] = []
-        if decisions.admissions or decisions.stops or self._blocked(looked):
-            admitted = await self._db.write(lambda tx: self._apply(tx, looked))
+        blocked = self._blocked(looked)
+        if decisions.admissions or decisions.stops or blocked:
+            count = len(decisions.admissions) + len(decisions.stops) + len(blocked)
+            admitted = await self._db.write(
+                lambda tx: self._apply(tx, looked), is_long=count > FEW_JOBS
+            )
         if any(one.attempt.number > 1 for one in admitted):
             self.on_fence()
         for one in admitted:
