@@ -118,6 +118,9 @@ class Application:
             raise EndpointNotFound(f"no {method} {path[:200]} here")
         route, request.params = found
         request.route, request.plain = route, route.plain
+        task = asyncio.current_task()
+        if task is not None:
+            task.set_name(route.label)
         self._check_headers(request, route)
         await self.gate.admit(request, route)
         if request.params and any("\0" in value for value in request.params.values()):

@@ -59,6 +59,7 @@ from trackyard.server.routing import Router
 from trackyard.server.services import Services
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
+from trackyard.server.watchdog import Watchdog
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
 from trackyard.store.faults import is_damaged
@@ -134,6 +135,7 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
     await _apply_config(services)
     services.tracking.start()
     services.hub.start()
+    services.watchdog.start()
     services.jobs.start()
     application = Application(
         Router(table.routes(services)),
@@ -150,6 +152,7 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
     finally:
         note_address(settings.address_path, settings.url, pid=0)
         touching.cancel()
+        services.watchdog.stop()
         await _stop(services, ending)
         ending.done()
 
@@ -206,6 +209,7 @@ def build(settings: Settings) -> Services:
         sessions=sessions,
         gate=gate,
         hub=hub,
+        watchdog=Watchdog(lambda: database.writing_for),
         tracking=tracking,
         registry=Registry(database),
         logged_models=LoggedModels(database),

@@ -59,6 +59,8 @@ class Route:
     #: bytes of a body that is read whole, and of all header lines; None for the usual
     body_limit: int | None = None
     header_limit: int | None = None
+    #: what a task that serves it is called
+    label: str = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.permission, Permission):
@@ -67,6 +69,7 @@ class Route:
             raise TypeError(f"route {self.method} {self.path} is public and needs no token kind")
         if self.takes is not None and (gaps := unbounded(self.takes)):
             raise TypeError(f"route {self.method} {self.path} takes any amount at {gaps[0]}")
+        object.__setattr__(self, "label", f"{self.method} {self.path}")
         is_public = self.permission is Permission.PUBLIC
         if self.body_limit is None:
             object.__setattr__(self, "body_limit", PUBLIC_BODY_LIMIT if is_public else BODY_LIMIT)

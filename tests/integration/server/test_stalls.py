@@ -184,3 +184,23 @@ async def test_a_path_with_nul_is_refused_everywhere(platform: Platform, path: s
         for caller in (platform.admin, platform.nobody):
             answer = await caller(method, target)
             assert 400 <= answer.status < 500, (target, answer.status, answer.body[:200])
+
+
+async def test_stalls_show_in_ready_and_metrics(platform: Platform) -> None:
+    """Anyone sees how long the loop stood still; what it was at is for who has a credential."""
+    dog = platform.services.watchdog
+    dog.counts[-1] += 1
+    dog._seen = (dog._due, "POST /api/v1/jobs", "")
+    dog._note(12.5, 1.0)
+    ready = (await platform.nobody("GET", "/ready")).json()
+    checks = {check["name"]: check for check in ready["checks"]}
+    assert ready["ready"] is True
+    assert checks["database"]["ok"] is True
+    assert checks["event loop"]["worst_ms"] == 12_500
+    assert "jobs" not in str(ready)
+    assert (await platform.nobody("GET", "/metrics")).status == 401
+    viewer = await platform.caller("eva", "default", "viewer")
+    text = (await viewer("GET", "/metrics")).body.decode()
+    assert 'yard_event_loop_lag_seconds_bucket{le="+Inf"} 1\n' in text
+    assert 'yard_event_loop_lag_seconds_bucket{le="10"} 0\n' in text
+    assert 'yard_event_loop_stalls_total{during="POST /api/v1/jobs"} 1\n' in text

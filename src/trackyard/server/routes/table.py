@@ -5,6 +5,7 @@ from __future__ import annotations
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.openapi import describe
 from trackyard.server.routes import (
+    metrics,
     mlflow_artifacts,
     mlflow_logged_models,
     mlflow_metrics,
@@ -33,6 +34,7 @@ from trackyard.server.services import Services
 
 _FAMILIES = (
     public,
+    metrics,
     mlflow_tracking,
     mlflow_metrics,
     mlflow_registry,
