@@ -436,8 +436,8 @@ def _careful_metric(item: dict[str, Any], prefix: str) -> MetricIn:
             )
     if not isinstance(item["key"], str):
         raise InvalidInput(
-            f"Invalid value {json.dumps(item['key'])} for parameter '{prefix}key' supplied: a"
-            " metric's name is a string"
+            f"Invalid value {json.dumps(item['key'])[:200]} for parameter '{prefix}key' supplied:"
+            " a metric's name is a string"
         )
     step = item.get("step")
     return MetricIn(
@@ -445,9 +445,9 @@ def _careful_metric(item: dict[str, Any], prefix: str) -> MetricIn:
         value=number(item["value"], f"{prefix}value"),
         timestamp=integer(item["timestamp"], f"{prefix}timestamp"),
         step=0 if step is None else integer(step, f"{prefix}step"),
-        model_id=item.get("model_id"),
-        dataset_name=item.get("dataset_name"),
-        dataset_digest=item.get("dataset_digest"),
+        model_id=_text(item, "model_id") or None,
+        dataset_name=_text(item, "dataset_name") or None,
+        dataset_digest=_text(item, "dataset_digest") or None,
     )
 
 
@@ -462,7 +462,7 @@ def _pairs(body: dict[str, Any], name: str) -> list[Pair]:
             )
         if value is not None and not isinstance(value, str):
             raise InvalidInput(
-                f"Invalid value {json.dumps(value)} for parameter '{name}[{position}].value'"
+                f"Invalid value {json.dumps(value)[:200]} for parameter '{name}[{position}].value'"
                 " supplied. See the API docs for more information about request parameters."
             )
         found.append(Pair(key=key, value=value or ""))
