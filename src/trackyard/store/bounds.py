@@ -16,6 +16,8 @@ from msgspec import Meta, inspect
 
 #: What a column of integers can keep.
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+#: A number of days, up to a century.
+Days = Annotated[int, Meta(ge=0, le=36_525)]
 #: An id, a name, one word of a list.
 Word = Annotated[str, Meta(max_length=1000)]
 #: A key or value, a filter, a sentence.

@@ -8,7 +8,6 @@ but `events`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import sqlite3
 import time
@@ -17,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import msgspec
@@ -44,10 +42,10 @@ from trackyard.store.faults import (
     not_kept,
     unconfirmed,
 )
+from trackyard.store.readers import Readers
 from trackyard.store.reserve import Reserve
 from trackyard.store.sole import SoleWriter
 from trackyard.store.transaction import EVERYTHING, Reader, Tx
-from trackyard.store.turns import CALLER, Turns
 
 __all__ = ["NOT_QUICK", "Database", "Listener", "Reader", "Tx"]
 
@@ -129,11 +127,9 @@ class Database:
         self._background: set[asyncio.Task[None]] = set()
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="yard-commit")
         self._mover: asyncio.Task[None] | None = None
-        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="yard-read")
-        self._turns = Turns(readers)
+        self._readers = Readers(readers, lambda: self._connect(readonly=True))
         #: who asked for the write that is being run
         self.writing_for = ""
-        self._free: SimpleQueue[Any] = SimpleQueue()
         self._writer = self._connect(readonly=False)
         self._peeker = self._connect(readonly=True)
         #: set once the disk has failed to keep a commit: nothing is written any more
@@ -194,9 +190,7 @@ class Database:
             self._mover.cancel()
             await asyncio.gather(self._mover, return_exceptions=True)
         self._commits.shutdown(wait=True)
-        self._pool.shutdown(wait=True)
-        while not self._free.empty():
-            self._free.get().close()
+        self._readers.close()
         self._peeker.close()
         self._writer.close()
 
@@ -217,13 +211,7 @@ class Database:
             await self._move_waiting()
             if self._has_last_view:
                 return query(self._peeker)
-        loop = asyncio.get_running_loop()
-        caller = CALLER.get()
-        await self._turns.take(caller)
-        try:
-            return await loop.run_in_executor(self._pool, self._read, query, seconds)
-        finally:
-            self._turns.give_back(caller)
+        return await self._readers.run(query, seconds)
 
     async def peek(self, query: Callable[[Reader], T], *, journaled: bool = True) -> T:
         """Run a point look-up at once: on the loop for SQLite, where a thread would cost more.
@@ -273,43 +261,6 @@ class Database:
             task = asyncio.get_running_loop().create_task(self._move_waiting())
             self._background.add(task)
             task.add_done_callback(self._background.discard)
-
-    def _read(self, query: Callable[[Reader], T], seconds: float | None) -> T:
-        for is_last in (False, True):
-            conn = self._take_reader()
-            try:
-                conn.limit(seconds)
-                result = query(conn)
-            except BaseException as fault:
-                if isinstance(conn, PostgresConnection) and conn.closed():
-                    # It may have died while it lay idle, and the others with it.
-                    self._drop_readers()
-                    if is_last:
-                        raise away() from fault
-                    continue
-                self._free.put(conn)
-                answer = explain_read(fault, seconds)
-                if answer is not None:
-                    raise answer from fault
-                raise
-            self._free.put(conn)
-            return result
-        raise AssertionError
-
-    def _take_reader(self) -> SqliteConnection | PostgresConnection:
-        try:
-            conn: SqliteConnection | PostgresConnection = self._free.get_nowait()
-        except Empty:
-            try:
-                conn = self._connect(readonly=True)
-            except SetupError as fault:
-                raise away() from fault
-        return conn
-
-    def _drop_readers(self) -> None:
-        with contextlib.suppress(Empty):
-            while True:
-                self._free.get_nowait().close()
 
     # -- writes -----------------------------------------------------------------------------
 
@@ -372,7 +323,7 @@ class Database:
                     else:
                         await loop.run_in_executor(self._commits, self._commit)
                 else:
-                    run = self._run_long if self.is_sqlite else self._run_and_commit
+                    run = self._run_here if self.is_sqlite else self._run_and_commit
                     events = await loop.run_in_executor(self._commits, run, group)
             except BaseException as fault:  # noqa: BLE001 - whatever it was, each gets its own try
                 log.warning("a group of %d writes failed together: %s", len(group), fault)
@@ -389,11 +340,6 @@ class Database:
                 break
             group.append(self._queue.popleft())
         return group
-
-    def _run_long(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
-        events = self._run_group(group)
-        self._commit()
-        return events
 
     async def _gather(self) -> None:
         """Let requests that are on their way join the group: a commit costs more than a look."""
@@ -598,15 +544,15 @@ class Database:
         if not self.is_sqlite:
             return self._run_and_commit([pending])
         try:
-            return self._run_here(pending)
+            return self._run_here([pending])
         except sqlite3.OperationalError as fault:
             if not (pending.frees and is_full(fault) and self._reserve.spend()):
                 raise
             self._undo()
-            return self._run_here(pending)
+            return self._run_here([pending])
 
-    def _run_here(self, pending: _Pending) -> list[tuple[int, int, Event]]:
-        events = self._run_group([pending])
+    def _run_here(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
+        events = self._run_group(group)
         self._commit()
         return events
 

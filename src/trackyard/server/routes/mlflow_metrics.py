@@ -4,6 +4,7 @@ typed columns.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from itertools import repeat
@@ -15,6 +16,7 @@ import numpy as np
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound, YardError
+from trackyard.core.strict_json import count_values
 from trackyard.server.http import RawJSON, Request, Response, read_json
 from trackyard.server.routes.mlflow import (
     Arguments,
@@ -47,6 +49,8 @@ MAX_HISTORY = 25_000
 MAX_BULK_RUNS = 100
 MAX_INTERVAL = 2500
 _OK = b"{}"
+#: What a batch within MLflow's limits stays below: a thousand points of eight values.
+ORDINARY_BYTES, ORDINARY_VALUES = 32 * 1024, 8000
 _MODEL_HISTORY = "mlflow.log-model.history"
 
 
@@ -72,7 +76,7 @@ class MetricRoutes:
     async def log_batch(self, request: Request) -> Response:
         """POST runs/log-batch."""
         request.require_json()
-        batch = decode_batch(await request.body())
+        batch = await _decoded(await request.body())
         run_id = one_run(batch.run_id, batch.run_uuid)
         check_address(request, {"run_id": run_id, "run_uuid": run_id})
         if not run_id:
@@ -325,6 +329,13 @@ class MetricRoutes:
         if in_steps:
             return by_step(history.load(reader, run.id, name_id, span=span))
         return history.history(reader, run.id, name_id)
+
+
+async def _decoded(raw: bytes) -> Batch:
+    """Decode a batch; one that holds more than MLflow allows is not looked at on the loop."""
+    if len(raw) <= ORDINARY_BYTES or count_values(raw) <= ORDINARY_VALUES:
+        return decode_batch(raw)
+    return await asyncio.get_running_loop().run_in_executor(None, decode_batch, raw)
 
 
 def _models_in(text: str) -> list[Any]:
