@@ -126,6 +126,8 @@ class Application:
         if request.params and any("\0" in value for value in request.params.values()):
             raise BadRequest("the path holds a NUL character; leave it out")
         principal: Principal | None = request.principal
+        if principal is not None:
+            CALLER.set(caller_of(request))
         if principal is None:
             response = await route.handler(request)
         elif is_socket:
@@ -148,7 +150,6 @@ class Application:
         is_upload = request.method == "PUT"
         # Uploads stay long, so they have a lane of their own and hold up no log call.
         turn = request.turn = Turn(self._pace, (principal.token_id or principal.name, is_upload))
-        CALLER.set(caller_of(request))
         # A call with a body takes its turn once the body is here: who dawdles holds no place.
         if request.method not in ("POST", "PATCH"):
             await turn.take()

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 EVERY_SECONDS, STALL_SECONDS = 0.025, 0.05
 #: Seconds for which a stall is remembered as recent.
 RECENT_SECONDS = 300.0
+#: Seconds between two lines of the log.
+TELL_SECONDS = 1.0
 #: Upper edges of the histogram, in seconds.
 EDGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 #: Stalls remembered, and names of tasks that are counted apart.
@@ -53,6 +55,7 @@ class Watchdog:
         self.stalls: deque[Stall] = deque(maxlen=KEPT)
         self.stalls_by_name: Counter[str] = Counter()
         self._due = 0.0
+        self._told = -TELL_SECONDS
         self._cpu = 0.0
         self._seen: tuple[float, str, str] = (0.0, "", "")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -105,6 +108,9 @@ class Watchdog:
         self.stalls.append(stall)
         if during in self.stalls_by_name or len(self.stalls_by_name) < MAX_NAMES:
             self.stalls_by_name[during] += 1
+        if stall.at - self._told < TELL_SECONDS:
+            return
+        self._told = stall.at
         log.warning(
             "the event loop stood still for %.0f ms (%.0f ms of work) during %s %s",
             late * 1000,

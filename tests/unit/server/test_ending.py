@@ -1,10 +1,13 @@
 """The end of a server: in order when asked once, at once when asked twice or out of time."""
 
 import asyncio
+import re
 import threading
+from pathlib import Path
 
 import pytest
 
+import trackyard
 from trackyard.server.ending import Ending
 
 
@@ -61,3 +64,13 @@ async def test_a_step_that_hangs_or_fails_holds_up_nothing(
     await ending.wait_for("a disk", fail(), 60)
     assert "a lock did not end within" in caplog.text
     assert "a disk did not end well" in caplog.text
+
+
+def test_no_task_of_the_server_can_lose_its_cancellation() -> None:
+    """Before Python 3.12 `wait_for` swallows a cancel that comes with the result, and the task
+    goes on for ever: `asyncio.timeout` does not.
+    """
+    folder = Path(trackyard.__file__).parent
+    lossy = re.compile(r"\basyncio\.wait_for\(")
+    found = [path.name for path in folder.rglob("*.py") if lossy.search(path.read_text())]
+    assert found == []
