@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from trackyard.access.principal import Principal, Role
-from trackyard.core.errors import Denied, InvalidInput, NotFound
+from trackyard.access.principal import Principal
+from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.health import read_checks
 from trackyard.core.job import AttemptState, JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
 from trackyard.jobs import hints, logs, signs
+from trackyard.jobs.actions import act
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, brief
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.demand_desk import Demands
@@ -35,8 +36,6 @@ from trackyard.jobs.records import (
     JobRow,
     attempt_of,
     find_job,
-    find_jobs,
-    is_large_array,
     job_by_inner,
     load_attempts,
     load_spec,
@@ -276,22 +275,19 @@ class Jobs:
     ) -> list[JobView]:
         """Stop a job, or every live job of an array, at whatever state it is."""
 
-        def change(tx: Tx) -> list[JobRow]:
-            rows = self._own(tx, principal, text, "stop")
-            for row in rows:
-                if JobState(row.state).is_final:
-                    continue
-                grace = load_spec(tx, row.spec_id).grace_seconds
-                ask_stop(
-                    tx,
-                    row,
-                    reason=ExitCause.STOPPED,
-                    grace_seconds=grace if grace_seconds is None else grace_seconds,
-                    actor=principal.name,
-                )
-            return rows
+        def change(tx: Tx, row: JobRow) -> None:
+            if JobState(row.state).is_final:
+                return
+            grace = load_spec(tx, row.spec_id).grace_seconds
+            ask_stop(
+                tx,
+                row,
+                reason=ExitCause.STOPPED,
+                grace_seconds=grace if grace_seconds is None else grace_seconds,
+                actor=principal.name,
+            )
 
-        return await self._act(text, change)
+        return await self._act(principal, text, "stop", change)
 
     async def hold_jobs(self, principal: Principal, text: str) -> list[JobView]:
         """Keep a waiting job, or the waiting ones of an array, from starting."""
@@ -303,44 +299,28 @@ class Jobs:
 
     async def requeue_jobs(self, principal: Principal, text: str, wish: Change) -> list[JobView]:
         """Queue a job again: an ended one anew, a running one after it saved, with changes."""
-
-        def change(tx: Tx) -> list[JobRow]:
-            rows = self._own(tx, principal, text, "requeue")
-            for row in rows:
-                requeue(tx, row, wish, actor=principal.name)
-            return rows
-
-        return await self._act(text, change)
+        return await self._act(
+            principal,
+            text,
+            "requeue",
+            lambda tx, row: requeue(tx, row, wish, actor=principal.name),
+        )
 
     async def _each_waiting(
         self, principal: Principal, text: str, verb: str, step: Callable[..., None]
     ) -> list[JobView]:
-        def change(tx: Tx) -> list[JobRow]:
-            rows = self._own(tx, principal, text, verb)
-            chosen = rows
-            if len(rows) > 1:
-                chosen = [row for row in rows if row.state == JobState.QUEUED]
-            for row in chosen:
+        def change(tx: Tx, row: JobRow) -> None:
+            if row.state == JobState.QUEUED or row.array_id != text:
                 step(tx, row, actor=principal.name)
-            return rows
 
-        return await self._act(text, change)
+        return await self._act(principal, text, verb, change)
 
-    async def _act(self, text: str, change: Callable[[Tx], list[JobRow]]) -> list[JobView]:
-        large = await self._db.peek(lambda reader: is_large_array(reader, text))
-        rows = await self._db.write(change, is_long=large)
+    async def _act(
+        self, principal: Principal, text: str, verb: str, change: Callable[[Tx, JobRow], None]
+    ) -> list[JobView]:
+        rows = await act(self._db, principal, text, verb, change)
         self.scheduler.wake()
         return await self.view_of(rows[:1000])
-
-    def _own(self, tx: Tx, principal: Principal, text: str, verb: str) -> list[JobRow]:
-        rows = find_jobs(tx, principal, text)
-        for row in rows:
-            if row.user_id != principal.user_id and not principal.may(Role.maintainer):
-                raise Denied(
-                    f"job {row.job_id} is {row.user_name}'s: to {verb} it needs the role"
-                    f" maintainer in team {principal.team}"
-                )
-        return [job_by_inner(tx, row.id, lock=True) for row in rows]
 
     # -- logs -------------------------------------------------------------------------------
 

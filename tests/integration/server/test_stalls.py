@@ -136,6 +136,10 @@ async def test_a_large_array_is_submitted_and_stopped_beside_other_callers(
         for verb in ("release", "hold", "stop"):
             target = f"/api/v1/jobs/{made['array_id']}/{verb}"
             acting = asyncio.create_task(platform.admin("POST", target, {}))
+            await asyncio.sleep(0)
+            # Another caller's write passes between two parts of it.
+            await new_run(platform.admin)
+            assert not acting.done(), verb
             assert await turns_of_the_loop(acting) > 10, verb
             assert (await acting).status == 200
         listed = await platform.admin("GET", "/api/v1/jobs?state=stopped&limit=1000")
