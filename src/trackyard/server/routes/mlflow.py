@@ -5,7 +5,7 @@ texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -54,10 +54,12 @@ class Arguments:
     messages.
     """
 
-    __slots__ = ("values",)
+    __slots__ = ("_declared", "values")
 
-    def __init__(self, values: dict[str, Any]) -> None:
+    def __init__(self, values: dict[str, Any], declared: Collection[str]) -> None:
         self.values = values
+        #: the names that the call's type has, each with its bounds; no other can be read
+        self._declared = declared
 
     @classmethod
     async def of(cls, request: Request) -> Arguments:
@@ -65,7 +67,7 @@ class Arguments:
         if request.method in ("GET", "HEAD"):
             query = request.query
             data = {key: vals[0] if len(vals) == 1 else vals for key, vals in query.items()}
-            return cls(_within_bounds(request, data))
+            return cls._bounded(request, data)
         data = await request.json()
         if isinstance(data, str):
             # Clients of old sent their JSON encoded twice.
@@ -75,15 +77,28 @@ class Arguments:
         if not isinstance(data, dict):
             raise InvalidInput("the body must be a JSON object")
         check_address(request, data)
-        return cls(_within_bounds(request, data))
+        return cls._bounded(request, data)
+
+    @classmethod
+    def _bounded(cls, request: Request, data: dict[str, Any]) -> Arguments:
+        """Return the arguments that the call's type knows, none of them beyond its bounds."""
+        known = field_types(request.route.takes)
+        given = {name: value for name, value in data.items() if name in known}
+        for name, value in given.items():
+            fault = excess(value, known[name], name)
+            if fault is not None:
+                raise InvalidInput(f"{fault}.")
+        return cls(given, known)
 
     def raw(self, name: str) -> Any:
         """Return a value as it came, or None."""
+        if name not in self._declared:
+            raise TypeError(f"the call's type has no {name}")
         return self.values.get(name)
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """Return a string, or the default when it is absent."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None:
             return default
         if isinstance(value, str):
@@ -92,7 +107,7 @@ class Arguments:
 
     def need(self, name: str) -> str:
         """Return a string that must be there and not be empty."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None or value == "":
             raise missing(name)
         if isinstance(value, str):
@@ -101,7 +116,7 @@ class Arguments:
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """Return an integer that may have come as a string."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None or value == "":
             return default
         if isinstance(value, bool):
@@ -116,7 +131,7 @@ class Arguments:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a truth value that may have come as a string."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None:
             return default
         if isinstance(value, bool):
@@ -127,7 +142,7 @@ class Arguments:
 
     def texts(self, name: str) -> list[str]:
         """Return a list of strings; one string counts as a list of one."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None:
             return []
         if isinstance(value, str):
@@ -138,7 +153,7 @@ class Arguments:
 
     def objects(self, name: str) -> list[dict[str, Any]]:
         """Return a list of JSON objects."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None:
             return []
         if isinstance(value, list) and all(isinstance(item, dict) for item in value):
@@ -156,17 +171,6 @@ class Arguments:
                 raise _invalid(f"{name}[{position}]", item)
             found.append((key, value or ""))
         return found
-
-
-def _within_bounds(request: Request, data: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments that the call's type knows, none of them beyond its bounds."""
-    known = field_types(request.route.takes)
-    given = {name: value for name, value in data.items() if name in known}
-    for name, value in given.items():
-        fault = excess(value, known[name], name)
-        if fault is not None:
-            raise InvalidInput(f"{fault}.")
-    return given
 
 
 def check_address(request: Request, body: Mapping[str, Any]) -> None:
