@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 EVERY_SECONDS, STALL_SECONDS = 0.025, 0.05
 #: Seconds for which a stall is remembered as recent.
 RECENT_SECONDS = 300.0
+#: Seconds of lateness without work that are worth a line of the log.
+WAIT_SECONDS = 0.25
 #: Seconds between two lines of the log.
 TELL_SECONDS = 1.0
 #: Upper edges of the histogram, in seconds.
@@ -108,7 +110,9 @@ class Watchdog:
         self.stalls.append(stall)
         if during in self.stalls_by_name or len(self.stalls_by_name) < MAX_NAMES:
             self.stalls_by_name[during] += 1
-        if stall.at - self._told < TELL_SECONDS:
+        # A short wait without work is most often a machine with more to do than processors.
+        is_minor = busy < STALL_SECONDS and late < WAIT_SECONDS
+        if is_minor or stall.at - self._told < TELL_SECONDS:
             return
         self._told = stall.at
         log.warning(

@@ -31,7 +31,7 @@ async def test_a_stall_is_measured_and_its_request_named(
             over = time.monotonic() + 60
             while "POST /slow" not in dog._seen[1] and time.monotonic() < over:
                 time.sleep(0.01)  # noqa: ASYNC251 - the very fault that is to be found
-            time.sleep(watchdog.STALL_SECONDS)  # noqa: ASYNC251
+            time.sleep(watchdog.WAIT_SECONDS)  # noqa: ASYNC251
 
         await asyncio.create_task(hold(), name="POST /slow")
         await until(lambda: dog.stalls)
