@@ -28,6 +28,7 @@ from trackyard.jobs.records import (
     load_spec,
 )
 from trackyard.jobs.wishes import JobSpec, check_labels, check_spec
+from trackyard.store.bounds import Figures, Int64, Labels, Word
 from trackyard.store.database import Reader, Tx
 
 MAX_KEY = 200
@@ -41,17 +42,17 @@ class Demand(msgspec.Struct, forbid_unknown_fields=True):
     """What an attempt asks for: so many workers, each alike, all or nothing."""
 
     #: what the attempt calls this demand
-    key: str
-    workers: int
+    key: Word
+    workers: Int64
     #: what one worker needs, in Ray's words: GPU, CPU, memory, accelerator_type:NAME
-    resources: dict[str, float] = {}
+    resources: Figures = {}
     #: grows with each asking under one key; the same number asks for the same again
-    generation: int = 0
+    generation: Int64 = 0
     #: the least that will do, for training that can grow and shrink; 0: all of them
-    least: int = 0
-    strategy: str = "PACK"
+    least: Int64 = 0
+    strategy: Word = "PACK"
     #: labels that each node must carry
-    labels: dict[str, str] = {}
+    labels: Labels = {}
     #: ask only whether more than it has would be given now; changes nothing
     probe: bool = False
     #: seconds to wait for an answer before saying that it still waits

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import Conflict, NotFound
@@ -24,6 +25,7 @@ from trackyard.jobs.life import change_attempt, job_event, note_running
 from trackyard.jobs.load import note_samples
 from trackyard.jobs.progress import last_step
 from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, job_by_inner
+from trackyard.store.bounds import Figures, Free, Int64, Lines, Word
 from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.ingest import Series, write_batch
@@ -40,7 +42,7 @@ class Progress(msgspec.Struct, frozen=True):
     """Signs of progress as the runner sees them."""
 
     age_seconds: float = 0.0
-    step: int | None = None
+    step: Int64 | None = None
     promised_seconds: float | None = None
     stalled: bool = False
 
@@ -48,42 +50,42 @@ class Progress(msgspec.Struct, frozen=True):
 class Saved(msgspec.Struct, frozen=True):
     """The job's last complete checkpoint."""
 
-    name: str
-    step: int
-    sequence: int = 0
-    size_bytes: int = 0
-    created_ms: int = 0
+    name: Word
+    step: Int64
+    sequence: Int64 = 0
+    size_bytes: Int64 = 0
+    created_ms: Int64 = 0
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
     """A runner's report; unknown keys are ignored."""
 
-    epoch: int = 0
-    member: int = 0
-    state: str = ""
-    hostname: str = ""
-    log_lost_bytes: int = 0
+    epoch: Int64 = 0
+    member: Int64 = 0
+    state: Word = ""
+    hostname: Word = ""
+    log_lost_bytes: Int64 = 0
     progress: Progress | None = None
     checkpoint: Saved | None = None
-    notes: list[str] = []
+    notes: Lines = []
     #: the node's own time, and its health as the runner found it before the start
-    time_ms: int = 0
-    health: list[dict[str, Any]] = []
+    time_ms: Int64 = 0
+    health: Annotated[list[Free], Meta(max_length=1000)] = []
 
 
 class Sample(msgspec.Struct, frozen=True):
     """The machine at one moment."""
 
-    seq: int
-    time_ms: int
-    values: dict[str, float]
+    seq: Int64
+    time_ms: Int64
+    values: Figures
 
 
 class Samples(msgspec.Struct, frozen=True):
     """Samples of one member."""
 
-    samples: list[Sample]
-    member: int = 0
+    samples: Annotated[list[Sample], Meta(max_length=5000)]
+    member: Int64 = 0
 
 
 @dataclass(slots=True)

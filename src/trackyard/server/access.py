@@ -9,7 +9,6 @@ import base64
 import binascii
 from collections import OrderedDict
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from trackyard.access.directory import Directory
@@ -281,11 +280,12 @@ def session_of(header: str) -> str | None:
 
 
 def _cookie_of(header: str, name: str) -> str | None:
-    try:
-        cookie = SimpleCookie(header).get(name)
-    except CookieError:
-        return None
-    return cookie.value if cookie is not None else None
+    """Return the first cookie of a name; ours hold nothing that needs quoting."""
+    for part in header.split(";"):
+        key, separator, value = part.partition("=")
+        if separator and key.strip() == name:
+            return value.strip().strip('"')
+    return None
 
 
 def _token_of(header: str) -> str | None:

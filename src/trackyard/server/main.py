@@ -10,7 +10,6 @@ import gc
 import logging
 import os
 import shutil
-import signal
 import sqlite3
 import ssl
 import sys
@@ -44,6 +43,7 @@ from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
 from trackyard.server.clock import choose_clock
+from trackyard.server.ending import Ending
 from trackyard.server.engines import check_engine, open_engine, policy, site
 from trackyard.server.home import (
     HomeLock,
@@ -59,6 +59,7 @@ from trackyard.server.routing import Router
 from trackyard.server.services import Services
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
+from trackyard.server.watchdog import Watchdog
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
 from trackyard.store.faults import is_damaged
@@ -68,8 +69,10 @@ from trackyard.tracking.service import Tracking
 
 log = logging.getLogger(__name__)
 
-#: Seconds that requests in flight are given at the end.
-DRAIN_SECONDS = 15.0
+#: Seconds that scheduling, and then requests in flight, are given at the end.
+SCHEDULING_SECONDS, DRAIN_SECONDS = 3.0, 4.0
+#: The database is waited for until the ending as a whole is out of time.
+ENDLESS = 3600.0
 TOUCH_EVERY = 30.0
 ADMIN, FIRST_TEAM = "admin", "default"
 
@@ -132,6 +135,7 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
     await _apply_config(services)
     services.tracking.start()
     services.hub.start()
+    services.watchdog.start()
     services.jobs.start()
     application = Application(
         Router(table.routes(services)),
@@ -140,12 +144,17 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
         body_seconds=settings.request_seconds,
     )
     touching = asyncio.create_task(_touch_tokens(services))
+    ending = Ending()
     try:
-        await _listen(settings, application, services, lambda: _ready(settings, code, announce))
+        await _listen(
+            settings, application, services, ending, lambda: _ready(settings, code, announce)
+        )
     finally:
         note_address(settings.address_path, settings.url, pid=0)
         touching.cancel()
-        await _stop(application, services)
+        services.watchdog.stop()
+        await _stop(services, ending)
+        ending.done()
 
 
 def _ready(
@@ -200,6 +209,7 @@ def build(settings: Settings) -> Services:
         sessions=sessions,
         gate=gate,
         hub=hub,
+        watchdog=Watchdog(lambda: database.writing_for),
         tracking=tracking,
         registry=Registry(database),
         logged_models=LoggedModels(database),
@@ -277,6 +287,7 @@ async def _listen(
     settings: Settings,
     application: Application,
     services: Services,
+    ending: Ending,
     ready: Callable[[], None],
 ) -> None:
     listener = Listener(
@@ -287,10 +298,7 @@ async def _listen(
         head_seconds=settings.request_seconds,
         most=most_sockets(),
     )
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    ending.listen()
     try:
         await listener.start()
     except (OSError, ssl.SSLError) as fault:
@@ -300,10 +308,11 @@ async def _listen(
         ) from fault
     try:
         ready()
-        await stopping.wait()
+        await ending.asked.wait()
     finally:
-        await services.jobs.stop()
+        # Streams end first: they wait for nothing and keep requests in flight.
         await services.hub.stop()
+        await ending.wait_for("scheduling", services.jobs.stop(), SCHEDULING_SECONDS)
         await listener.stop(DRAIN_SECONDS)
 
 
@@ -318,13 +327,10 @@ async def _touch_tokens(services: Services) -> None:
             log.exception("cannot note when tokens were used")
 
 
-async def _stop(application: Application, services: Services) -> None:
-    """Let requests finish, then commit what is queued and close."""
-    deadline = services.clock.monotonic() + DRAIN_SECONDS
-    while application.in_flight and services.clock.monotonic() < deadline:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    await services.tracking.stop()
-    await services.database.close()
+async def _stop(services: Services, ending: Ending) -> None:
+    """Commit what is queued and close."""
+    await ending.wait_for("settling of metrics", services.tracking.stop(), 2.0)
+    await ending.wait_for("the database", services.database.close(), ENDLESS)
     await services.artifacts.blobs.close()
 
 

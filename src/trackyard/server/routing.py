@@ -12,6 +12,12 @@ from enum import IntEnum
 from typing import Any
 
 from trackyard.server.http import Request, Response
+from trackyard.store.bounds import unbounded
+
+#: Bytes of a body that is read whole, where a route names no other limit, and of a public one.
+BODY_LIMIT, PUBLIC_BODY_LIMIT = 1024 * 1024, 4 * 1024
+#: Bytes of all header lines, cookies among them, and those of a caller without a credential.
+HEADER_LIMIT, PUBLIC_HEADER_LIMIT = 32 * 1024, 8 * 1024
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -39,7 +45,7 @@ class Route:
     attempts: bool = False
     #: whether a token for the calendar feed may call it
     feeds: bool = False
-    #: request and reply types of a documented route
+    #: request and reply types; every field of a request has its bounds
     takes: Any = None
     gives: Any = None
     #: query parameters of a documented route: name -> one line
@@ -50,12 +56,26 @@ class Route:
     stays_open: bool = False
     #: errors are one plain sentence, for clients that print what they get
     plain: bool = False
+    #: bytes of a body that is read whole, and of all header lines; None for the usual
+    body_limit: int | None = None
+    header_limit: int | None = None
+    #: what a task that serves it is called
+    label: str = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.permission, Permission):
             raise TypeError(f"route {self.method} {self.path} declares no permission")
         if self.permission is Permission.PUBLIC and self.attempts:
             raise TypeError(f"route {self.method} {self.path} is public and needs no token kind")
+        if self.takes is not None and (gaps := unbounded(self.takes)):
+            raise TypeError(f"route {self.method} {self.path} takes any amount at {gaps[0]}")
+        object.__setattr__(self, "label", f"{self.method} {self.path}")
+        is_public = self.permission is Permission.PUBLIC
+        if self.body_limit is None:
+            object.__setattr__(self, "body_limit", PUBLIC_BODY_LIMIT if is_public else BODY_LIMIT)
+        if self.header_limit is None:
+            limit = PUBLIC_HEADER_LIMIT if is_public else HEADER_LIMIT
+            object.__setattr__(self, "header_limit", limit)
 
 
 class Router:

@@ -15,6 +15,7 @@ from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
+from trackyard.server.watchdog import Watchdog
 from trackyard.store.database import Database
 from trackyard.tracking.service import Tracking
 
@@ -30,6 +31,7 @@ class Services:
     sessions: Sessions
     gate: Gate
     hub: Hub
+    watchdog: Watchdog
     tracking: Tracking
     registry: Registry
     logged_models: LoggedModels

@@ -8,7 +8,6 @@ but `events`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import sqlite3
 import time
@@ -17,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import msgspec
@@ -44,6 +42,7 @@ from trackyard.store.faults import (
     not_kept,
     unconfirmed,
 )
+from trackyard.store.readers import Readers
 from trackyard.store.reserve import Reserve
 from trackyard.store.sole import SoleWriter
 from trackyard.store.transaction import EVERYTHING, Reader, Tx
@@ -59,6 +58,8 @@ GROUP_LIMIT = 256
 QUEUE_LIMIT = 20_000
 #: Turns of the event loop for which a group waits while it grows.
 GATHER_LOOKS = 8
+#: Seconds of work after which a group is committed as it is, so that the event loop gets a turn.
+SLICE_SECONDS = 0.015
 #: Seconds above which a commit leaves the event loop: below it, handing it to a thread costs more.
 SLOW_COMMIT = 0.002
 #: Seconds after which a read is ended, and for which a write waits for a database to come back.
@@ -83,6 +84,9 @@ class _Pending:
     future: asyncio.Future[Any]
     quick: Callable[[Tx], Any] | None = None
     frees: bool = False
+    is_long: bool = False
+    #: the task that asked for it, by its name
+    asker: str = ""
     result: Any = None
     fault: BaseException | None = None
 
@@ -123,8 +127,9 @@ class Database:
         self._background: set[asyncio.Task[None]] = set()
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="yard-commit")
         self._mover: asyncio.Task[None] | None = None
-        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="yard-read")
-        self._free: SimpleQueue[Any] = SimpleQueue()
+        self._readers = Readers(readers, lambda: self._connect(readonly=True))
+        #: who asked for the write that is being run
+        self.writing_for = ""
         self._writer = self._connect(readonly=False)
         self._peeker = self._connect(readonly=True)
         #: set once the disk has failed to keep a commit: nothing is written any more
@@ -185,9 +190,7 @@ class Database:
             self._mover.cancel()
             await asyncio.gather(self._mover, return_exceptions=True)
         self._commits.shutdown(wait=True)
-        self._pool.shutdown(wait=True)
-        while not self._free.empty():
-            self._free.get().close()
+        self._readers.close()
         self._peeker.close()
         self._writer.close()
 
@@ -208,8 +211,7 @@ class Database:
             await self._move_waiting()
             if self._has_last_view:
                 return query(self._peeker)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._read, query, seconds)
+        return await self._readers.run(query, seconds)
 
     async def peek(self, query: Callable[[Reader], T], *, journaled: bool = True) -> T:
         """Run a point look-up at once: on the loop for SQLite, where a thread would cost more.
@@ -260,43 +262,6 @@ class Database:
             self._background.add(task)
             task.add_done_callback(self._background.discard)
 
-    def _read(self, query: Callable[[Reader], T], seconds: float | None) -> T:
-        for is_last in (False, True):
-            conn = self._take_reader()
-            try:
-                conn.limit(seconds)
-                result = query(conn)
-            except BaseException as fault:
-                if isinstance(conn, PostgresConnection) and conn.closed():
-                    # It may have died while it lay idle, and the others with it.
-                    self._drop_readers()
-                    if is_last:
-                        raise away() from fault
-                    continue
-                self._free.put(conn)
-                answer = explain_read(fault, seconds)
-                if answer is not None:
-                    raise answer from fault
-                raise
-            self._free.put(conn)
-            return result
-        raise AssertionError
-
-    def _take_reader(self) -> SqliteConnection | PostgresConnection:
-        try:
-            conn: SqliteConnection | PostgresConnection = self._free.get_nowait()
-        except Empty:
-            try:
-                conn = self._connect(readonly=True)
-            except SetupError as fault:
-                raise away() from fault
-        return conn
-
-    def _drop_readers(self) -> None:
-        with contextlib.suppress(Empty):
-            while True:
-                self._free.get_nowait().close()
-
     # -- writes -----------------------------------------------------------------------------
 
     def write(
@@ -305,12 +270,14 @@ class Database:
         quick: Callable[[Tx], Any] | None = None,
         *,
         frees: bool = False,
+        is_long: bool = False,
     ) -> asyncio.Future[T]:
         """Queue a write; the future resolves once the commit is durable.
 
         `quick` does the same without looking at the database: it checks by what this process
         knows, defers its rows as its last act, or returns NOT_QUICK. SQLite only, where no other
         process writes. `frees` says that it makes room, so that a full disk takes it still.
+        `is_long` says that it takes more than a few milliseconds: it runs off the event loop.
         """
         if self._wake is None or self._closing:
             raise TooBusy("the server is shutting down; try again shortly", retry_after=2)
@@ -321,7 +288,17 @@ class Database:
         if self._reserve.is_spent and not frees and not self._reserve.is_back():
             raise no_room()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Pending(operation, future, quick if self.is_sqlite else None, frees))
+        task = asyncio.current_task()
+        self._queue.append(
+            _Pending(
+                operation,
+                future,
+                quick if self.is_sqlite else None,
+                frees,
+                is_long,
+                task.get_name() if task is not None else "",
+            )
+        )
         if not self._wake.is_set():
             self._wake.set()
         return future
@@ -337,22 +314,32 @@ class Database:
                 await self._wake.wait()
                 continue
             await self._gather()
-            group = [self._queue.popleft() for _ in range(min(len(self._queue), GROUP_LIMIT))]
+            group = self._next_group()
             try:
-                if self.is_sqlite:
+                if self.is_sqlite and not group[0].is_long:
                     events = self._run_group(group)
                     if self._commit_seconds < SLOW_COMMIT:
                         self._commit()
                     else:
                         await loop.run_in_executor(self._commits, self._commit)
                 else:
-                    events = await loop.run_in_executor(self._commits, self._run_and_commit, group)
+                    run = self._run_here if self.is_sqlite else self._run_and_commit
+                    events = await loop.run_in_executor(self._commits, run, group)
             except BaseException as fault:  # noqa: BLE001 - whatever it was, each gets its own try
                 log.warning("a group of %d writes failed together: %s", len(group), fault)
                 events = await loop.run_in_executor(self._commits, self._after_fault, group, fault)
             if crashpoints.ARMED:
                 crashpoints.reached("after-commit", [event.kind for _, _, event in events])
             self._settle(group, events)
+
+    def _next_group(self) -> list[_Pending]:
+        """Take the writes of the next commit; a long one has a commit of its own."""
+        group = [self._queue.popleft()]
+        while self._queue and len(group) < GROUP_LIMIT:
+            if self._queue[0].is_long or group[0].is_long:
+                break
+            group.append(self._queue.popleft())
+        return group
 
     async def _gather(self) -> None:
         """Let requests that are on their way join the group: a commit costs more than a look."""
@@ -440,7 +427,11 @@ class Database:
             self._check_alone()
         events: list[Event] = []
         self._is_quick_group = True
-        for pending in group:
+        until = self.clock.monotonic() + SLICE_SECONDS
+        for at, pending in enumerate(group):
+            if self._put_back(group, at, until):
+                break
+            self.writing_for = pending.asker
             tx = Tx(
                 writer,
                 now_ms,
@@ -464,12 +455,23 @@ class Database:
                 pending.fault = refusal
                 continue
             events.extend(tx.events)
-            for hook in self.change_hooks:
-                for event in tx.events:
-                    hook(event)
+            self._tell_change(tx.events)
         if crashpoints.ARMED:
             crashpoints.reached("before-commit", [event.kind for event in events])
         return self._append(writer, now_ms, events)
+
+    def _tell_change(self, events: Iterable[Event]) -> None:
+        for hook in self.change_hooks:
+            for event in events:
+                hook(event)
+
+    def _put_back(self, group: list[_Pending], at: int, until: float) -> bool:
+        """Leave the rest of a group to the next one if this one has held the loop for long."""
+        if at == 0 or not self.is_sqlite or self.clock.monotonic() <= until:
+            return False
+        self._queue.extendleft(reversed(group[at:]))
+        del group[at:]
+        return True
 
     def _append(
         self, writer: Connection, now_ms: int, events: Iterable[Event]
@@ -542,15 +544,15 @@ class Database:
         if not self.is_sqlite:
             return self._run_and_commit([pending])
         try:
-            return self._run_here(pending)
+            return self._run_here([pending])
         except sqlite3.OperationalError as fault:
             if not (pending.frees and is_full(fault) and self._reserve.spend()):
                 raise
             self._undo()
-            return self._run_here(pending)
+            return self._run_here([pending])
 
-    def _run_here(self, pending: _Pending) -> list[tuple[int, int, Event]]:
-        events = self._run_group([pending])
+    def _run_here(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
+        events = self._run_group(group)
         self._commit()
         return events
 

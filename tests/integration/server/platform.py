@@ -30,6 +30,7 @@ TRACE = re.compile(
 class Headers:
     def __init__(self, lines: list[tuple[str, str]]) -> None:
         self._lines = lines
+        self.size = sum(len(name) + len(value) for name, value in lines)
 
     def get(self, name: str, default: Any = None) -> Any:
         return next((value for key, value in self._lines if key == name), default)

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from trackyard.server.wire import Listener, ProtocolClosed
+from trackyard.server.wire import Listener, ProtocolClosed, websocket
 
 PLAIN = [("content-type", "text/plain")]
 BIG = b"0123456789abcdef" * 65_536
@@ -99,6 +99,11 @@ class App:
         self.heard.append(str(message.data))
         proto.close(4321)
 
+    async def listening(self, _: Any, proto: Any) -> None:
+        transport = await proto.accept()
+        while (await transport.receive()).kind != websocket.CLOSED:
+            pass
+
     async def no_socket(self, _: Any, proto: Any) -> None:
         proto.response_bytes(403, PLAIN, b"not for you")
 
@@ -137,14 +142,19 @@ async def app(tmp_path: Path) -> App:
 
 
 @pytest.fixture
-async def port(app: App) -> AsyncIterator[int]:
+async def listener(app: App) -> AsyncIterator[Listener]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = int(free.getsockname()[1])
-    listener = Listener(app, host="127.0.0.1", port=number, head_seconds=HEAD_SECONDS)
-    await listener.start()
-    yield number
-    await listener.stop(1.0)
+    opened = Listener(app, host="127.0.0.1", port=number, head_seconds=HEAD_SECONDS)
+    await opened.start()
+    yield opened
+    await opened.stop(1.0)
+
+
+@pytest.fixture
+async def port(listener: Listener) -> int:
+    return listener._port
 
 
 @pytest.fixture
@@ -359,6 +369,39 @@ async def test_under_tls_streams_and_closing_codes_are_the_same(
         assert closed.value.rcvd.code == 4321
     finally:
         await listener.stop(1.0)
+
+
+async def test_pings_whose_answers_are_never_read_end_the_websocket(
+    listener: Listener, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a client leaves unread is bounded; beyond it the connection ends."""
+    monkeypatch.setattr(websocket, "FAREWELL_SECONDS", 0.0)
+    with socket.socket() as silent:
+        silent.connect(("127.0.0.1", port))
+        silent.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(
+            silent,
+            b"GET /listening HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+            b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        )
+        while not listener.connections:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        (connection,) = listener.connections
+        pings = (b"\x89\xfd\0\0\0\0" + b"p" * 125) * 500
+        most = 0
+        with contextlib.suppress(ConnectionError):
+            for _ in range(2000):
+                await loop.sock_sendall(silent, pings)
+                most = max(most, connection._transport.get_write_buffer_size())
+                await asyncio.sleep(0)
+                if not listener.connections:
+                    break
+        async with asyncio.timeout(60):
+            while listener.connections:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    # One read of the socket may bring its answers on top.
+    assert websocket.UNREAD_BYTES < most + 1 < 2 * websocket.UNREAD_BYTES
 
 
 async def test_a_websocket_may_be_refused_in_plain_http(port: int) -> None:

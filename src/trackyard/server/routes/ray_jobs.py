@@ -19,7 +19,7 @@ from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.server.sockets import NORMAL, TextSocket
+from trackyard.server.sockets import NORMAL, POLICY, TextSocket
 from trackyard.server.uploading import whole_body
 from trackyard.store.database import Tx
 
@@ -118,7 +118,8 @@ class RayRoutes:
         socket = await TextSocket.accept(request)
         stayed = await socket.pump(self._told(request, job))
         # Newer clients take a close without a code for a failure, and rightly: the job goes on.
-        await socket.close(None if self._door.is_stopping else NORMAL if stayed else None)
+        is_cut = self._door.is_stopping or not stayed
+        await socket.close(None if is_cut else POLICY if socket.is_refused else NORMAL)
         return taken_over()
 
     async def _told(self, request: Request, job: str) -> AsyncGenerator[str, None]:
@@ -159,7 +160,14 @@ def routes(services: Services) -> list[Route]:
     found = []
     for prefix in PREFIXES:
         found += [
-            Route(method=method, path=prefix + path, handler=handler, permission=right, plain=True)
+            Route(
+                method=method,
+                path=prefix + path,
+                handler=handler,
+                permission=right,
+                plain=True,
+                takes=Body if handler == do.submit else None,
+            )
             for method, path, handler, right in table
         ]
         tail = f"{prefix}/api/jobs/{{job}}/logs/tail"

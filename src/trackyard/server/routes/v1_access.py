@@ -16,13 +16,14 @@ from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Int64, Word
 
 
 class SignIn(msgspec.Struct):
     """A one-time code, or a token."""
 
-    code: str | None = None
-    token: str | None = None
+    code: Word | None = None
+    token: Word | None = None
 
 
 class TeamRole(msgspec.Struct):
@@ -47,17 +48,17 @@ class SessionInfo(msgspec.Struct):
 class NewToken(msgspec.Struct):
     """What a token is to be good for."""
 
-    label: str = ""
-    role: str = "member"
-    user: str | None = None
-    team: str | None = None
-    days: int | None = 90
+    label: Word = ""
+    role: Word = "member"
+    user: Word | None = None
+    team: Word | None = None
+    days: Int64 | None = 90
 
 
 class NewUser(msgspec.Struct):
     """A user to create."""
 
-    name: str
+    name: Word
     is_admin: bool = False
 
 
@@ -70,13 +71,13 @@ class UserChange(msgspec.Struct):
 class NewTeam(msgspec.Struct):
     """A team to create."""
 
-    name: str
+    name: Word
 
 
 class MemberRole(msgspec.Struct):
     """A member's role."""
 
-    role: str
+    role: Word
 
 
 class AccessRoutes:

@@ -19,6 +19,7 @@ from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Days
 from trackyard.store.database import Reader
 from trackyard.tracking.retention import count_deleted, purge_runs
 from trackyard.tracking.soundness import find_damage
@@ -32,11 +33,11 @@ class CleanUp(msgspec.Struct):
 
     dry_run: bool = False
     #: runs deleted at least so many days ago are removed for good; None keeps them
-    purge_days: int | None = None
+    purge_days: Days | None = None
     #: logs of jobs that ended at least so many days ago are removed; None: as the settings say
-    log_days: int | None = None
+    log_days: Days | None = None
     #: the same for keys of submissions
-    key_days: int | None = None
+    key_days: Days | None = None
     scrub: bool = False
 
 

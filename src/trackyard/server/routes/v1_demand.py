@@ -12,12 +12,13 @@ from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Word
 
 
 class Release(msgspec.Struct, forbid_unknown_fields=True):
     """What is given back."""
 
-    key: str
+    key: Word
 
 
 class DemandRoutes:

@@ -19,9 +19,9 @@ from trackyard.jobs.admission.scheduler import Pass
 from trackyard.jobs.views import ReasonView, reason_view
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
-from trackyard.server.routes.v1_jobs import number
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Int64, Labels, Line, Word, Words
 from trackyard.store.database import Reader
 
 #: Reasons that more or other hardware would lift.
@@ -176,24 +176,24 @@ class Cluster(msgspec.Struct):
 class DrainWish(msgspec.Struct, forbid_unknown_fields=True):
     """Why a node is drained."""
 
-    note: str = ""
+    note: Line = ""
     #: drained, or quarantined by a failed check
-    state: str = "drained"
+    state: Word = "drained"
     #: when it takes work again by itself; milliseconds since the epoch
-    until_ms: int | None = None
+    until_ms: Int64 | None = None
 
 
 class QuarantineWish(msgspec.Struct, forbid_unknown_fields=True):
     """Why a node is taken out of service."""
 
-    why: str
+    why: Line
 
 
 class LabelWish(msgspec.Struct, forbid_unknown_fields=True):
     """Labels to set and to remove."""
 
-    set: dict[str, str] = {}
-    remove: list[str] = []
+    set: Labels = {}
+    remove: Words = []
 
 
 class NodeRoutes:
@@ -263,7 +263,7 @@ class NodeRoutes:
     async def verdicts(self, request: Request) -> Response:
         """GET /api/v1/nodes/{node}/verdicts: what health checks found, newest first."""
         node = request.params["node"]
-        limit = min(max(number(request, "limit", 100), 1), 1000)
+        limit = min(max(request.number("limit", 100), 1), 1000)
         name = request.arg("check") or ""
 
         def load(reader: Reader) -> list[VerdictView]:

@@ -176,7 +176,7 @@ class Connection(asyncio.Protocol):
             keeps = parser.should_keep_alive() and not parser.should_upgrade()
             exchange = Exchange(self, scope, keeps_alive=keeps, is_old=is_old)
             length = headers.get("content-length")
-            if length is not None and length.isdigit():
+            if length is not None and length.isascii() and length.isdigit():
                 exchange.declared = int(length)
             elif headers.get("transfer-encoding") is None:
                 exchange.declared = 0
