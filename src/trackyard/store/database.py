@@ -26,6 +26,7 @@ from trackyard.core.clock import Clock
 from trackyard.core.errors import SetupError, TooBusy, YardError
 from trackyard.core.events import Event
 from trackyard.store import crashpoints, journal
+from trackyard.store.changes import EVERYTHING, Changes
 from trackyard.store.checkpoints import keep_short
 from trackyard.store.connection import (
     Connection,
@@ -46,7 +47,7 @@ from trackyard.store.faults import (
 )
 from trackyard.store.reserve import Reserve
 from trackyard.store.sole import SoleWriter
-from trackyard.store.transaction import EVERYTHING, Reader, Tx
+from trackyard.store.transaction import Reader, Tx
 
 __all__ = ["NOT_QUICK", "Database", "Listener", "Reader", "Tx"]
 
@@ -108,12 +109,12 @@ class Database:
         self._listeners: list[Listener] = []
         #: called when a transaction was undone, so that caches can forget what it taught them
         self.undo_hooks: list[Callable[[], None]] = []
-        #: called with each event of a careful write as it happens, before its commit
-        self.change_hooks: list[Callable[[Event], None]] = []
-        self.journal = journal.Journal()
-        #: called after each commit with the inner ids of the runs it touched
+        #: what the writer's transactions change; SQLite only
+        self.changes = Changes()
+        self.journal = journal.Journal(self.changes)
+        #: called after each commit with the inner ids of the runs it changed, before any caller
+        #: hears of it: the one place from which caches learn what to forget
         self.commit_hooks: list[Callable[[Collection[int]], None]] = []
-        self._touched: set[int] = set()
         self._sole = SoleWriter()
         #: whether the peeker shows what can no longer be moved, and so serves every reader
         self._has_last_view = False
@@ -156,6 +157,8 @@ class Database:
 
     def _recover(self) -> None:
         """Move what a crash left in the journal, and see which keys are given out next."""
+        assert isinstance(self._writer, SqliteConnection)
+        self.changes.watch(self._writer)
         entries = journal.replay(self._writer)
         if entries:
             log.info("moved %d journal entries of an earlier process into their tables", entries)
@@ -167,7 +170,7 @@ class Database:
             return
         self.journal.take_over(self._writer)
         self._sole.learn(self._writer)
-        self._touched.add(EVERYTHING)
+        self.changes.add(EVERYTHING)
         for hook in self.undo_hooks:
             hook()
 
@@ -235,6 +238,8 @@ class Database:
             if self._is_broken and not self._has_last_view:
                 self._has_last_view = True
                 self._peeker = self._last_view()
+                for hook in self.commit_hooks:
+                    hook((EVERYTHING,))
 
     def _last_view(self) -> SqliteConnection | PostgresConnection:
         """Return a connection that shows all that was acknowledged, where no more is written."""
@@ -363,10 +368,10 @@ class Database:
                 return
 
     def _settle(self, group: list[_Pending], events: list[tuple[int, int, Event]]) -> None:
-        if self._touched:
-            touched, self._touched = self._touched, set()
+        changed = self.changes.take()
+        if changed:
             for hook in self.commit_hooks:
-                hook(touched)
+                hook(changed)
         if self.journal.waiting:
             self._move_soon()
         self.committed_groups += 1
@@ -441,13 +446,7 @@ class Database:
         events: list[Event] = []
         self._is_quick_group = True
         for pending in group:
-            tx = Tx(
-                writer,
-                now_ms,
-                later=self.journal.add,
-                new_id=self._sole.new_id,
-                touched=self._touched,
-            )
+            tx = Tx(writer, now_ms, later=self.journal.add, new_id=self._sole.new_id)
             if pending.quick is not None and self._run_quick(pending, tx):
                 events.extend(tx.events)
                 continue
@@ -464,9 +463,6 @@ class Database:
                 pending.fault = refusal
                 continue
             events.extend(tx.events)
-            for hook in self.change_hooks:
-                for event in tx.events:
-                    hook(event)
         if crashpoints.ARMED:
             crashpoints.reached("before-commit", [event.kind for event in events])
         return self._append(writer, now_ms, events)
@@ -506,7 +502,7 @@ class Database:
         written = [(self._sole.new_id("events"), now_ms, event) for event in events]
         rows = [(number, *_event_row(now_ms, event)) for number, _, event in written]
         if rows and self._is_quick_group:
-            self.journal.add(journal.EVENT, rows)
+            self.journal.add_events(rows)
         elif rows:
             writer.many(journal.INSERT_EVENT, rows)
         self.journal.write(writer)
@@ -557,7 +553,6 @@ class Database:
     def _undo(self) -> None:
         self.journal.undone()
         self._sole.doubt()
-        self._touched.clear()
         for hook in self.undo_hooks:
             hook()
         try:

@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from trackyard.core.errors import SetupError
+from trackyard.store.changes import Changes
 from trackyard.store.connection import Connection
 from trackyard.store.transaction import Values
 
@@ -96,7 +97,8 @@ _decode = msgspec.msgpack.Decoder(dict[int, list[Any]]).decode
 class Journal:
     """The rows on their way: those of the open transaction, and those on disk before it."""
 
-    def __init__(self) -> None:
+    def __init__(self, changes: Changes | None = None) -> None:
+        self._changes = changes or Changes()
         #: entry of `journal` -> its rows by statement, but for the latest values
         self._kept: dict[int, Rows] = {}
         #: the latest values of all entries, one row a metric
@@ -109,8 +111,16 @@ class Journal:
         #: rows that are to be moved
         self.waiting = 0
 
-    def add(self, number: int, rows: Iterable[Values]) -> None:
-        """Take rows of the open transaction."""
+    def add(self, number: int, rows: Iterable[Values], *, run: int) -> None:
+        """Take rows of the open transaction, which change a run given by its inner id."""
+        self._changes.add(run)
+        self._take(number, rows)
+
+    def add_events(self, rows: Iterable[Values]) -> None:
+        """Take the events of the open transaction."""
+        self._take(EVENT, rows)
+
+    def _take(self, number: int, rows: Iterable[Values]) -> None:
         found = self._fresh.get(number)
         if found is None:
             self._fresh[number] = list(rows)
@@ -123,12 +133,17 @@ class Journal:
 
     def move(self, conn: Connection) -> None:
         """Put every row into its table, within the open transaction."""
-        if self._moved or not self._kept:
-            _carry_out(conn, self._fresh)
-        else:
-            _carry_out(conn, _merged([*self._kept.values(), self._fresh]), dict(self._latest))
-            conn.many("DELETE FROM journal WHERE id = ?", [(entry,) for entry in self._kept])
-            self._moved = True
+        # Whoever knows these rows already need not forget them: they are what it knows.
+        self._changes.is_moving = True
+        try:
+            if self._moved or not self._kept:
+                _carry_out(conn, self._fresh)
+            else:
+                _carry_out(conn, _merged([*self._kept.values(), self._fresh]), dict(self._latest))
+                conn.many("DELETE FROM journal WHERE id = ?", [(entry,) for entry in self._kept])
+                self._moved = True
+        finally:
+            self._changes.is_moving = False
         self._fresh.clear()
 
     def write(self, conn: Connection) -> None:

@@ -43,7 +43,7 @@ def commit(book: Journal, conn: SqliteConnection) -> None:
 def test_rows_wait_on_disk_and_are_moved_by_the_next_start(conn: SqliteConnection) -> None:
     book = Journal()
     conn.begin()
-    book.add(journal.REPLY, [reply("a"), reply("b")])
+    book.add(journal.REPLY, [reply("a"), reply("b")], run=1)
     commit(book, conn)
     assert digests(conn) == []
     assert book.waiting == 2
@@ -55,12 +55,12 @@ def test_rows_wait_on_disk_and_are_moved_by_the_next_start(conn: SqliteConnectio
 def test_moved_rows_leave_the_journal_in_the_same_transaction(conn: SqliteConnection) -> None:
     book = Journal()
     conn.begin()
-    book.add(journal.REPLY, [reply("a")])
+    book.add(journal.REPLY, [reply("a")], run=1)
     commit(book, conn)
     conn.begin()
-    book.add(journal.REPLY, [reply("b")])
+    book.add(journal.REPLY, [reply("b")], run=1)
     book.move(conn)
-    book.add(journal.REPLY, [reply("c")])
+    book.add(journal.REPLY, [reply("c")], run=1)
     commit(book, conn)
     assert digests(conn) == ["a", "b"]
     assert book.waiting == 1
@@ -71,10 +71,10 @@ def test_moved_rows_leave_the_journal_in_the_same_transaction(conn: SqliteConnec
 def test_an_undone_move_leaves_the_rows_where_they_were(conn: SqliteConnection) -> None:
     book = Journal()
     conn.begin()
-    book.add(journal.REPLY, [reply("a")])
+    book.add(journal.REPLY, [reply("a")], run=1)
     commit(book, conn)
     conn.begin()
-    book.add(journal.REPLY, [reply("never")])
+    book.add(journal.REPLY, [reply("never")], run=1)
     book.move(conn)
     conn.rollback()
     book.undone()
@@ -101,7 +101,7 @@ def test_the_latest_of_a_metric_is_the_same_folded_or_one_by_one(conn: SqliteCon
     conn.run("DELETE FROM metric_latest")
     conn.begin()
     book = Journal()
-    book.add(journal.LATEST, rows)
+    book.add(journal.LATEST, rows, run=1)
     book.move(conn)
     commit(book, conn)
     assert conn.all("SELECT * FROM metric_latest ORDER BY name_id") == one_by_one
@@ -113,11 +113,11 @@ def test_a_metric_waits_once_however_often_it_was_logged(conn: SqliteConnection)
     book = Journal()
     for step in range(5):
         conn.begin()
-        book.add(journal.LATEST, [(1, 7, step, step, 0.5, 0.5, 0.5 + step, f"at {step}")])
+        book.add(journal.LATEST, [(1, 7, step, step, 0.5, 0.5, 0.5 + step, f"at {step}")], run=1)
         commit(book, conn)
     assert book.waiting == 1
     conn.begin()
-    book.add(journal.LATEST, [(1, 7, 2, 9, 0.1, 0.1, 0.1, "late")])
+    book.add(journal.LATEST, [(1, 7, 2, 9, 0.1, 0.1, 0.1, "late")], run=1)
     book.move(conn)
     commit(book, conn)
     assert conn.all("SELECT * FROM metric_latest") == [(1, 7, 4, 4, 0.5, 0.1, 4.5, "at 4")]

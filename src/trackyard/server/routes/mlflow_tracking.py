@@ -304,7 +304,7 @@ class TrackingRoutes:
                 max_results=limit,
                 page_token=args.text("page_token"),
             )
-            found = runs.load_runs(reader, principal, ids, self._tracking.shelf)
+            found = runs.load_runs(reader, principal, ids, self._tracking.cache)
             return page("runs", found, token)
 
         return JSONResponse(await self._db.read(load))
