@@ -62,7 +62,9 @@ from trackyard.server.sse import Hub
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
 from trackyard.store.faults import is_damaged
+from trackyard.store.idempotency import Creates
 from trackyard.store.migrate import prepare
+from trackyard.store.pending import PendingFile
 from trackyard.store.reserve import Reserve
 from trackyard.tracking.service import Tracking
 
@@ -128,6 +130,7 @@ def _run_loop(main: object) -> None:
 async def _serve(settings: Settings, announce: Callable[[Settings, str | None], None]) -> None:
     services = build(settings)
     services.database.start()
+    await services.creates.recover()
     code = await _first_start(services)
     await _apply_config(services)
     services.tracking.start()
@@ -196,6 +199,7 @@ def build(settings: Settings) -> Services:
         settings=settings,
         clock=clock,
         database=database,
+        creates=Creates(database, PendingFile(settings.home / "pending")),
         directory=directory,
         sessions=sessions,
         gate=gate,
@@ -325,6 +329,7 @@ async def _stop(application: Application, services: Services) -> None:
         await asyncio.sleep(0.01)
     await services.tracking.stop()
     await services.database.close()
+    services.creates.file.close()
     await services.artifacts.blobs.close()
 
 

@@ -16,6 +16,7 @@ from trackyard.server.access import Gate
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
 from trackyard.store.database import Database
+from trackyard.store.idempotency import Creates
 from trackyard.tracking.service import Tracking
 
 
@@ -26,6 +27,7 @@ class Services:
     settings: Settings
     clock: Clock
     database: Database
+    creates: Creates
     directory: Directory
     sessions: Sessions
     gate: Gate

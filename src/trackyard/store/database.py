@@ -159,7 +159,7 @@ class Database:
         """Move what a crash left in the journal, and see which keys are given out next."""
         assert isinstance(self._writer, SqliteConnection)
         self.changes.watch(self._writer)
-        entries = journal.replay(self._writer)
+        entries = journal.replay(self._writer, self.clock.time_ms())
         if entries:
             log.info("moved %d journal entries of an earlier process into their tables", entries)
         self._sole.learn(self._writer)
@@ -168,7 +168,7 @@ class Database:
         """Forget what is known if another process wrote to the file, pointed at it by mistake."""
         if self._sole.was_alone(self._writer):
             return
-        self.journal.take_over(self._writer)
+        self.journal.take_over(self._writer, self.clock.time_ms())
         self._sole.learn(self._writer)
         self.changes.add(EVERYTHING)
         for hook in self.undo_hooks:
@@ -452,7 +452,7 @@ class Database:
                 continue
             self._is_quick_group = False
             if not self.journal.is_empty():
-                self.journal.move(writer)
+                self.journal.move(writer, now_ms)
             before = writer.changes()
             try:
                 pending.result = pending.operation(tx)

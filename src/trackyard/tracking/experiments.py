@@ -211,6 +211,15 @@ def require(tx: Tx | Reader, principal: Principal, inner: int) -> tuple[str, str
     return row[0], row[1], row[2]
 
 
+def is_active(tx: Tx, principal: Principal, inner: int) -> bool:
+    """Tell whether the caller's team has this experiment and has not deleted it."""
+    row = tx.one(
+        "SELECT 1 FROM experiments WHERE id = ? AND team_id = ? AND lifecycle = 'active'",
+        (inner, principal.team_id),
+    )
+    return row is not None
+
+
 def require_active(tx: Tx, principal: Principal, inner: int) -> tuple[str, str, str]:
     """Return an experiment that takes new data, or refuse."""
     row = require(tx, principal, inner)

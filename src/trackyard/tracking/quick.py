@@ -16,10 +16,9 @@ import msgspec
 from trackyard.access.principal import Principal
 from trackyard.core.ids import new_run_id
 from trackyard.store import journal
-from trackyard.store.boot import BOOT
 from trackyard.store.database import NOT_QUICK, Database, Tx
+from trackyard.store.idempotency import Create
 from trackyard.store.names import Names
-from trackyard.store.replies import WINDOW_MS
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.ingest import (
     PointRows,
@@ -72,9 +71,6 @@ class QuickRuns:
         self._runs: dict[str, KnownRun] = {}
         #: (team, experiment) -> artifact location of active experiments
         self._locations: dict[tuple[int, int], str] = {}
-        #: marks of create calls of this window and the one before; None until they were read
-        self._replies: tuple[set[int], set[int]] | None = None
-        self._window_ms = 0
         #: uuid of known runs by inner id
         self._uuids: dict[int, str] = {}
         database.undo_hooks.append(self._forget)
@@ -92,31 +88,6 @@ class QuickRuns:
         """Remember an active experiment."""
         self._locations[principal.team_id, inner] = location
 
-    def learn_replies(self, tx: Tx) -> None:
-        """Read which create calls may still be retried, once."""
-        if self._replies is None:
-            rows = tx.all(
-                "SELECT digest FROM replies WHERE created_ms >= ?", (tx.now_ms - WINDOW_MS,)
-            )
-            self._replies = ({_mark(row[0]) for row in rows}, set())
-            self._window_ms = tx.now_ms
-
-    def note_reply(self, tx: Tx, digest: str) -> None:
-        """Remember a create call."""
-        if self._replies is None:
-            return
-        young, _ = self._replies
-        if tx.now_ms - self._window_ms > WINDOW_MS:
-            self._window_ms = tx.now_ms
-            self._replies = (set(), young)
-            young = self._replies[0]
-        young.add(_mark(digest))
-
-    def _is_known_reply(self, digest: str) -> bool:
-        assert self._replies is not None
-        mark = _mark(digest)
-        return mark in self._replies[0] or mark in self._replies[1]
-
     def _keep(self, run_id: str, run: KnownRun) -> None:
         if len(self._runs) >= KNOWN_RUNS:
             oldest = next(iter(self._runs))
@@ -128,7 +99,6 @@ class QuickRuns:
         self._runs.clear()
         self._uuids.clear()
         self._locations.clear()
-        self._replies = None
 
     def _forget_run(self, inner: int) -> None:
         """Forget a run that a careful write has changed."""
@@ -233,14 +203,11 @@ class QuickRuns:
         user: str | None,
         start_ms: int,
         tags: Sequence[tuple[str, str]],
-        digest: str,
-        peer: str,
+        create: Create,
     ) -> Any:
         """Create a run and return it whole."""
         location = self._locations.get((principal.team_id, experiment_id))
-        if principal.scope is not None or location is None or self._replies is None:
-            return NOT_QUICK
-        if self._is_known_reply(digest):
+        if principal.scope is not None or location is None or not create.is_first():
             return NOT_QUICK
         tagged = dict(tags)
         name = agree_on_name(run_name, tagged.get(RUN_NAME_TAG))
@@ -264,14 +231,13 @@ class QuickRuns:
         run = KnownRun(inner, experiment_id, principal.team_id)
         run.info, run.params = info, {}
         self._keep(run_id, run)
-        self.note_reply(tx, digest)
+        create.made(run_id)
         tx.later(
             journal.RUN, (_run_row(inner, experiment_id, principal.team_id, info),), run=inner
         )
         tx.later(
             journal.TAG, [(inner, name_id, value) for _, name_id, value in checked], run=inner
         )
-        tx.later(journal.REPLY, ((digest, run_id, peer, BOOT, tx.now_ms),), run=inner)
         record(tx, "run.created", principal, run_id, experiment_id, name=name)
         by_name = sorted(zip((row[1] for row in checked), tagged, checked, strict=True))
         shown = [{"key": key, "value": row[2]} for _, key, row in by_name]
@@ -331,8 +297,3 @@ def _run_row(inner: int, experiment_id: int, team_id: int, info: RunInfo) -> tup
         info.start_time,
         info.artifact_uri,
     )
-
-
-def _mark(digest: str) -> int:
-    """Return a short mark of a digest; two that share one are merely looked up."""
-    return int(digest[:15], 16)

@@ -110,8 +110,9 @@ async def test_a_change_that_marks_nothing_is_seen(platform: Platform, experimen
     changes = (
         "UPDATE runs SET status = 'KILLED' WHERE uuid = '{}'",
         (
-            "INSERT INTO tags (run_id, name_id, value) SELECT r.id, (SELECT min(id) FROM names), 'x'"
-            " FROM runs r WHERE r.uuid = '{}' ON CONFLICT (run_id, name_id) DO UPDATE SET value = 'x'"
+            "INSERT INTO tags (run_id, name_id, value) SELECT r.id, (SELECT min(id) FROM names),"
+            " 'x' FROM runs r WHERE r.uuid = '{}'"
+            " ON CONFLICT (run_id, name_id) DO UPDATE SET value = 'x'"
         ),
         "DELETE FROM tags WHERE run_id = (SELECT id FROM runs WHERE uuid = '{}')",
         (
