@@ -2,9 +2,11 @@
 
 import os
 import random
+import shutil
 import socket
 import statistics
 import subprocess
+import tempfile
 import time
 import uuid
 from collections import Counter
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.checking import Checker
 from tests.acceptance.cutting import Cable, CuttingProxy
 from tests.acceptance.serving import (
     SCRIPTS,
@@ -22,8 +25,10 @@ from tests.acceptance.serving import (
     python_of,
     run_client,
 )
+from tests.acceptance.test_postgres_faults import Postgres
 
 ROUNDS = int(os.environ.get("YARD_TEST_CRASH_ROUNDS", "10"))
+CHECKED_ROUNDS = int(os.environ.get("YARD_TEST_CRASH_ROUNDS", "3"))
 WORKERS, THREADS = 2, 4
 MAX_READY_SECONDS = 5.0
 NewServer = Callable[..., TrackingServer]
@@ -135,6 +140,43 @@ def test_killed_again_and_again_loses_nothing(new_server: NewServer, tmp_path: P
     assert _check(server, tmp_path, experiment) > 60
     assert _lines(tmp_path, "gave-up") == []
     assert statistics.median(until_ready) < MAX_READY_SECONDS
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def checked_server(
+    request: pytest.FixtureRequest, new_server: NewServer
+) -> Iterator[TrackingServer]:
+    """A server on each database."""
+    server = new_server()
+    if request.param == "postgresql":
+        folder = Path(tempfile.mkdtemp(prefix="yard-pg-"))
+        postgres = Postgres(folder)
+        server.home.mkdir(parents=True, exist_ok=True)
+        server.database = postgres.url
+    server.start()
+    yield server
+    server.kill()
+    if request.param == "postgresql":
+        postgres.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_what_was_acknowledged_is_what_every_read_shows(checked_server: TrackingServer) -> None:
+    """Writers, readers and refused writes at once, over every cache, with kill -9 in between."""
+    server = checked_server
+    checker = Checker(server)
+    with checker.running():
+        for _ in range(CHECKED_ROUNDS):
+            before = checker.acknowledged
+            _wait_until(
+                lambda before=before: checker.faults or checker.acknowledged > before + 60, 400
+            )
+            checker.insist()
+            server.kill()
+            server.start()
+        before = checker.reads
+        _wait_until(lambda: checker.faults or checker.reads > before + 10, 400)
+    assert checker.acknowledged > 60
 
 
 def test_told_to_end_under_load_loses_nothing(new_server: NewServer, tmp_path: Path) -> None:
