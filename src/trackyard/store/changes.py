@@ -1,32 +1,54 @@
-"""Which runs and experiments a transaction changes, told by the database itself. SQLite only.
+"""Which runs and experiments a transaction changes, read from the statements themselves. SQLite
+only.
 
-Temporary triggers on the writer's connection report each row of a run that any statement changes,
-so no cache depends on its writers to say what they did. Owns the triggers and what they reported
-since the last commit. Knows no cache; on PostgreSQL other servers write too, and nothing is kept.
+Every statement of a write goes through `WatchedConnection`, so no cache depends on its writers to
+say what they did. Where a statement names its runs they are noted; one that is not understood
+counts as a change of everything. Rows that wait in the journal are noted when they are deferred
+and again when they reach their tables. Knows no cache; on PostgreSQL other servers write too, and
+nothing is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from trackyard.store.connection import SqliteConnection
+from trackyard.store.connection import Connection, Row
 
-#: Reported in place of a run where many runs may look different now.
+#: Noted in place of a run where many runs may look different now.
 EVERYTHING = 0
 
-#: table -> column with the run's inner id; what a whole run is made of, and the events that count.
-_RUN_TABLES = {
-    "runs": ("id", ("UPDATE", "DELETE")),
-    "params": ("run_id", ("INSERT", "UPDATE", "DELETE")),
-    "tags": ("run_id", ("INSERT", "UPDATE", "DELETE")),
-    "metric_latest": ("run_id", ("INSERT", "UPDATE", "DELETE")),
-    "run_datasets": ("run_id", ("INSERT", "UPDATE", "DELETE")),
-    "run_models": ("run_id", ("INSERT", "UPDATE", "DELETE")),
+#: table -> column with the run's inner id; what a whole run is made of.
+RUN_TABLES = {
+    "runs": "id",
+    "params": "run_id",
+    "tags": "run_id",
+    "metric_latest": "run_id",
+    "run_datasets": "run_id",
+    "run_models": "run_id",
 }
-#: Tables whose rows belong to many runs.
-_SHARED_TABLES = ("datasets", "names")
+#: Tables whose rows belong to many runs, or take runs with them when they go.
+SHARED_TABLES = frozenset(("datasets", "names", "experiments", "teams"))
 #: Tables by which a write is judged before it is made.
-_JUDGED_BY = ("runs", "params")
+_JUDGED_BY = frozenset(("runs", "params"))
+
+_STATEMENT = re.compile(r"\s*(INSERT INTO|UPDATE|DELETE FROM|SELECT|PRAGMA)\s+(\w*)", re.I)
+_VALUES = re.compile(r"[^(]*\(([^()]*)\)\s*VALUES\s*\(([^()]*)\)", re.I)
+_EXPERIMENT_FACTS = re.compile(r"\b(lifecycle|artifact_location)\b", re.I)
+
+
+class _Effect(NamedTuple):
+    """What a statement changes: runs by the place of their id among its values, or everything."""
+
+    place: int | None
+    #: whether it changes what writes are judged by
+    is_fact: bool = False
+    is_experiment: bool = False
+
+
+_ALL = _Effect(None, is_fact=True, is_experiment=True)
 
 
 class Changes:
@@ -35,55 +57,120 @@ class Changes:
     def __init__(self) -> None:
         #: inner ids of the runs changed since they were last taken
         self._runs: set[int] = set()
-        #: called at once when the facts or parameters of a run, or an experiment, change
+        #: called at once when facts or parameters of a run change, with its id or EVERYTHING
         self.on_run: list[Callable[[int], None]] = []
-        self.on_experiment: list[Callable[[int], None]] = []
-        #: whether rows that were announced before are on their way to their tables
-        self.is_moving = False
+        #: called at once when an experiment was deleted, restored or moved
+        self.on_experiment: list[Callable[[], None]] = []
 
-    def watch(self, conn: SqliteConnection) -> None:
-        """Have a connection report what it changes."""
-        conn.listen("yard_run_data", self._runs.add)
-        conn.listen("yard_run_facts", self._facts_changed)
-        conn.listen("yard_experiment", self._experiment_changed)
-        for table, (column, verbs) in _RUN_TABLES.items():
-            function = "yard_run_facts" if table in _JUDGED_BY else "yard_run_data"
-            for verb in verbs:
-                _report(conn, table, verb, function, column)
-        for table in _SHARED_TABLES:
-            for verb in ("UPDATE", "DELETE"):
-                _report(conn, table, verb, "yard_run_data", None)
-        for verb in ("UPDATE OF lifecycle, artifact_location", "DELETE"):
-            _report(conn, "experiments", verb, "yard_experiment", "id")
-
-    def add(self, run: int) -> None:
-        """Announce a change whose rows reach their tables later."""
-        self._runs.add(run)
+    def add(self, runs: Iterable[int]) -> None:
+        """Note runs whose rows change, or will once they reach their tables."""
+        self._runs.update(runs)
 
     def take(self) -> set[int]:
         """Return what has changed since the last call; what was undone may be among it."""
-        taken = set(self._runs)
-        # The triggers hold on to the set itself.
-        self._runs.clear()
+        taken, self._runs = self._runs, set()
         return taken
 
-    def _facts_changed(self, run: int) -> None:
-        self._runs.add(run)
-        if not self.is_moving:
+    def note(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Note what a statement changes when it is run with these rows of values."""
+        effect = effect_of(sql)
+        if effect is None or not rows:
+            return
+        if effect.is_experiment:
+            for forget in self.on_experiment:
+                forget()
+        place = effect.place
+        runs = {EVERYTHING} if place is None else {row[place] for row in rows}
+        if place is not None or effect is _ALL:
+            self._runs |= runs
+        if effect.is_fact:
             for hook in self.on_run:
-                hook(run)
-
-    def _experiment_changed(self, experiment: int) -> None:
-        for hook in self.on_experiment:
-            hook(experiment)
+                for run in runs:
+                    hook(run)
 
 
-def _report(
-    conn: SqliteConnection, table: str, verb: str, function: str, column: str | None
-) -> None:
-    row = "old" if verb == "DELETE" else "new"
-    about = f"{row}.{column}" if column is not None else str(EVERYTHING)
-    conn.run(
-        f"CREATE TEMP TRIGGER yard_{table}_{verb[:6].lower()} AFTER {verb} ON main.{table}"
-        f" BEGIN SELECT {function}({about}); END"
+class WatchedConnection:
+    """A writer's connection that notes what its statements change."""
+
+    def __init__(self, conn: Connection, changes: Changes) -> None:
+        self._conn = conn
+        self._note = changes.note
+        self.dialect = conn.dialect
+        self.begin, self.commit = conn.begin, conn.commit
+        self.rollback, self.close = conn.rollback, conn.close
+
+    def all(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """Run a query and return every row."""
+        self._note(sql, (params,))
+        return self._conn.all(sql, params)
+
+    def one(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
+        """Run a query and return its first row, or None."""
+        self._note(sql, (params,))
+        return self._conn.one(sql, params)
+
+    def run(self, sql: str, params: Sequence[Any] = ()) -> int:
+        """Run a statement and return how many rows it changed."""
+        self._note(sql, (params,))
+        return self._conn.run(sql, params)
+
+    def many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run a statement once per row of parameters."""
+        batch = list(rows)
+        self._note(sql, batch)
+        self._conn.many(sql, batch)
+
+    def insert(self, sql: str, params: Sequence[Any] = ()) -> int:
+        """Run an INSERT and return the new row's id."""
+        self._note(sql, (params,))
+        return self._conn.insert(sql, params)
+
+
+@lru_cache(maxsize=4096)
+def effect_of(sql: str) -> _Effect | None:
+    """Return what a statement changes, or None if nothing that anyone keeps."""
+    found = _STATEMENT.match(sql)
+    if found is None:
+        return _ALL
+    verb, table = found[1].upper(), found[2].lower()
+    if table in RUN_TABLES:
+        return _effect_on_runs(sql, verb, table)
+    if table in SHARED_TABLES and verb == "DELETE FROM":
+        return _ALL
+    if table == "experiments" and verb == "UPDATE" and _EXPERIMENT_FACTS.search(sql):
+        return _Effect(None, is_experiment=True)
+    if table in SHARED_TABLES and table not in ("experiments", "teams") and verb == "UPDATE":
+        return _ALL
+    return None
+
+
+def _effect_on_runs(sql: str, verb: str, table: str) -> _Effect | None:
+    is_conflict = re.search(r"\bON CONFLICT\b", sql, re.I) is not None
+    if table == "runs" and verb == "INSERT INTO" and not is_conflict:
+        return None  # nobody can have kept a run that is new
+    column = RUN_TABLES[table]
+    place = (
+        _place_in_values(sql, column) if verb == "INSERT INTO" else _place_in_where(sql, column)
     )
+    return _ALL if place is None else _Effect(place, is_fact=table in _JUDGED_BY)
+
+
+def _place_in_values(sql: str, column: str) -> int | None:
+    """Return which value of an INSERT goes into a column, if it is a plain list of values."""
+    found = _VALUES.match(sql)
+    if found is None:
+        return None
+    columns = [name.strip().lower() for name in found[1].split(",")]
+    values = [value.strip() for value in found[2].split(",")]
+    if column not in columns or len(columns) != len(values):
+        return None
+    at = columns.index(column)
+    return values[:at].count("?") if values[at] == "?" else None
+
+
+def _place_in_where(sql: str, column: str) -> int | None:
+    """Return which value names the run, if a statement's first condition is that it does."""
+    found = re.search(rf"\bWHERE\s+{column}\s*=\s*\?", sql, re.I)
+    if found is None or re.search(r"\b(OR|SELECT)\b", sql, re.I):
+        return None
+    return sql[: found.start()].count("?")

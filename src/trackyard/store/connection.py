@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -175,10 +175,6 @@ class SqliteConnection:
     def changes(self) -> int:
         """Return how many rows this connection has changed so far."""
         return self._db.total_changes
-
-    def listen(self, name: str, hear: Callable[[int], None]) -> None:
-        """Let triggers of this connection call a function by a name, with a row's number."""
-        self._db.create_function(name, 1, hear)
 
     def checkpoint(self, mode: str) -> None:
         """Move what the write-ahead log holds into the file."""

@@ -26,7 +26,7 @@ from trackyard.core.clock import Clock
 from trackyard.core.errors import SetupError, TooBusy, YardError
 from trackyard.core.events import Event
 from trackyard.store import crashpoints, journal
-from trackyard.store.changes import EVERYTHING, Changes
+from trackyard.store.changes import EVERYTHING, Changes, WatchedConnection
 from trackyard.store.checkpoints import keep_short
 from trackyard.store.connection import (
     Connection,
@@ -157,8 +157,6 @@ class Database:
 
     def _recover(self) -> None:
         """Move what a crash left in the journal, and see which keys are given out next."""
-        assert isinstance(self._writer, SqliteConnection)
-        self.changes.watch(self._writer)
         entries = journal.replay(self._writer, self.clock.time_ms())
         if entries:
             log.info("moved %d journal entries of an earlier process into their tables", entries)
@@ -170,7 +168,7 @@ class Database:
             return
         self.journal.take_over(self._writer, self.clock.time_ms())
         self._sole.learn(self._writer)
-        self.changes.add(EVERYTHING)
+        self.changes.add((EVERYTHING,))
         for hook in self.undo_hooks:
             hook()
 
@@ -441,12 +439,14 @@ class Database:
         writer = self._ensure_writer()
         now_ms = self.clock.time_ms()
         writer.begin()
+        watched: Connection = writer
         if self.is_sqlite:
             self._check_alone()
+            watched = WatchedConnection(writer, self.changes)
         events: list[Event] = []
         self._is_quick_group = True
         for pending in group:
-            tx = Tx(writer, now_ms, later=self.journal.add, new_id=self._sole.new_id)
+            tx = Tx(watched, now_ms, later=self.journal.add, new_id=self._sole.new_id)
             if pending.quick is not None and self._run_quick(pending, tx):
                 events.extend(tx.events)
                 continue

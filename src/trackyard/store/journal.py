@@ -116,6 +116,9 @@ class Journal:
         self._latest: Latest = {}
         #: rows of the open transaction, nowhere yet
         self._fresh: Rows = {}
+        #: inner ids of the runs that the rows on disk are about, and those of the open transaction
+        self._kept_runs: set[int] = set()
+        self._fresh_runs: set[int] = set()
         self._moved = False
         #: the entry that the open transaction has written
         self._entry = 0
@@ -124,7 +127,7 @@ class Journal:
 
     def add(self, number: int, rows: Iterable[Values], *, run: int) -> None:
         """Take rows of the open transaction, which change a run given by its inner id."""
-        self._changes.add(run)
+        self._fresh_runs.add(run)
         self._take(number, rows)
 
     def add_events(self, rows: Iterable[Values]) -> None:
@@ -144,17 +147,15 @@ class Journal:
 
     def move(self, conn: Connection, now_ms: int) -> None:
         """Put every row into its table, within the open transaction."""
-        # Whoever knows these rows already need not forget them: they are what it knows.
-        self._changes.is_moving = True
-        try:
-            if self._moved or not self._kept:
-                _carry_out(conn, self._fresh)
-            else:
-                self._move_all(conn, now_ms)
-                conn.many("DELETE FROM journal WHERE id = ?", [(entry,) for entry in self._kept])
-                self._moved = True
-        finally:
-            self._changes.is_moving = False
+        if self._moved or not self._kept:
+            _carry_out(conn, self._fresh)
+        else:
+            self._move_all(conn, now_ms)
+            conn.many("DELETE FROM journal WHERE id = ?", [(entry,) for entry in self._kept])
+            self._moved = True
+            # They change as their readers see them, though they were announced before.
+            self._changes.add(self._kept_runs)
+        self._changes.add(self._fresh_runs)
         self._fresh.clear()
 
     def _move_all(self, conn: Connection, now_ms: int) -> None:
@@ -173,6 +174,7 @@ class Journal:
     def write(self, conn: Connection) -> None:
         """Lay down what has not been moved, as the last thing before a commit."""
         if self._fresh:
+            self._changes.add(self._fresh_runs)
             row = (_encode(self._fresh),)
             self._entry = conn.insert("INSERT INTO journal (data) VALUES (?)", row)
 
@@ -180,6 +182,7 @@ class Journal:
         """Learn that the transaction is on disk."""
         if self._moved:
             self._kept.clear()
+            self._kept_runs.clear()
             self._latest.clear()
             self.waiting = 0
             self._moved = False
@@ -189,10 +192,13 @@ class Journal:
             self._kept[self._entry] = self._fresh
             self.waiting += sum(map(len, self._fresh.values())) + len(self._latest) - known
             self._fresh = {}
+            self._kept_runs |= self._fresh_runs
+        self._fresh_runs.clear()
 
     def undone(self) -> None:
         """Learn that the transaction never was."""
         self._fresh = {}
+        self._fresh_runs.clear()
         self._moved = False
 
     def show(self, conn: Connection) -> None:

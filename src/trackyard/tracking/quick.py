@@ -16,6 +16,7 @@ import msgspec
 from trackyard.access.principal import Principal
 from trackyard.core.ids import new_run_id
 from trackyard.store import journal
+from trackyard.store.changes import EVERYTHING
 from trackyard.store.database import NOT_QUICK, Database, Tx
 from trackyard.store.idempotency import Create
 from trackyard.store.names import Names
@@ -75,7 +76,7 @@ class QuickRuns:
         self._uuids: dict[int, str] = {}
         database.undo_hooks.append(self._forget)
         database.changes.on_run.append(self._forget_run)
-        database.changes.on_experiment.append(self._forget_experiment)
+        database.changes.on_experiment.append(self._locations.clear)
 
     # -- what is known ----------------------------------------------------------------------
 
@@ -101,15 +102,14 @@ class QuickRuns:
         self._locations.clear()
 
     def _forget_run(self, inner: int) -> None:
-        """Forget a run that a careful write has changed."""
+        """Forget a run that a careful write changes, or all of them."""
+        if inner == EVERYTHING:
+            self._runs.clear()
+            self._uuids.clear()
+            return
         run_id = self._uuids.pop(inner, None)
         if run_id is not None:
             del self._runs[run_id]
-
-    def _forget_experiment(self, inner: int) -> None:
-        """Forget an experiment that a careful write has changed."""
-        for key in [key for key in self._locations if key[1] == inner]:
-            del self._locations[key]
 
     def _find(self, principal: Principal, run_id: str) -> KnownRun | None:
         """Return a run the caller may log to, if that is known for sure."""

@@ -1,16 +1,22 @@
 """What a 2xx confirmed is what every later read shows, through every cache."""
 
 import asyncio
+import sqlite3
 import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.server.platform import Caller, Platform
-from tests.integration.server.test_quick_writes import post, served
+from tests.integration.server.platform import Caller, Platform, open_platform
+from tests.integration.server.test_quick_writes import STEPS, post, served
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
+from trackyard.store.changes import EVERYTHING, RUN_TABLES
 from trackyard.store.database import Reader, Tx
+from trackyard.store.migrate import prepare
+from trackyard.tracking.retention import purge_runs
 from trackyard.tracking.runs import find_run, load_runs
 
 
@@ -155,3 +161,77 @@ async def test_what_the_quick_form_knows_follows_every_change(
     )
     body = {"experiment_id": experiment, "start_time": 9, "run_name": "late"}
     await post(caller, "runs/create", body, 400)
+
+
+@pytest.fixture
+async def sqlite_platform(tmp_path: Path) -> AsyncIterator[Platform]:
+    """A platform on SQLite, where whole runs are kept in memory."""
+    url = f"sqlite:///{tmp_path / 'yard.db'}"
+    prepare(url)
+    async with open_platform(url, tmp_path / "home") as found:
+        yield found
+
+
+class Oracle:
+    """Triggers that note which runs the writer's statements really change, and what was told."""
+
+    def __init__(self, platform: Platform) -> None:
+        self.changed: set[int] = set()
+        self.told: set[int] = set()
+        database = platform.services.database
+        raw = database._writer.raw()
+        assert isinstance(raw, sqlite3.Connection)
+        raw.create_function("changed", 1, self.changed.add)
+        for table, column in RUN_TABLES.items():
+            for verb, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")):
+                if (table, verb) != ("runs", "INSERT"):
+                    raw.execute(
+                        f"CREATE TEMP TRIGGER see_{table}_{verb} AFTER {verb} ON {table}"
+                        f" BEGIN SELECT changed({row}.{column}); END"
+                    )
+        database.commit_hooks.append(self.told.update)
+
+    def check(self, after: str) -> None:
+        """Insist that the caches were told of every run that has changed."""
+        assert EVERYTHING in self.told or self.changed <= self.told, after
+        assert self.changed, f"{after} changed nothing"
+        self.changed.clear()
+        self.told.clear()
+
+
+async def test_the_caches_are_told_of_every_row_that_changes(
+    sqlite_platform: Platform,
+) -> None:
+    """All that can be done to a run by the routes, compared with what the database itself saw."""
+    platform = sqlite_platform
+    caller, oracle = platform.admin, Oracle(platform)
+    experiment = (await post(caller, "experiments/create", {"name": "told"}))["experiment_id"]
+    run_id = await _run(caller, experiment, 1)
+    await served(caller, run_id)
+    oracle.check("runs/create")
+    dataset = {"name": "d", "digest": "x", "source_type": "s", "source": "s"}
+    model = f"m-{'0' * 32}"
+    about_run: list[tuple[str, dict[str, Any]]] = [
+        *((path, change) for path, change, status in STEPS if status == 200),
+        ("runs/log-inputs", {"datasets": [{"dataset": dataset, "tags": []}]}),
+        ("runs/outputs", {"models": [{"model_id": model, "step": 1}]}),
+        ("runs/delete", {}),
+    ]
+    for path, change in about_run:
+        await post(caller, path, {"run_id": run_id, **change})
+        await served(caller, run_id)
+        if change != {"key": "lr", "value": "0.1"}:
+            oracle.check(path)
+    await platform.services.database.write(
+        lambda tx: tx.run("UPDATE runs SET deleted_ms = 1 WHERE uuid = ?", (run_id,))
+    )
+    oracle.check("an update")
+    await post(caller, "experiments/delete", {"experiment_id": experiment})
+    await post(caller, "experiments/restore", {"experiment_id": experiment})
+    oracle.check("experiments/restore")
+    await post(caller, "runs/delete", {"run_id": run_id})
+    await purge_runs(
+        platform.services.database, 2**62, actor="test", forget=lambda _tx, _run: None
+    )
+    oracle.check("a purge")
+    assert (await caller.mlflow("GET", f"runs/get?run_id={run_id}")).status == 404
