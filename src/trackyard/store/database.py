@@ -121,7 +121,7 @@ class Database:
         #: whether every write of the open group went by its quick form
         self._is_quick_group = False
         self._moving: asyncio.TimerHandle | None = None
-        self._background: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[bool]] = set()
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="yard-commit")
         self._mover: asyncio.Task[None] | None = None
         self._pool = ThreadPoolExecutor(readers, thread_name_prefix="yard-read")
@@ -205,11 +205,11 @@ class Database:
 
         None for `seconds` lets it take its time: for work that no caller waits for.
         """
-        if self.journal.waiting:
-            await self._move_waiting()
+        loop = asyncio.get_running_loop()
+        if self.journal.waiting and not await self._move_waiting():
             if self._has_last_view:
                 return query(self._peeker)
-        loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._pool, self._read_over_journal, query)
         return await loop.run_in_executor(self._pool, self._read, query, seconds)
 
     async def peek(self, query: Callable[[Reader], T], *, journaled: bool = True) -> T:
@@ -218,26 +218,34 @@ class Database:
         A query that looks at no table of the journal's says so, and waits for none of its rows.
         """
         if self.is_sqlite:
-            if journaled and self.journal.waiting:
-                await self._move_waiting()
+            if journaled and self.journal.waiting and not await self._move_waiting():
+                return await self.read(query)
             try:
                 return query(self._peeker)
             except sqlite3.DatabaseError as fault:
                 raise explain_read(fault, None) or fault from fault
         return await self.read(query)
 
-    async def _move_waiting(self) -> None:
-        """Bring rows that wait in the journal into their tables, so that a reader sees them."""
+    async def _move_waiting(self) -> bool:
+        """Bring rows that wait in the journal into their tables; return whether they are there."""
         try:
             await self.write(_nothing, frees=True)
         except YardError as fault:
-            # They stay on disk and are tried again; who only reads is served what there is.
+            # They stay on disk and are tried again.
             log.warning("cannot move the journal into its tables now: %s", fault.message)
             if self._is_broken and not self._has_last_view:
                 self._has_last_view = True
                 self._peeker = self._last_view()
                 for hook in self.commit_hooks:
                     hook((EVERYTHING,))
+            return False
+        return True
+
+    def _read_over_journal(self, query: Callable[[Reader], T]) -> T:
+        """Run a query on what the tables would hold, where the journal cannot be moved now."""
+        conn = self._connect(readonly=False)
+        with contextlib.closing(conn):
+            return journal.read_over(conn, query, self.clock.time_ms())
 
     def _last_view(self) -> SqliteConnection | PostgresConnection:
         """Return a connection that shows all that was acknowledged, where no more is written."""

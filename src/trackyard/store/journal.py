@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from trackyard.store.connection import Connection
 from trackyard.store.transaction import Reader, Values
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 #: Rows by the number of their statement.
 Rows = dict[int, list[Values]]
@@ -225,6 +227,16 @@ def replay(conn: Connection, now_ms: int) -> int:
         conn.rollback()
         raise
     return entries
+
+
+def read_over(conn: Connection, query: Callable[[Reader], T], now_ms: int) -> T:
+    """Run a query on what the tables would hold if the journal were moved, and leave all as is."""
+    conn.begin()
+    try:
+        _move_entries(conn, now_ms)
+        return query(conn)
+    finally:
+        conn.rollback()
 
 
 def rejected(conn: Reader) -> int:

@@ -229,6 +229,27 @@ async def test_readers_see_what_waits_and_careful_writes_come_after_it(path: Pat
         await database.close()
 
 
+async def test_readers_see_what_waits_though_it_cannot_be_moved(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full queue or disk refuses to move it; what was acknowledged is shown all the same."""
+    database = Database(f"sqlite:///{path}", clock=SystemClock())
+    database.start()
+
+    def quick(tx: Tx) -> None:
+        tx.later(journal.EVENT, [event("q")], run=1)
+
+    await database.write(quick, quick)
+    with monkeypatch.context() as patch:
+        patch.setattr("trackyard.store.database.QUEUE_LIMIT", 0)
+        assert await database.read(names) == ["q"]
+        assert await database.peek(names) == ["q"]
+        assert database.journal.waiting == 1
+    assert await database.read(names) == ["q"]
+    assert database.journal.waiting == 0
+    await database.close()
+
+
 async def test_a_quick_form_that_gives_up_leaves_it_to_the_careful_one(path: Path) -> None:
     database = Database(f"sqlite:///{path}", clock=SystemClock())
     database.start()
