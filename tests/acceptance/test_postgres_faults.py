@@ -1,9 +1,11 @@
 """PostgreSQL restarted, killed and cut off under load; two servers on one database."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -19,6 +21,7 @@ from tests.acceptance.serving import TrackingServer
 
 NewServer = Callable[..., TrackingServer]
 HEALED_SECONDS = 60.0
+START = 1_700_000_000_000
 
 
 class Postgres:
@@ -117,15 +120,15 @@ def test_the_database_may_go_away_under_load(on_postgres: NewServer, postgres: P
 
 def create_run(client: httpx.Client, name: str) -> str:
     """Create a run in the very words another caller may use."""
-    wish = {"experiment_id": "0", "start_time": 1_700_000_000_000, "run_name": name}
+    wish = {"experiment_id": "0", "start_time": START, "run_name": name}
     answer = client.post("/api/2.0/mlflow/runs/create", json=wish)
     return str(answer.json()["run"]["info"]["run_id"])
 
 
-def test_the_same_words_to_two_servers_make_two_runs_unless_repeated(
-    on_postgres: NewServer,
+def test_the_same_words_to_two_servers_make_two_runs_unless_one_was_lost(
+    on_postgres: NewServer, postgres: Postgres
 ) -> None:
-    """Two callers get a run each; one whose connection broke finds its own at the other server."""
+    """A caller who had an answer gets another run; one who left before it, its own at either."""
     first, second = on_postgres(), on_postgres()
     first.start()
     second.start()
@@ -133,10 +136,33 @@ def test_the_same_words_to_two_servers_make_two_runs_unless_repeated(
         httpx.Client(base_url=first.url, headers=first.headers, timeout=60) as one,
         httpx.Client(base_url=second.url, headers=first.headers, timeout=60) as other,
     ):
-        assert create_run(one, "both") != create_run(other, "both")
-        lost = create_run(one, "lost")
+        answered = create_run(one, "both")
         one.close()
+        assert create_run(other, "both") != answered
+        lost = lose_answer(first, postgres, "lost")
         assert create_run(other, "lost") == lost
+        assert create_run(other, "lost") != lost
+
+
+def lose_answer(server: TrackingServer, postgres: Postgres, name: str) -> str:
+    """Create a run for a caller who leaves while the database writes it; return its id."""
+    body = json.dumps({"experiment_id": "0", "start_time": START, "run_name": name}).encode()
+    head = f"POST /api/2.0/mlflow/runs/create HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n"
+    head += f"Authorization: Bearer {server.token}\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
+    with (
+        psycopg.connect(postgres.url) as holder,
+        psycopg.connect(postgres.url, autocommit=True) as look,
+    ):
+        holder.execute("LOCK TABLE runs IN SHARE MODE")
+        with socket.create_connection(("127.0.0.1", server.port)) as line:
+            line.sendall(head.encode() + body)
+            wait_until(lambda: look.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone())
+        holder.rollback()
+        wait_until(lambda: look.execute("SELECT 1 FROM lost_answers").fetchone())
+        row = look.execute("SELECT uuid FROM runs WHERE name = %s", (name,)).fetchone()
+    assert row is not None
+    return str(row[0])
 
 
 def test_two_servers_share_a_database(on_postgres: NewServer) -> None:

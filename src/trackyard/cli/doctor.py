@@ -149,6 +149,13 @@ def _facts(facts: dict[str, Any]) -> list[Finding]:
             f" {facts['waiting_rows']} batches to settle",
             "`yard gc` settles them now",
         ),
+        Finding(
+            "rejected",
+            not facts["rejected_writes"],
+            f"{facts['rejected_writes']} acknowledged writes could not be put into their tables",
+            "the table rejected_writes has their rows and the reason; restore from a backup, or"
+            " delete those rows once you have looked at them",
+        ),
         Finding("memory", True, f"{_size(facts['resident_bytes'])} resident"),
         Finding(
             "server disk",

@@ -104,6 +104,11 @@ class Request:
         peer: str = self.scope.client
         return peer
 
+    def is_gone(self) -> bool:
+        """Tell whether the caller has ended the connection, so that no answer will leave."""
+        gone: bool = self.proto.is_gone()
+        return gone
+
     @property
     def query(self) -> dict[str, list[str]]:
         """Return the query string as lists of values."""

@@ -63,7 +63,9 @@ from trackyard.server.watchdog import Watchdog
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
 from trackyard.store.faults import is_damaged
+from trackyard.store.idempotency import Creates
 from trackyard.store.migrate import prepare
+from trackyard.store.pending import PendingFile
 from trackyard.store.reserve import Reserve
 from trackyard.tracking.service import Tracking
 
@@ -131,6 +133,7 @@ def _run_loop(main: object) -> None:
 async def _serve(settings: Settings, announce: Callable[[Settings, str | None], None]) -> None:
     services = build(settings)
     services.database.start()
+    await services.creates.recover()
     code = await _first_start(services)
     await _apply_config(services)
     services.tracking.start()
@@ -205,6 +208,7 @@ def build(settings: Settings) -> Services:
         settings=settings,
         clock=clock,
         database=database,
+        creates=Creates(database, PendingFile(settings.home / "pending")),
         directory=directory,
         sessions=sessions,
         gate=gate,
@@ -331,6 +335,7 @@ async def _stop(services: Services, ending: Ending) -> None:
     """Commit what is queued and close."""
     await ending.wait_for("settling of metrics", services.tracking.stop(), 2.0)
     await ending.wait_for("the database", services.database.close(), ENDLESS)
+    services.creates.file.close()
     await services.artifacts.blobs.close()
 
 

@@ -17,6 +17,7 @@ from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
 from trackyard.server.watchdog import Watchdog
 from trackyard.store.database import Database
+from trackyard.store.idempotency import Creates
 from trackyard.tracking.service import Tracking
 
 
@@ -27,6 +28,7 @@ class Services:
     settings: Settings
     clock: Clock
     database: Database
+    creates: Creates
     directory: Directory
     sessions: Sessions
     gate: Gate

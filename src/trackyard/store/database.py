@@ -8,6 +8,7 @@ but `events`.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 import time
@@ -24,6 +25,7 @@ from trackyard.core.clock import Clock
 from trackyard.core.errors import SetupError, TooBusy, YardError
 from trackyard.core.events import Event
 from trackyard.store import crashpoints, journal
+from trackyard.store.changes import EVERYTHING, Changes, WatchedConnection
 from trackyard.store.checkpoints import keep_short
 from trackyard.store.connection import (
     Connection,
@@ -45,7 +47,7 @@ from trackyard.store.faults import (
 from trackyard.store.readers import Readers
 from trackyard.store.reserve import Reserve
 from trackyard.store.sole import SoleWriter
-from trackyard.store.transaction import EVERYTHING, Reader, Tx
+from trackyard.store.transaction import Reader, Tx
 
 __all__ = ["NOT_QUICK", "Database", "Listener", "Reader", "Tx"]
 
@@ -112,19 +114,19 @@ class Database:
         self._listeners: list[Listener] = []
         #: called when a transaction was undone, so that caches can forget what it taught them
         self.undo_hooks: list[Callable[[], None]] = []
-        #: called with each event of a careful write as it happens, before its commit
-        self.change_hooks: list[Callable[[Event], None]] = []
-        self.journal = journal.Journal()
-        #: called after each commit with the inner ids of the runs it touched
+        #: what the writer's transactions change; SQLite only
+        self.changes = Changes()
+        self.journal = journal.Journal(self.changes)
+        #: called after each commit with the inner ids of the runs it changed, before any caller
+        #: hears of it: the one place from which caches learn what to forget
         self.commit_hooks: list[Callable[[Collection[int]], None]] = []
-        self._touched: set[int] = set()
         self._sole = SoleWriter()
         #: whether the peeker shows what can no longer be moved, and so serves every reader
         self._has_last_view = False
         #: whether every write of the open group went by its quick form
         self._is_quick_group = False
         self._moving: asyncio.TimerHandle | None = None
-        self._background: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[bool]] = set()
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="yard-commit")
         self._mover: asyncio.Task[None] | None = None
         self._readers = Readers(readers, lambda: self._connect(readonly=True))
@@ -161,7 +163,7 @@ class Database:
 
     def _recover(self) -> None:
         """Move what a crash left in the journal, and see which keys are given out next."""
-        entries = journal.replay(self._writer)
+        entries = journal.replay(self._writer, self.clock.time_ms())
         if entries:
             log.info("moved %d journal entries of an earlier process into their tables", entries)
         self._sole.learn(self._writer)
@@ -170,9 +172,9 @@ class Database:
         """Forget what is known if another process wrote to the file, pointed at it by mistake."""
         if self._sole.was_alone(self._writer):
             return
-        self.journal.take_over(self._writer)
+        self.journal.take_over(self._writer, self.clock.time_ms())
         self._sole.learn(self._writer)
-        self._touched.add(EVERYTHING)
+        self.changes.add((EVERYTHING,))
         for hook in self.undo_hooks:
             hook()
 
@@ -207,10 +209,10 @@ class Database:
 
         None for `seconds` lets it take its time: for work that no caller waits for.
         """
-        if self.journal.waiting:
-            await self._move_waiting()
+        if self.journal.waiting and not await self._move_waiting():
             if self._has_last_view:
                 return query(self._peeker)
+            return await self._readers.run(lambda _: self._read_over_journal(query), seconds)
         return await self._readers.run(query, seconds)
 
     async def peek(self, query: Callable[[Reader], T], *, journaled: bool = True) -> T:
@@ -219,24 +221,34 @@ class Database:
         A query that looks at no table of the journal's says so, and waits for none of its rows.
         """
         if self.is_sqlite:
-            if journaled and self.journal.waiting:
-                await self._move_waiting()
+            if journaled and self.journal.waiting and not await self._move_waiting():
+                return await self.read(query)
             try:
                 return query(self._peeker)
             except sqlite3.DatabaseError as fault:
                 raise explain_read(fault, None) or fault from fault
         return await self.read(query)
 
-    async def _move_waiting(self) -> None:
-        """Bring rows that wait in the journal into their tables, so that a reader sees them."""
+    async def _move_waiting(self) -> bool:
+        """Bring rows that wait in the journal into their tables; return whether they are there."""
         try:
             await self.write(_nothing, frees=True)
         except YardError as fault:
-            # They stay on disk and are tried again; who only reads is served what there is.
+            # They stay on disk and are tried again.
             log.warning("cannot move the journal into its tables now: %s", fault.message)
             if self._is_broken and not self._has_last_view:
                 self._has_last_view = True
                 self._peeker = self._last_view()
+                for hook in self.commit_hooks:
+                    hook((EVERYTHING,))
+            return False
+        return True
+
+    def _read_over_journal(self, query: Callable[[Reader], T]) -> T:
+        """Run a query on what the tables would hold, where the journal cannot be moved now."""
+        conn = self._connect(readonly=False)
+        with contextlib.closing(conn):
+            return journal.read_over(conn, query, self.clock.time_ms())
 
     def _last_view(self) -> SqliteConnection | PostgresConnection:
         """Return a connection that shows all that was acknowledged, where no more is written."""
@@ -350,10 +362,10 @@ class Database:
                 return
 
     def _settle(self, group: list[_Pending], events: list[tuple[int, int, Event]]) -> None:
-        if self._touched:
-            touched, self._touched = self._touched, set()
+        changed = self.changes.take()
+        if changed:
             for hook in self.commit_hooks:
-                hook(touched)
+                hook(changed)
         if self.journal.waiting:
             self._move_soon()
         self.committed_groups += 1
@@ -423,8 +435,10 @@ class Database:
         writer = self._ensure_writer()
         now_ms = self.clock.time_ms()
         writer.begin()
+        watched: Connection = writer
         if self.is_sqlite:
             self._check_alone()
+            watched = WatchedConnection(writer, self.changes)
         events: list[Event] = []
         self._is_quick_group = True
         until = self.clock.monotonic() + SLICE_SECONDS
@@ -432,19 +446,13 @@ class Database:
             if self._put_back(group, at, until):
                 break
             self.writing_for = pending.asker
-            tx = Tx(
-                writer,
-                now_ms,
-                later=self.journal.add,
-                new_id=self._sole.new_id,
-                touched=self._touched,
-            )
+            tx = Tx(watched, now_ms, later=self.journal.add, new_id=self._sole.new_id)
             if pending.quick is not None and self._run_quick(pending, tx):
                 events.extend(tx.events)
                 continue
             self._is_quick_group = False
             if not self.journal.is_empty():
-                self.journal.move(writer)
+                self.journal.move(writer, now_ms)
             before = writer.changes()
             try:
                 pending.result = pending.operation(tx)
@@ -455,15 +463,9 @@ class Database:
                 pending.fault = refusal
                 continue
             events.extend(tx.events)
-            self._tell_change(tx.events)
         if crashpoints.ARMED:
             crashpoints.reached("before-commit", [event.kind for event in events])
         return self._append(writer, now_ms, events)
-
-    def _tell_change(self, events: Iterable[Event]) -> None:
-        for hook in self.change_hooks:
-            for event in events:
-                hook(event)
 
     def _put_back(self, group: list[_Pending], at: int, until: float) -> bool:
         """Leave the rest of a group to the next one if this one has held the loop for long."""
@@ -508,7 +510,7 @@ class Database:
         written = [(self._sole.new_id("events"), now_ms, event) for event in events]
         rows = [(number, *_event_row(now_ms, event)) for number, _, event in written]
         if rows and self._is_quick_group:
-            self.journal.add(journal.EVENT, rows)
+            self.journal.add_events(rows)
         elif rows:
             writer.many(journal.INSERT_EVENT, rows)
         self.journal.write(writer)
@@ -559,7 +561,6 @@ class Database:
     def _undo(self) -> None:
         self.journal.undone()
         self._sole.doubt()
-        self._touched.clear()
         for hook in self.undo_hooks:
             hook()
         try:

@@ -48,6 +48,13 @@ CREATE TABLE leaders (
 	expires_ms BIGINT NOT NULL,
 	CONSTRAINT pk_leaders PRIMARY KEY (role)
 );
+CREATE TABLE lost_answers (
+	digest TEXT NOT NULL,
+	result TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_lost_answers PRIMARY KEY (digest, result)
+);
+CREATE INDEX ix_lost_answers_created_ms ON lost_answers (created_ms);
 CREATE TABLE metric_blocks (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	run_id BIGINT NOT NULL,
@@ -143,15 +150,13 @@ CREATE TABLE queues (
 	updated_ms BIGINT NOT NULL,
 	CONSTRAINT pk_queues PRIMARY KEY (name)
 );
-CREATE TABLE replies (
-	digest TEXT NOT NULL,
-	result TEXT NOT NULL,
-	peer TEXT NOT NULL,
-	boot TEXT NOT NULL,
+CREATE TABLE rejected_writes (
+	id INTEGER NOT NULL,
+	data BLOB NOT NULL,
+	reason TEXT NOT NULL,
 	created_ms BIGINT NOT NULL,
-	CONSTRAINT pk_replies PRIMARY KEY (digest)
+	CONSTRAINT pk_rejected_writes PRIMARY KEY (id)
 );
-CREATE INDEX ix_replies_created_ms ON replies (created_ms);
 CREATE TABLE settings (
 	"key" TEXT NOT NULL,
 	value TEXT NOT NULL,

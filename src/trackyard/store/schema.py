@@ -131,13 +131,12 @@ Table(
     sqlite_autoincrement=True,
 )
 Table(
-    "replies",
+    "lost_answers",
     metadata,
-    #: digest of principal, route and body of a create call, for retries of an unanswered try
+    #: digest of caller, route and body of a create call whose answer was handed to nobody
     Column("digest", Text, primary_key=True),
-    _text("result"),
-    _text("peer"),
-    _text("boot"),
+    #: what it made, for its retry
+    Column("result", Text, primary_key=True),
     _int("created_ms"),
     Index(None, "created_ms"),
 )
@@ -148,6 +147,15 @@ Table(
     _id(),
     #: rows that are not in their tables yet; msgpack of store.journal
     Column("data", LargeBinary, nullable=False),
+)
+Table(
+    "rejected_writes",
+    metadata,
+    #: what the journal held and no table would take, kept for a person to look at
+    _id(),
+    Column("data", LargeBinary, nullable=False),
+    _text("reason"),
+    _int("created_ms"),
 )
 
 # Tracking ------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from trackyard.access.principal import Principal
 from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, new_experiment_id
 from trackyard.store.database import Reader, Tx
-from trackyard.store.transaction import EVERYTHING
 from trackyard.tracking.validation import (
     MAX_EXPERIMENT_TAG_V3,
     check_experiment_name,
@@ -162,7 +161,6 @@ def delete_experiment(tx: Tx, principal: Principal, inner: int) -> None:
         " AND lifecycle = 'active'",
         (tx.now_ms, inner),
     )
-    tx.touched.add(EVERYTHING)
     _event(tx, "experiment.deleted", principal, inner, name=row[0])
 
 
@@ -179,7 +177,6 @@ def restore_experiment(tx: Tx, principal: Principal, inner: int) -> None:
         "UPDATE runs SET lifecycle = 'active', deleted_ms = NULL WHERE experiment_id = ?",
         (inner,),
     )
-    tx.touched.add(EVERYTHING)
     _event(tx, "experiment.restored", principal, inner, name=row[0])
 
 
@@ -212,6 +209,15 @@ def require(tx: Tx | Reader, principal: Principal, inner: int) -> tuple[str, str
     if row is None:
         raise _unknown(principal, inner)
     return row[0], row[1], row[2]
+
+
+def is_active(tx: Tx, principal: Principal, inner: int) -> bool:
+    """Tell whether the caller's team has this experiment and has not deleted it."""
+    row = tx.one(
+        "SELECT 1 FROM experiments WHERE id = ? AND team_id = ? AND lifecycle = 'active'",
+        (inner, principal.team_id),
+    )
+    return row is not None
 
 
 def require_active(tx: Tx, principal: Principal, inner: int) -> tuple[str, str, str]:

@@ -236,7 +236,6 @@ def write_batch(
 ) -> RunRow:
     """Write a checked batch to a run; return what was known of the run."""
     run = find_active_run(tx, principal, run_id)
-    tx.touched.add(run.id)
     fresh = _new_params(tx, names, run.id, run_id, params) if params else []
     if fresh:
         tx.many("INSERT INTO params (run_id, name_id, value) VALUES (?, ?, ?)", fresh)

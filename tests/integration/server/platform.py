@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,8 @@ class Proto:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self.answer = Answer()
+        #: whether the caller's connection has ended
+        self.has_gone = False
 
     def whole(self) -> bytes | None:
         return None
@@ -92,6 +94,21 @@ class Proto:
 
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         self.answer.status, self.answer.headers, self.answer.body = status, headers, body
+
+    def is_gone(self) -> bool:
+        return self.has_gone
+
+    def hand_over(
+        self,
+        status: int,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        claim: Callable[[], bool],
+    ) -> bool:
+        if self.has_gone or not claim():
+            return False
+        self.response_bytes(status, headers, body)
+        return True
 
     async def response_file(
         self,

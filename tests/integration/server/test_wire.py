@@ -34,6 +34,8 @@ class App:
         self.sent = 0
         self.cut = asyncio.Event()
         self.heard: list[str] = []
+        self.go_on = asyncio.Event()
+        self.may_leave = True
 
     async def __call__(self, scope: Any, proto: Any) -> None:
         handler = getattr(self, scope.path.strip("/").replace("/", "_") or "echo")
@@ -91,6 +93,20 @@ class App:
     async def sleep(self, _: Any, proto: Any) -> None:
         await proto.client_disconnect()
         self.cut.set()
+
+    async def created(self, _: Any, proto: Any) -> None:
+        """Answer with many bytes once the test says so; note whether any of them left."""
+        self.heard.append("asked")
+        await self.go_on.wait()
+        left = proto.hand_over(200, PLAIN, 8 * BIG, self.claim)
+        self.heard.append("left" if left else "lost")
+        if not left:
+            self.cut.set()
+            raise ProtocolClosed
+
+    def claim(self) -> bool:
+        self.heard.append("claimed")
+        return self.may_leave
 
     async def socket(self, _: Any, proto: Any) -> None:
         transport = await proto.accept()
@@ -303,6 +319,40 @@ async def test_the_application_learns_that_its_caller_has_gone(caller: Caller, a
     await asyncio.wait_for(app.cut.wait(), 10)
 
 
+CREATE = b"POST /created HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+
+
+async def test_an_answer_handed_over_arrives_whole_and_in_its_turn(
+    caller: Caller, app: App
+) -> None:
+    app.go_on.set()
+    ahead, behind = b"GET /?first HTTP/1.1\r\n\r\n", b"GET /?last HTTP/1.1\r\n\r\n"
+    await caller.say(ahead + CREATE + behind)
+    assert (await caller.hear())[2] == b"GET /?first "
+    assert (await caller.hear())[2] == 8 * BIG
+    assert (await caller.hear())[2] == b"GET /?last "
+    assert app.heard == ["asked", "claimed", "left"]
+
+
+async def test_an_answer_to_a_caller_who_has_gone_is_not_even_begun(port: int, app: App) -> None:
+    """The end of the connection counts though it came with the request and was never read."""
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        line.sendall(CREATE)
+    app.go_on.set()
+    await asyncio.wait_for(app.cut.wait(), 60)
+    assert app.heard == ["asked", "lost"]
+
+
+async def test_an_answer_that_may_not_leave_does_not(caller: Caller, app: App) -> None:
+    app.may_leave = False
+    app.go_on.set()
+    await caller.say(CREATE)
+    with contextlib.suppress(ConnectionError):
+        assert await caller.ended() == b""
+    assert app.heard == ["asked", "claimed", "lost"]
+
+
 async def test_a_websocket_talks_both_ways_and_closes_with_a_code(port: int, app: App) -> None:
     async with connect(f"ws://127.0.0.1:{port}/socket") as client:
         assert await client.recv() == "hello"
@@ -359,6 +409,9 @@ async def test_under_tls_streams_and_closing_codes_are_the_same(
         caller = Caller(reader, writer)
         await caller.say(b"GET /whole/file HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await caller.hear())[2] == BIG
+        app.go_on.set()
+        await caller.say(CREATE)
+        assert (await caller.hear())[2] == 8 * BIG
         writer.close()
         async with connect(f"wss://127.0.0.1:{secure}/socket", ssl=context) as client:
             assert await client.recv() == "hello"

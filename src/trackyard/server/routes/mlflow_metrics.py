@@ -182,7 +182,6 @@ class MetricRoutes:
 
         def change(tx: Tx) -> None:
             run = find_active_run(tx, principal, run_id)
-            tx.touched.add(run.id)
             gone = tx.run(
                 "DELETE FROM tags WHERE run_id = ? AND name_id ="
                 " (SELECT id FROM names WHERE name = ?)",
@@ -219,7 +218,6 @@ class MetricRoutes:
                 " (SELECT id FROM names WHERE name = ?)",
                 (run.id, _MODEL_HISTORY),
             )
-            tx.touched.add(run.id)
             models = [*(_models_in(row[0]) if row else ()), model]
             text = msgspec.json.encode(models).decode()
             # Written past the limit on tag values: half a list would be no list.

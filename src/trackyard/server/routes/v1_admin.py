@@ -21,6 +21,7 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Days
 from trackyard.store.database import Reader
+from trackyard.store.journal import rejected
 from trackyard.tracking.retention import count_deleted, purge_runs
 from trackyard.tracking.soundness import find_damage
 
@@ -70,6 +71,8 @@ class ServerFacts(msgspec.Struct):
     metric_points: int
     metric_bytes: int
     waiting_rows: int
+    #: writes that no table would take, set aside in `rejected_writes`
+    rejected_writes: int
     artifacts: str
     home: str
     disk_free_bytes: int
@@ -153,6 +156,7 @@ class AdminRoutes:
                 metric_points=points,
                 metric_bytes=point_bytes,
                 waiting_rows=waiting,
+                rejected_writes=await self._db.read(rejected),
                 artifacts=settings.artifacts_url,
                 home=str(settings.home),
                 disk_free_bytes=shutil.disk_usage(settings.home).free,
