@@ -26,7 +26,7 @@ from typing import Any
 from trackyard.core.errors import SetupError
 
 START_SECONDS = 180.0
-START_TRIES = 4
+START_TRIES = 5
 STOP_SECONDS = 15.0
 #: the least that Ray accepts is 75 MB; jobs under test keep little there
 STORE_BYTES = 100 * 1024**2
@@ -127,7 +127,7 @@ class LocalCluster:
     ) -> None:
         """Start a node and wait for it.
 
-        On a busy machine Ray itself gives up after half a minute, so it is tried again.
+        On a busy machine Ray itself gives up at times, so it is tried again.
         """
         for left in reversed(range(START_TRIES)):
             home = node_folder()
@@ -189,7 +189,11 @@ class LocalCluster:
                 stdout=output,
                 stderr=output,
                 # A token that lies about would close a cluster that is only for this machine.
-                env={**node_environment(ray), "RAY_AUTH_MODE": "disabled", **self._settings},
+                env={
+                    **node_environment(ray),
+                    "RAY_AUTH_MODE": "disabled",
+                    **self._settings,
+                },
                 start_new_session=True,
             )
         return NodeProcess(

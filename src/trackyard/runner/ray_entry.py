@@ -13,8 +13,8 @@ import contextlib
 import json
 import os
 import select
-import signal
 import shutil
+import signal
 import sys
 import tempfile
 import time

@@ -3,9 +3,10 @@
 Ray unpacks a job's package once for each node, and throws an older copy away as it does so: where
 nodes of one machine share a temporary folder, the ground goes from under tasks that run. So the
 driver has a folder of its own, and its tasks on that machine are sent there; on other machines
-they stay where Ray put them. Standard library alone, and never an error: this runs in Ray's workers.
+they stay where Ray put them. Standard library alone, and never an error: Ray's workers run this.
 """
 
+import contextlib
 import os
 import sys
 
@@ -56,15 +57,11 @@ def leave_the_path() -> None:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path and path != home)
     sys.modules.pop("sitecustomize", None)
-    try:
-        import sitecustomize  # noqa: F401
-    except ImportError:
-        pass
+    with contextlib.suppress(ImportError):
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
 
 
 if __name__ == "sitecustomize":
-    try:
+    with contextlib.suppress(OSError):
         enter()
-    except OSError:
-        pass
     leave_the_path()

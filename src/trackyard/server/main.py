@@ -304,6 +304,7 @@ async def _listen(
     finally:
         await services.jobs.stop()
         await services.hub.stop()
+        await services.jobs.part()
         await listener.stop(DRAIN_SECONDS)
 
 

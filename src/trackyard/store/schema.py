@@ -456,6 +456,7 @@ from trackyard.store import (  # noqa: E402
     schema_jobs,
     schema_leases,
     schema_ray,
+    schema_trials,
 )
 
 __all__ = [
@@ -465,4 +466,5 @@ __all__ = [
     "schema_jobs",
     "schema_leases",
     "schema_ray",
+    "schema_trials",
 ]

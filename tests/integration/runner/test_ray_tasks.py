@@ -1,4 +1,4 @@
-"""How a Ray worker comes to its driver's folder: by a real interpreter that starts as Ray's does."""
+"""How a Ray worker comes to its driver's folder: by an interpreter that starts as Ray's does."""
 
 import os
 import shutil

@@ -40,7 +40,9 @@ def test_a_folder_that_only_ray_has_is_copied() -> None:
 
 def test_tasks_are_brought_to_the_drivers_own_folder() -> None:
     data = spec(has_folder=True)
-    config = {"runtime_env": {"env_vars": {"PYTHONPATH": "/theirs"}, "py_modules": ["gcs://r.zip"]}}
+    config = {
+        "runtime_env": {"env_vars": {"PYTHONPATH": "/theirs"}, "py_modules": ["gcs://r.zip"]}
+    }
     ray_entry.complete(data, {ray_entry.JOB_CONFIG: json.dumps(config)}, Path("/ray/_ray_pkg_1"))
     made = json.loads(data["base_env"][ray_entry.JOB_CONFIG])["runtime_env"]["env_vars"]
     home = "/shared/attempts/j1-a1/m0"
