@@ -275,7 +275,7 @@ function Failure({ detail, onLog }: { detail: JobDetail; onLog: () => void }): R
         {detail.job.sentence ?? last?.sentence ?? "It failed."}
       </strong>
       {last !== undefined && last.error_line !== null && <code>{last.error_line}</code>}
-      {detail.hint != null && <p>{detail.hint}</p>}
+      {typeof detail.hint === "string" && <p>{detail.hint}</p>}
       <div>
         <button type="button" className="btn small" onClick={onLog}>
           See the log
