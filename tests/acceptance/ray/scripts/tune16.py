@@ -25,8 +25,5 @@ tuner = tune.Tuner(
     run_config=tune.RunConfig(name="lab", storage_path=tempfile.mkdtemp()),
 )
 results = tuner.fit()
-with open("result.txt", "w") as file:
-    file.write(str(results.get_best_result().metrics["val_accuracy"]))
-print(
-    "trials", len(results), "errors", results.num_errors, os.path.exists("tune16.py"), flush=True
-)
+Path("result.txt").write_text(str(results.get_best_result().metrics["val_accuracy"]))
+print("trials", len(results), "errors", results.num_errors, Path("tune16.py").exists(), flush=True)
