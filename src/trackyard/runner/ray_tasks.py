@@ -7,6 +7,7 @@ they stay where Ray put them. Standard library alone, and never an error: Ray's 
 """
 
 import contextlib
+import importlib
 import os
 import sys
 
@@ -58,7 +59,7 @@ def leave_the_path() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path and path != home)
     sys.modules.pop("sitecustomize", None)
     with contextlib.suppress(ImportError):
-        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+        importlib.import_module("sitecustomize")
 
 
 if __name__ == "sitecustomize":

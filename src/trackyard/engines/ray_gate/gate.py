@@ -10,6 +10,7 @@ Tune the method that adds trial actors.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -23,7 +24,6 @@ from typing import Any
 import ray
 import ray.cloudpickle
 import ray.util
-from trackyard_trials import Teller  # type: ignore[import-not-found]
 
 try:
     from ray.train.v2._internal.execution.callback import ControllerCallback
@@ -430,8 +430,10 @@ class TrialsGate:
         desk = Desk()
         #: how each trial stood when it was noted last
         self._seen: dict[str, Any] = {}
-        self._teller = Teller(desk.tell_trials) if desk.is_there else None
+        self._teller: Any = None
         if desk.is_there:
+            # Shipped beside this module; not a dependency of the server's.
+            self._teller = importlib.import_module("trackyard_trials").Teller(desk.tell_trials)
             _gate_trials(desk)
 
     def on_step_end(self, iteration: int, trials: list[Any], **_info: Any) -> None:
