@@ -69,25 +69,19 @@ def _claims(front: Front, job: str) -> list[dict[str, Any]]:
 def test_a_worker_whose_node_is_killed_goes_on_from_its_checkpoint_elsewhere(
     front: Front, tmp_path: Path
 ) -> None:
-    """J6: the driver lives on, the worker moves, and the job succeeds."""
+    """J6: the worker's node dies in the middle; training goes on from what was saved."""
     server = front.server
-    # The driver needs a node of its own: the one that is killed must be the worker's alone.
     job = front.submit("python", "resume.py", str(tmp_path))
     eventually((tmp_path / "epoch-2").exists, patience=PATIENCE)
     [claim] = [one for one in server.detail(job)["claims"] if one["state"] == "granted"]
     [node] = claim["nodes"]
-    if node in server.detail(job)["attempts"][0]["nodes"]:
-        # Driver and worker share the node, so the whole job starts again and resumes by its name.
-        front.cluster.kill_node(node)
-        eventually(lambda: server.detail(job)["job"]["attempt"] == 2, patience=PATIENCE)
-    else:
-        front.cluster.kill_node(node)
+    front.cluster.kill_node(node)
     try:
         server.wait(job, "succeeded", patience=PATIENCE)
     finally:
         front.cluster.restore()
     log = server.logs(job)
-    assert lines(log, r"starts at (\d)") in ([("0",), ("3",)], [("3",)]), log
+    assert lines(log, r"starts at (\d)")[-1] == ("3",), log
     assert "whole epoch-5" in log
 
 
