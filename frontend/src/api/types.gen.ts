@@ -397,6 +397,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/trials: tell how the trials of a hyperparameter search stand. */
+        post: operations["post_trials"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -1503,6 +1520,43 @@ export interface components {
             released: boolean;
         };
         /**
+         * TrialReport
+         * @description Trials that changed.
+         */
+        TrialReport: {
+            trials: components["schemas"]["Trial"][];
+            /** @default  */
+            metric: string;
+        };
+        /**
+         * Trial
+         * @description One trial as it stands now.
+         */
+        Trial: {
+            trial: string;
+            number: number;
+            state: string;
+            /** @default {} */
+            params: Record<string, never>;
+            /** @default {} */
+            metrics: {
+                [key: string]: number | null;
+            };
+            /** @default 0 */
+            iterations: number;
+            /** @default 0 */
+            seconds: number;
+            /** @default  */
+            error: string;
+        };
+        /**
+         * TrialReply
+         * @description How many trials of the attempt are known now.
+         */
+        TrialReply: {
+            known: number;
+        };
+        /**
          * EventPage
          * @description Events and the cursor to ask on from.
          */
@@ -1801,6 +1855,10 @@ export interface components {
             smaller: components["schemas"]["Smaller"][];
             /** @default [] */
             claims: components["schemas"]["ClaimView"][];
+            /** @default null */
+            hint: string | null;
+            /** @default [] */
+            trials: components["schemas"]["TrialView"][];
         };
         /**
          * AttemptView
@@ -1874,6 +1932,25 @@ export interface components {
             granted_ms: number | null;
             released_ms: number | null;
             gpu_seconds: number;
+        };
+        /**
+         * TrialView
+         * @description A trial in a job's page.
+         */
+        TrialView: {
+            trial: string;
+            number: number;
+            attempt: number;
+            state: string;
+            params: Record<string, never>;
+            metrics: {
+                [key: string]: number | null;
+            };
+            metric: string;
+            value: number | null;
+            iterations: number;
+            seconds: number;
+            error: string;
         };
         /**
          * Why
@@ -3486,6 +3563,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReleaseReply"];
+                };
+            };
+        };
+    };
+    post_trials: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TrialReport"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialReply"];
                 };
             };
         };

@@ -221,7 +221,7 @@ def _make(
             parent.user_id,
             parent.user_name,
             spec_id,
-            f"{parent.name[:_NAME_CHARACTERS]}.workers",
+            f"{parent.name[:_NAME_CHARACTERS]}: {purpose(demand.key, count, source)}",
             parent.queue,
             parent.priority,
             tx.now_ms,
@@ -260,6 +260,15 @@ def _make(
     found = find(tx, attempt, demand.key)
     assert found is not None
     return found
+
+
+def purpose(key: str, workers: int, source: str) -> str:
+    """Say what a claim holds nodes for, in the words of those who read the queue."""
+    if source == WATCH:
+        return "taken without asking"
+    if key.startswith("tune-"):
+        return "place for a trial"
+    return f"{workers} worker{'s' * (workers != 1)}"
 
 
 def claim_spec(parent: JobSpec, wants: Ask, request: Request, text: str, row: JobRow) -> JobSpec:

@@ -26,6 +26,7 @@ from trackyard.jobs.admission.answer import FEW_WAITING, Answer, agreeing, brief
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.demand_watch import Rule, Watch
+from trackyard.jobs.followers import Followers
 from trackyard.jobs.forecast.desk import Desk
 from trackyard.jobs.foresight import Ahead
 from trackyard.jobs.life import ask_stop, end_attempt, hold, release
@@ -49,6 +50,7 @@ from trackyard.jobs.submission import (
     submit,
     was_submitted,
 )
+from trackyard.jobs.trials import load_trials
 from trackyard.jobs.views import (
     EtaView,
     JobDetail,
@@ -71,6 +73,8 @@ from trackyard.tracking.service import Tracking
 T = TypeVar("T")
 #: Seconds between looks for new log lines that another server took.
 FOLLOW_SECONDS = 0.5
+#: Longest that the end of a server waits for clients that were just told of it.
+PARTING_SECONDS = 3.0
 #: How long after an attempt's end the rest of its log is waited for by who reads it.
 REST_SECONDS = 10.0
 #: How long an answer waits for the engine's nodes after the first start.
@@ -112,6 +116,7 @@ class Jobs:
         self._memory = signs.Memory()
         self._followers: dict[int, set[asyncio.Event]] = {}
         self._is_started = self._is_stopping = False
+        self.followers = Followers()
         #: running ahead takes the interpreter, so only one does at a time
         self._answering = asyncio.Lock()
         self._foreseen: tuple[Pass | None, dict[tuple[str, str], Any]] = (None, {})
@@ -130,6 +135,12 @@ class Jobs:
         await self._ahead.close()
         await self._lists.foresight.close()
         await self.scheduler.stop()
+
+    async def part(self) -> None:
+        """Let clients whose stream just ended ask once more how their job stands."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PARTING_SECONDS):
+                await self.followers.gone()
 
     @property
     def is_stopping(self) -> bool:
@@ -218,6 +229,8 @@ class Jobs:
                     3,
                 ),
                 claims=claims,
+                hint=hints.given(attempts[-1].notes) if attempts else None,
+                trials=load_trials(reader, row),
                 waits_for=[one.job for one in spec.after],
                 version=row.version,
             )

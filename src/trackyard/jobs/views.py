@@ -21,6 +21,7 @@ from trackyard.jobs.records import (
     load_attempts,
     load_specs,
 )
+from trackyard.jobs.trials import TrialView
 from trackyard.jobs.wishes import JobSpec, RaySpec
 from trackyard.store.database import Reader
 
@@ -217,6 +218,10 @@ class JobDetail(msgspec.Struct):
     #: lesser requests that would start now, where they were asked for
     smaller: list[Smaller] = []
     claims: list[ClaimView] = []
+    #: what mends the failure of its last attempt, where that is known
+    hint: str | None = None
+    #: of a hyperparameter search, the trials that its latest attempt told of
+    trials: list[TrialView] = []
 
 
 @lru_cache(maxsize=4096)

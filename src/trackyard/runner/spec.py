@@ -98,8 +98,8 @@ class Spec:
     modules: Tuple[Package, ...] = ()
     #: as Ray does: import from the working folder too, and fill in ${NAME} in variables
     ray_rules: bool = False
-    #: where the command runs if there is no package; None: a fresh folder
-    working_dir: Optional[Path] = None
+    #: what to copy into the command's folder if there is no package; None: nothing
+    source_dir: Optional[Path] = None
     pip: Tuple[str, ...] = ()
     pip_system_site_packages: bool = True
     python: str = "python3"
@@ -178,7 +178,7 @@ def _parse(data: Dict[str, Any]) -> Spec:
         package=_package(data.get("package")),
         modules=tuple(_required(module) for module in data.get("modules") or ()),
         ray_rules=bool(data.get("ray_rules", False)),
-        working_dir=_path(data.get("working_dir")),
+        source_dir=_path(data.get("source_dir")),
         pip=tuple(str(line) for line in data.get("pip") or ()),
         pip_system_site_packages=bool(data.get("pip_system_site_packages", True)),
         python=str(data.get("python") or "python3"),

@@ -317,6 +317,7 @@ async def _listen(
         # Streams end first: they wait for nothing and keep requests in flight.
         await services.hub.stop()
         await ending.wait_for("scheduling", services.jobs.stop(), SCHEDULING_SECONDS)
+        await services.jobs.part()
         await listener.stop(DRAIN_SECONDS)
 
 

@@ -14,10 +14,9 @@ from typing import Any
 from trackyard.server.http import Request
 from trackyard.server.wire import ProtocolClosed
 
-#: RFC 6455: the work is done; the server goes away.
-NORMAL, GOING_AWAY = 1000, 1001
-#: RFC 6455: the credential that opened it is good no longer.
-POLICY = 1008
+#: RFC 6455 and its registry: the work is done; the server restarts, come again; the credential
+#: that opened it is good no longer.
+NORMAL, RESTART, POLICY = 1000, 1012, 1008
 #: Seconds of silence after which a ping keeps proxies from dropping the line.
 AWAKE_SECONDS = 20.0
 #: Seconds for a client to answer our good-bye.

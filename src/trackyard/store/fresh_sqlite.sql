@@ -681,3 +681,17 @@ CREATE TABLE tags (
 )
  WITHOUT ROWID;
 CREATE INDEX ix_tags_short_values ON tags (name_id, run_id, value) WHERE length(value) <= 200;
+CREATE TABLE trials (
+	attempt INTEGER NOT NULL,
+	trial TEXT NOT NULL,
+	number BIGINT NOT NULL,
+	state TEXT NOT NULL,
+	params TEXT NOT NULL,
+	metrics TEXT NOT NULL,
+	metric TEXT NOT NULL,
+	iterations BIGINT NOT NULL,
+	ran_ms BIGINT NOT NULL,
+	error TEXT NOT NULL,
+	CONSTRAINT pk_trials PRIMARY KEY (attempt, trial),
+	CONSTRAINT fk_trials_attempt FOREIGN KEY(attempt) REFERENCES attempts (id) ON DELETE CASCADE
+);

@@ -464,6 +464,7 @@ from trackyard.store import (  # noqa: E402
     schema_jobs,
     schema_leases,
     schema_ray,
+    schema_trials,
 )
 
 __all__ = [
@@ -473,4 +474,5 @@ __all__ = [
     "schema_jobs",
     "schema_leases",
     "schema_ray",
+    "schema_trials",
 ]

@@ -298,9 +298,9 @@ def _leave_to_ray(data: dict[str, Any], wish: RayWish, carried: Carried) -> None
         data["pip"] = []
     folder = handed.get("working_dir")
     if folder is not None and _carried(folder, carried) is not None:
-        data["package"] = None
-        data["ray"]["in_place"] = True
-        data["ray_rules"] = False
+        # Tasks run in Ray's own copy. The driver does not: it can be replaced while it runs.
+        data["ray"]["has_folder"] = True
+        data["ray"]["copies"] = data["package"] is None
     if all(_carried(one, carried) is not None for one in handed.get("py_modules") or ()):
         data["modules"] = []
 
