@@ -1315,6 +1315,7 @@ export interface components {
             metric_points: number;
             metric_bytes: number;
             waiting_rows: number;
+            rejected_writes: number;
             artifacts: string;
             home: string;
             disk_free_bytes: number;
