@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from trackyard.access.attempt_tokens import issue, read_scope
 from trackyard.access.principal import AttemptScope, Principal, Role
 from trackyard.access.tokens import digest, new_token
 from trackyard.core.errors import (
@@ -216,10 +217,10 @@ class Directory:
     async def create_attempt_token(
         self, *, team_id: int, scope: AttemptScope, expires_ms: int | None
     ) -> tuple[str, str]:
-        """Issue the narrow token of one attempt; return its id and text."""
+        """Issue one narrow token of an attempt; return its id and text."""
 
         def change(tx: Tx) -> tuple[str, str]:
-            return issue_attempt_token(tx, team_id=team_id, scope=scope, expires_ms=expires_ms)
+            return issue(tx, team_id=team_id, scope=scope, expires_ms=expires_ms)
 
         return await self._db.write(change)
 
@@ -320,7 +321,7 @@ def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
     if revoked is not None or (expires is not None and expires <= now_ms):
         return None
     if kind == "attempt":
-        reach = AttemptScope(**msgspec.json.decode(scope))
+        reach = read_scope(scope)
         return Principal(
             name=f"attempt:{reach.attempt_id or reach.run_id}",
             user_id=None,
@@ -390,26 +391,6 @@ def create_user(tx: Tx, name: str, *, actor: str, is_admin: bool = False) -> int
     )
     tx.event("user.created", team_id=None, actor=actor, subject="user", subject_id=name)
     return user_id
-
-
-def issue_attempt_token(
-    tx: Tx, *, team_id: int, scope: AttemptScope, expires_ms: int | None
-) -> tuple[str, str]:
-    """Write an attempt's token inside the caller's transaction."""
-    public, secret = new_token()
-    tx.run(
-        "INSERT INTO tokens (id, digest, kind, team_id, role, label, scope, created_ms,"
-        " expires_ms) VALUES (?, ?, 'attempt', ?, 'member', '', ?, ?, ?)",
-        (
-            public,
-            digest(secret),
-            team_id,
-            msgspec.json.encode(scope).decode(),
-            tx.now_ms,
-            expires_ms,
-        ),
-    )
-    return public, secret
 
 
 def _check_member(tx: Tx, team_id: int, user_id: int, who: str) -> None:

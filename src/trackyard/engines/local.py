@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from trackyard.core.clock import SYSTEM_CLOCK, Clock
 from trackyard.core.health import CheckReport, read_checks
@@ -42,7 +43,13 @@ from trackyard.core.ports import (
 from trackyard.engines import machine, wrapper
 from trackyard.engines.holds import Holds, check_held
 from trackyard.engines.nursery import UNKNOWN, Nursery, Runner
-from trackyard.engines.statefolder import AttemptFolder, Launched, MemberFolder, write_json
+from trackyard.engines.statefolder import (
+    AttemptFolder,
+    Launched,
+    MemberFolder,
+    write_json,
+    write_private,
+)
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +60,8 @@ SWEEP_SECONDS = 30
 #: in the engine's folder: GPUs whose driver is not known here, written by whoever knows them
 GPU_FILE = "gpus.json"
 
+#: in a member's folder, until its runner has read it
+CREDENTIAL_FILE = "credential"
 #: in the engine's folder: the leases of this machine, for other programs on it
 LEASE_FILE = "leases.json"
 
@@ -258,10 +267,22 @@ class LocalEngine:
                     "gpu_file": str(self._home / GPU_FILE),
                 },
             )
-            write_json(member.path / "spec.json", wrapper.runner_spec(spec, place))
+            self._write_spec(member.path, wrapper.runner_spec(spec, place))
             self._children[spec.attempt_id, number] = self._runners.start(
                 member.path / "spec.json"
             )
+
+    def _write_spec(self, folder: Path, data: dict[str, Any]) -> None:
+        """Leave the spec for the runner, its credential apart: the runner removes that file.
+
+        The command can read the spec; it must not find the runner's credential there.
+        """
+        report = data["report"]
+        if report is not None:
+            place = folder / CREDENTIAL_FILE
+            write_private(place, report["token"])
+            data["report"] = {**report, "token": "", "token_file": str(place)}
+        write_json(folder / "spec.json", data)
 
     def _is_booting(self, spec: LaunchSpec, number: int) -> bool:
         child = self._children.get((spec.attempt_id, number))

@@ -159,10 +159,15 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
 
     Not synced: a power cut ends all that runs here, and what it leaves of a file reads as none.
     """
+    write_private(path, json.dumps(data, sort_keys=True))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file of this user alone, whole or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(data, file, sort_keys=True)
+        file.write(text)
     beside.replace(path)
 
 

@@ -24,6 +24,7 @@ PIPE_BYTES = 1024 * 1024
 
 _F_SETPIPE_SZ = 1031
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -54,6 +55,14 @@ _prctl = _load_prctl()
 def become_subreaper() -> bool:
     """Adopt every orphan below this process; tell whether the system allows it."""
     return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def hide_memory() -> bool:
+    """Keep other processes of this user from reading our memory and starting environment.
+
+    Both hold the runner's credential. What is executed from here is readable again.
+    """
+    return _prctl is not None and _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
 
 
 def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
@@ -59,7 +59,10 @@ class Report:
     """Where to report and how often."""
 
     url: str
+    #: the runner's own credential, which the command never gets
     token: str = field(repr=False, default="")
+    #: a file that holds it in place of the spec, read once and removed
+    token_file: Optional[Path] = None
     heartbeat_seconds: float = 3.0
     sample_seconds: float = 5.0
     #: how long after its command's end a runner tries to deliver what the server has not got
@@ -134,6 +137,19 @@ def mark(spec: Spec) -> str:
     """
     facts = f"{spec.state_dir.absolute()}\n{spec.attempt_id}\n{spec.gang.member}"
     return hashlib.sha256(facts.encode()).hexdigest()[:24]
+
+
+def with_credential(spec: Spec) -> Spec:
+    """Return the spec with the runner's credential, and remove the file that held it."""
+    report = spec.report
+    if report is None or report.token_file is None:
+        return spec
+    try:
+        token = report.token_file.read_text().strip()
+        report.token_file.unlink()
+    except OSError as fault:
+        raise BadSpecError(f"the runner's credential cannot be read: {fault}") from fault
+    return replace(spec, report=replace(report, token=token))
 
 
 def load(path: Path) -> Spec:
@@ -262,6 +278,7 @@ def _report(data: Optional[Dict[str, Any]]) -> Optional[Report]:
     return Report(
         url=url,
         token=str(data.get("token", "")),
+        token_file=_path(data.get("token_file")),
         heartbeat_seconds=float(data.get("heartbeat_seconds", 3.0)),
         sample_seconds=float(data.get("sample_seconds", 5.0)),
         linger_seconds=float(data.get("linger_seconds", 3600.0)),

@@ -139,8 +139,11 @@ class Gate:
             self.check_single_host(request)
             return
         principal = request.principal = await self.identify(request)
-        if principal.scope is not None and not route.attempts:
-            raise Denied("the token of a running attempt is not good for this call")
+        scope = principal.scope
+        if scope is not None and not route.takes_attempt(scope.purpose):
+            raise Denied(
+                f"the token of a running attempt's {scope.purpose} is not good for this call"
+            )
         if principal.is_feed and not route.feeds:
             raise Denied("the token of a calendar feed opens that feed and nothing else")
         if route.permission is Permission.ADMIN:

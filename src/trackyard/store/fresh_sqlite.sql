@@ -115,6 +115,8 @@ CREATE TABLE node_verdicts (
 	source TEXT NOT NULL,
 	attempt_id TEXT NOT NULL,
 	at_ms BIGINT NOT NULL,
+	job_id TEXT DEFAULT '' NOT NULL,
+	team_id BIGINT,
 	CONSTRAINT pk_node_verdicts PRIMARY KEY (id)
 );
 CREATE INDEX ix_node_verdicts_at_ms ON node_verdicts (at_ms);
@@ -379,11 +381,13 @@ CREATE TABLE tokens (
 	expires_ms BIGINT,
 	used_ms BIGINT,
 	revoked_ms BIGINT,
+	parent_id TEXT,
 	CONSTRAINT pk_tokens PRIMARY KEY (id),
 	CONSTRAINT uq_tokens_digest UNIQUE (digest),
 	CONSTRAINT fk_tokens_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE,
 	CONSTRAINT fk_tokens_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
+CREATE INDEX ix_tokens_parent_id ON tokens (parent_id);
 CREATE TABLE attempts (
 	id INTEGER NOT NULL,
 	attempt_id TEXT NOT NULL,

@@ -86,13 +86,16 @@ Table(
     _ref("team_id", "teams.id"),
     _text("role"),
     _text("label"),
-    #: for attempt tokens: {"run_id", "attempt", "rank"}; JSON
+    #: for attempt tokens: {"run_id", "attempt", "rank", "purpose"}; JSON
     _text("scope", nullable=True),
     _int("created_ms"),
     _int("expires_ms", nullable=True),
     _int("used_ms", nullable=True),
     _int("revoked_ms", nullable=True),
+    #: the token it was issued with, which it never outlives; none for a root
+    _text("parent_id", nullable=True),
     UniqueConstraint("digest"),
+    Index(None, "parent_id"),
 )
 Table(
     "sessions",

@@ -34,7 +34,7 @@ from trackyard.jobs.life import (
     ask_stop,
     end_attempt,
     note_launched,
-    renew_token,
+    renew_tokens,
 )
 from trackyard.jobs.packages import find_package
 from trackyard.jobs.records import (
@@ -320,7 +320,7 @@ class Dispatcher:
         attempt = attempt_of(tx, attempt_id, lock=True)
         if attempt is None or attempt.is_over or attempt.launched_ms is not None:
             return None
-        return renew_token(tx, attempt)
+        return renew_tokens(tx, attempt)
 
     async def close_attempt(self, report: AttemptReport) -> None:
         """Write down the end of an attempt: the runner's record, or that there is none."""

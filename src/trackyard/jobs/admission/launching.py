@@ -51,7 +51,8 @@ class Context:
 
 def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site) -> LaunchSpec:
     """Return everything the engine needs to start the attempt."""
-    job, attempt = admitted.job, admitted.attempt
+    job, attempt, tokens = admitted.job, admitted.attempt, admitted.tokens
+    assert tokens is not None, "nothing is started without tokens"
 
     def ref(archive: Archive) -> PackageRef:
         return PackageRef(
@@ -70,12 +71,15 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         placement=_places(attempt.where, spec),
         report=ReportTo(
             url=site.url,
-            token=admitted.token,
+            token=tokens.runner,
             heartbeat_seconds=site.heartbeat_seconds,
             sample_seconds=site.sample_seconds,
         ),
         env=spec.env,
-        platform_env={**platform_env(admitted, context, site), **_gang_env(spec)},
+        platform_env={
+            **platform_env(admitted, context, site, token=tokens.command),
+            **_gang_env(spec),
+        },
         package=None if package is None else ref(package),
         modules=tuple(ref(module) for module in spec.modules),
         ray=_ray_wish(spec, ref),
@@ -122,9 +126,11 @@ def _gang_env(spec: JobSpec) -> dict[str, str]:
     return values
 
 
-def platform_env(admitted: Admitted, context: Context, site: Site) -> dict[str, str]:
+def platform_env(
+    admitted: Admitted, context: Context, site: Site, *, token: str
+) -> dict[str, str]:
     """Return the variables by which stock MLflow and our own calls find the job's run."""
-    job, attempt, token = admitted.job, admitted.attempt, admitted.token
+    job, attempt = admitted.job, admitted.attempt
     values = {
         "MLFLOW_TRACKING_URI": site.url,
         "MLFLOW_RUN_ID": job.run_uuid,

@@ -13,7 +13,13 @@ from trackyard.core.reasons import Tier
 from trackyard.core.resources import WHOLE
 from trackyard.fleet import nodes as fleet_nodes
 from trackyard.fleet.nodes import NodeProperties, NodeRow
-from trackyard.fleet.verdicts import CheckRow, load_checks, load_verdicts, overall
+from trackyard.fleet.verdicts import (
+    CheckRow,
+    VerdictRow,
+    load_checks,
+    load_verdicts,
+    overall,
+)
 from trackyard.jobs.admission.foreign import is_foreign
 from trackyard.jobs.admission.scheduler import Pass
 from trackyard.jobs.views import ReasonView, reason_view
@@ -269,10 +275,7 @@ class NodeRoutes:
         def load(reader: Reader) -> list[VerdictView]:
             fleet_nodes.find(reader, node)
             rows = load_verdicts(reader, node, limit=limit, name=name)
-            return [
-                VerdictView(**{key: getattr(row, key) for key in VerdictView.__struct_fields__})
-                for row in rows
-            ]
+            return [_verdict(row, request.principal) for row in rows]
 
         return JSONResponse(VerdictList(await self._db.read(load)))
 
@@ -293,6 +296,14 @@ class NodeRoutes:
             lambda reader: (fleet_nodes.load(reader), load_checks(reader))
         )
         return [_view(row, checks.get(row.id, []), looked, principal) for row in rows]
+
+
+def _verdict(row: VerdictRow, principal: Principal) -> VerdictView:
+    """Return a line of the log; what another team's attempt said is told without its words."""
+    view = VerdictView(**{key: getattr(row, key) for key in VerdictView.__struct_fields__})
+    if row.attempt_id and row.team_id != principal.team_id and not principal.is_admin:
+        view.sentence, view.attempt_id, view.unit = "An attempt of another team said so.", "", ""
+    return view
 
 
 def _view(row: NodeRow, checks: list[CheckRow], looked: Pass, principal: Principal) -> NodeView:
