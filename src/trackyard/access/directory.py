@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 from typing import Any
 
-import msgspec
-
 from trackyard.access.attempt_tokens import issue, read_scope
 from trackyard.access.principal import AttemptScope, Principal, Role
 from trackyard.access.tokens import digest, new_token

@@ -57,12 +57,28 @@ def hardware_like(cause: ExitCause, number: int | None, error_line: str | None) 
 def note_end(tx: Tx, node_id: str, reporter: Reporter, words: str) -> None:
     """Keep that an attempt ended on a node as on broken hardware; once per attempt."""
     sentence = f"Attempt {reporter.attempt_id} ended with {words}."
-    _keep(tx, node_id, reporter, CheckName.JOBS, Verdict.WARN, sentence, source="job")
+    _keep(
+        tx,
+        node_id,
+        reporter,
+        name=CheckName.JOBS,
+        verdict=Verdict.WARN,
+        sentence=sentence,
+        source="job",
+    )
 
 
 def note_failure(tx: Tx, node_id: str, reporter: Reporter, check: CheckReport) -> None:
     """Keep what a runner found to fail, in its own words; once per attempt and check."""
-    _keep(tx, node_id, reporter, check.name, Verdict.FAIL, check.sentence, source="runner")
+    _keep(
+        tx,
+        node_id,
+        reporter,
+        name=check.name,
+        verdict=Verdict.FAIL,
+        sentence=check.sentence,
+        source="runner",
+    )
 
 
 def since(policy: HealthPolicy, node: NodeRow, now_ms: int) -> int:
@@ -93,10 +109,10 @@ def _keep(
     tx: Tx,
     node_id: str,
     reporter: Reporter,
+    *,
     name: CheckName,
     verdict: Verdict,
     sentence: str,
-    *,
     source: str,
 ) -> None:
     known = tx.one(

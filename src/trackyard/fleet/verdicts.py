@@ -138,7 +138,7 @@ def take(
         row = known.get(found.name)
         check, look = found, _Look(node_id, source, reporter)
         if reporter is not None:
-            check, look = _hear(tx, policy, node, look, reporter, found)
+            check, look = _hear(tx, policy, node, look, found)
             if row is not None and _looks_itself(row, tx.now_ms):
                 continue
         if row is None or min(check.at_ms, tx.now_ms) > row.at_ms:
@@ -171,20 +171,15 @@ def prune(tx: Tx, policy: HealthPolicy) -> None:
 
 
 def _hear(
-    tx: Tx,
-    policy: HealthPolicy,
-    node: NodeRow,
-    look: _Look,
-    reporter: Reporter,
-    check: CheckReport,
+    tx: Tx, policy: HealthPolicy, node: NodeRow, look: _Look, check: CheckReport
 ) -> tuple[CheckReport, _Look]:
     """Note what an attempt says, and return what may be told to all: a fault that nobody
     confirmed is a warning, and the attempt's own words stay in its team.
     """
     is_fail = check.verdict is Verdict.FAIL
     is_suspicion = False
-    if is_fail:
-        evidence.note_failure(tx, node.id, reporter, check)
+    if is_fail and look.reporter is not None:
+        evidence.note_failure(tx, node.id, look.reporter, check)
         since_ms = evidence.since(policy, node, tx.now_ms)
         is_suspicion = not evidence.is_confirmed(tx, node.id, check.name, since_ms)
     sentence = check.sentence if look.source == SERVER else _in_our_words(check)
