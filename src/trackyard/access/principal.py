@@ -75,6 +75,11 @@ class Principal:
     #: it keeps to its team and role
     is_narrow: bool = False
 
+    @property
+    def issues_with(self) -> str | None:
+        """The token that stands above what this caller issues; None for a session without one."""
+        return self.token_id or self.opened_by or None
+
     def may(self, role: Role) -> bool:
         """Tell whether the caller holds at least this role."""
         return self.is_admin or self.role >= role

@@ -158,7 +158,7 @@ class AccessRoutes:
         user_id = request.principal.user_id
         if user_id is None:
             raise Denied("only users sign in")
-        by = request.principal.token_id or request.principal.opened_by
+        by = request.principal.issues_with or ""
         return JSONResponse({"code": await self._sessions.new_code(user_id, token_id=by)})
 
     # -- tokens -----------------------------------------------------------------------------
@@ -187,6 +187,7 @@ class AccessRoutes:
             days=wish.days,
             members_only=user != principal.name and not principal.is_admin,
             team_only=principal.is_narrow,
+            parent_id=principal.issues_with,
         )
         return JSONResponse(made)
 

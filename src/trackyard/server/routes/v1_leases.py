@@ -196,6 +196,7 @@ class LeaseRoutes:
             actor=principal.name,
             days=FEED_TOKEN_DAYS,
             kind="feed",
+            parent_id=principal.issues_with,
         )
         return JSONResponse(
             Feed(
