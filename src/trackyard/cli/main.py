@@ -38,6 +38,7 @@ VERBS = (
     "teams",
     "team",
     "token",
+    "secret",
     "user",
     "experiments",
     "runs",

@@ -234,7 +234,9 @@ class LaunchSpec:
     placement: tuple[NodeShare, ...]
     report: ReportTo | None = None
     #: the user's own variables; they reach the command alone, never the runner
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: names among them whose values are kept out of the log
+    secrets: tuple[str, ...] = ()
     #: tracking address, run id, narrow token: set over the user's own
     platform_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: PackageRef | None = None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from trackyard.access.principal import Principal
+from trackyard.access.secrets import check_names
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
@@ -59,6 +60,7 @@ def prepare(reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec
     names = queue_names(reader)
     if wish.queue not in names:
         raise InvalidInput(f"there is no queue {wish.queue!r}; there are {', '.join(names)}")
+    check_names(reader, principal.team_id, spec.secrets)
     if spec.package:
         require_package(reader, principal, spec.package)
     after = [

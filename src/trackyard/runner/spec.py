@@ -94,7 +94,9 @@ class Spec:
     cache_dir: Path
     #: the variables the command starts from, before the user's and the platform's
     base_env: Mapping[str, str] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: names in `env` whose values are kept out of the log
+    secrets: Tuple[str, ...] = ()
     platform_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: Optional[Package] = None
     #: archives whose roots Python imports from
@@ -190,6 +192,7 @@ def _parse(data: Dict[str, Any]) -> Spec:
         cache_dir=Path(data["cache_dir"]),
         base_env=_environment(data, "base_env"),
         env=_environment(data, "env"),
+        secrets=tuple(str(name) for name in data.get("secrets") or ()),
         platform_env=_environment(data, "platform_env"),
         package=_package(data.get("package")),
         modules=tuple(_required(module) for module in data.get("modules") or ()),

@@ -65,7 +65,8 @@ class Supervisor:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._output = Output(self._spool, echo=spec.echo)
+        hidden = [spec.env[name] for name in spec.secrets if name in spec.env]
+        self._output = Output(self._spool, echo=spec.echo, secrets=hidden)
         self._main: Optional[int] = None
         self._main_status: Optional[int] = None
         self._command_began: Optional[float] = None

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trackyard.access.directory import Directory, create_team, create_user
+from trackyard.access.sealing import Seal
+from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
 from trackyard.access.tokens import digest, new_token
 from trackyard.artifacts.blobs import open_blobs
@@ -177,6 +179,8 @@ def build(settings: Settings) -> Services:
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
     dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
+    secrets = Secrets(database, Seal(settings.secrets_key_path))
+    dispatcher.secrets_of = secrets.values
     leases = Leases(database, read_rules(settings.leases))
     scheduler = Scheduler(
         database,
@@ -198,6 +202,7 @@ def build(settings: Settings) -> Services:
         database=database,
         directory=directory,
         sessions=sessions,
+        secrets=secrets,
         gate=gate,
         hub=hub,
         tracking=tracking,

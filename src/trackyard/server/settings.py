@@ -38,6 +38,9 @@ class Settings:
     """Certificate file; with tls_key the server speaks https."""
     tls_key: str = ""
     """Key file of the certificate."""
+    secrets_key: str = ""
+    """File with the key that seals teams' secrets; empty for `secrets.key` in the home folder,
+    where it is made. Servers on one database need the same."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies that speak TLS in front of this server; nobody else but
     this machine may then speak to it in the clear."""
@@ -99,6 +102,13 @@ class Settings:
     def token_path(self) -> Path:
         """Return the file that holds the admin token."""
         return self.home / "token"
+
+    @property
+    def secrets_key_path(self) -> Path:
+        """Return the file that holds the key of secrets."""
+        return (
+            Path(self.secrets_key).expanduser() if self.secrets_key else self.home / "secrets.key"
+        )
 
     @property
     def lock_path(self) -> Path:

@@ -331,6 +331,16 @@ CREATE TABLE ray_packages (
 	CONSTRAINT pk_ray_packages PRIMARY KEY (team_id, name),
 	CONSTRAINT fk_ray_packages_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
+CREATE TABLE secrets (
+	team_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	sealed TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	actor TEXT NOT NULL,
+	CONSTRAINT pk_secrets PRIMARY KEY (team_id, name),
+	CONSTRAINT fk_secrets_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
 CREATE TABLE sessions (
 	digest TEXT NOT NULL,
 	user_id INTEGER NOT NULL,

@@ -98,6 +98,18 @@ Table(
     Index(None, "parent_id"),
 )
 Table(
+    "secrets",
+    metadata,
+    _ref("team_id", "teams.id"),
+    _text("name"),
+    #: the value, sealed under a key outside the database
+    _text("sealed"),
+    _int("created_ms"),
+    _int("updated_ms"),
+    _text("actor"),
+    PrimaryKeyConstraint("team_id", "name"),
+)
+Table(
     "sessions",
     metadata,
     Column("digest", Text, primary_key=True),

@@ -63,7 +63,9 @@ async def test_revoking_a_token_ends_all_below_it_and_their_sessions(platform: P
     assert (await platform.nobody("GET", "/api/v1/session", headers=cookie)).status == 401
     assert await works(platform, sibling)
     assert await works(platform, platform.admin)
-    told = (await platform.admin("GET", "/api/v1/events?kind=token.revoked&scope=all")).json()["events"]
+    told = (await platform.admin("GET", "/api/v1/events?kind=token.revoked&scope=all")).json()[
+        "events"
+    ]
     assert told[0]["data"]["children"] == 2
 
 

@@ -115,7 +115,7 @@ def test_a_failure_tells_its_last_error_line() -> None:
 
 def test_values_that_look_like_secrets_are_not_told() -> None:
     shown = ray_job(listed(JobState.RUNNING), SPEC, None, {})
-    assert shown.runtime_env["env_vars"] == {"A": "1", "WANDB_API_KEY": "***"}
+    assert shown.runtime_env["env_vars"] == {"A": "•••", "WANDB_API_KEY": "•••"}
     assert shown.metadata == {"owner": "me"}
 
 

@@ -47,6 +47,8 @@ class Context:
     array_size: int = 0
     #: leases whose nodes it may use
     leases: tuple[str, ...] = ()
+    #: values of the secrets it names
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site) -> LaunchSpec:
@@ -75,7 +77,8 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
             heartbeat_seconds=site.heartbeat_seconds,
             sample_seconds=site.sample_seconds,
         ),
-        env=spec.env,
+        env={**spec.env, **context.secrets},
+        secrets=tuple(context.secrets),
         platform_env={
             **platform_env(admitted, context, site, token=tokens.command),
             **_gang_env(spec),
@@ -173,20 +176,23 @@ def engine_shares(placement: Placement) -> tuple[NodeShare, ...]:
 def environment_of(spec: JobSpec, labels: dict[str, dict[str, str]]) -> str:
     """Return what an attempt's environment is made of, as JSON with one digest over all of it.
 
-    Values of variables appear as digests: they may be secrets.
+    Of the values of variables appears enough to see most changes and too little to guess them
+    by: they may be secrets.
     """
     parts: dict[str, Any] = {
         "command": spec.command,
         "package": spec.package,
         "pip": sorted(line.strip() for line in spec.pip if line.strip()),
         "env": {
-            name: hashlib.sha256(value.encode()).hexdigest()[:12]
+            name: hashlib.sha256(value.encode()).hexdigest()[:4]
             for name, value in sorted(spec.env.items())
         },
         "launcher": spec.launcher,
         "commit": spec.source.commit if spec.source else "",
         "nodes": labels,
     }
+    if spec.secrets:
+        parts["secrets"] = sorted(spec.secrets)
     if spec.modules:
         parts["modules"] = [module.digest for module in spec.modules]
     digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()

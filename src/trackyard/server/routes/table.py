@@ -25,6 +25,7 @@ from trackyard.server.routes import (
     v1_nodes,
     v1_queues,
     v1_runs,
+    v1_secrets,
     v1_ui,
     web,
 )
@@ -52,6 +53,7 @@ _FAMILIES = (
     v1_nodes,
     v1_queues,
     v1_runs,
+    v1_secrets,
     v1_ui,
     web,
 )
