@@ -171,6 +171,7 @@ def build(settings: Settings) -> Services:
         hosts=_own_hosts(settings),
         secure=bool(settings.tls_cert or settings.trusted_proxies),
         proxies=() if settings.tls_cert else settings.trusted_proxies,
+        forwarders=settings.trusted_proxies,
     )
     hub = Hub(database)
     tracking = Tracking(database)
@@ -296,6 +297,8 @@ async def _listen(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
+    if settings.tls_cert:
+        loop.add_signal_handler(signal.SIGHUP, listener.reload_certificate)
     try:
         await listener.start()
     except (OSError, ssl.SSLError) as fault:

@@ -123,7 +123,7 @@ def test_a_job_of_another_door_is_shown_as_well() -> None:
     spec = JobSpec(command=["python", "a b.py"], env={"A": "1"})
     shown = ray_job(listed(JobState.RUNNING), spec, None, {})
     assert shown.entrypoint == "python 'a b.py'"
-    assert (shown.metadata, shown.runtime_env) == ({}, {"env_vars": {"A": "1"}})
+    assert (shown.metadata, shown.runtime_env) == ({}, {"env_vars": {"A": "•••"}})
 
 
 def test_waiting_tells_place_forecast_and_reason() -> None:
