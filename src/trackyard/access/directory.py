@@ -91,22 +91,7 @@ class Directory:
         """Take a user out of a team and end the tokens held there, with what they issued."""
 
         def change(tx: Tx) -> None:
-            team_id, user_id = team_id_of(tx, team), user_id_of(tx, user)
-            gone = tx.run(
-                "DELETE FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id)
-            )
-            if not gone:
-                raise NotFound(f"{user} is not a member of team {team}")
-            held = tx.all(
-                "SELECT id FROM tokens WHERE team_id = ? AND user_id = ? AND revoked_ms IS NULL",
-                (team_id, user_id),
-            )
-            for (token_id,) in held:
-                tx.run("UPDATE tokens SET revoked_ms = ? WHERE id = ?", (tx.now_ms, token_id))
-                end_below(tx, token_id)
-            tx.event(
-                "member.removed", team_id=team_id, actor=actor, subject="user", subject_id=user
-            )
+            drop_member(tx, team_id_of(tx, team), user_id_of(tx, user), user, actor=actor)
 
         await self._db.write(change)
 
@@ -412,6 +397,21 @@ def create_user(tx: Tx, name: str, *, actor: str, is_admin: bool = False) -> int
     )
     tx.event("user.created", team_id=None, actor=actor, subject="user", subject_id=name)
     return user_id
+
+
+def drop_member(tx: Tx, team_id: int, user_id: int, user: str, *, actor: str) -> None:
+    """Take a user out of a team and end the tokens held there, with what they issued."""
+    gone = tx.run("DELETE FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id))
+    if not gone:
+        raise NotFound(f"{user} is not a member of that team")
+    held = tx.all(
+        "SELECT id FROM tokens WHERE team_id = ? AND user_id = ? AND revoked_ms IS NULL",
+        (team_id, user_id),
+    )
+    for (token_id,) in held:
+        tx.run("UPDATE tokens SET revoked_ms = ? WHERE id = ?", (tx.now_ms, token_id))
+        end_below(tx, token_id)
+    tx.event("member.removed", team_id=team_id, actor=actor, subject="user", subject_id=user)
 
 
 def _check_member(tx: Tx, team_id: int, user_id: int, who: str) -> None:

@@ -22,6 +22,7 @@ from trackyard.server.http import Request
 from trackyard.server.routing import Permission, Route
 
 COOKIE = "yard_session"
+SIGN_ON_COOKIE = "yard_sign_on"
 RAY_COOKIE = "ray-authentication-token"
 #: Headers that a browser sends with a write and a Ray client does not.
 _BROWSERS = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
@@ -305,6 +306,17 @@ class Gate:
             self._failures.clear()
         key = (self.address_of(request), account)
         self._failures.setdefault(key, []).append(self._clock.monotonic())
+
+
+def session_cookie(secret: str, *, secure: bool) -> str:
+    """Return the line that gives a browser its session."""
+    more = "; Secure" if secure else ""
+    return f"{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age=1209600{more}"
+
+
+def sign_on_of(header: str) -> str | None:
+    """Return the single sign-on that is under way, from a Cookie header."""
+    return _cookie_of(header, SIGN_ON_COOKIE)
 
 
 def session_of(header: str) -> str | None:

@@ -56,6 +56,7 @@ from trackyard.server.home import (
     write_secret,
 )
 from trackyard.server.logs import set_up_logging
+from trackyard.server.oidc import read_oidc
 from trackyard.server.routes import table
 from trackyard.server.routing import Router
 from trackyard.server.services import Services
@@ -84,6 +85,7 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
     read_config(settings.queues, settings.teams)
     read_policy(settings.health)
     read_rules(settings.leases)
+    read_oidc(settings.oidc)
     choose_clock(ephemeral=settings.ephemeral)
     throwaway: Path | None = None
     if settings.ephemeral:

@@ -85,6 +85,8 @@ class Settings:
     """Table [leases] of the config file: lengths, quotas, turnaround and lending of leases."""
     health: dict[str, Any] = field(default_factory=dict)
     """Table [health] of the config file: how nodes are looked at, quarantined and given back."""
+    oidc: dict[str, Any] = field(default_factory=dict)
+    """Table [oidc] of the config file: single sign-on at an OpenID Connect provider."""
     ephemeral: bool = False
     """Use a throw-away home folder, removed at the end."""
 

@@ -199,6 +199,14 @@ CREATE TABLE experiments (
 	CONSTRAINT uq_experiments_team_id_name UNIQUE (team_id, name),
 	CONSTRAINT fk_experiments_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
+CREATE TABLE identities (
+	issuer TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	user_id INTEGER NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_identities PRIMARY KEY (issuer, subject),
+	CONSTRAINT fk_identities_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE
+);
 CREATE TABLE jobs (
 	id INTEGER NOT NULL,
 	job_id TEXT NOT NULL,

@@ -98,6 +98,16 @@ Table(
     Index(None, "parent_id"),
 )
 Table(
+    "identities",
+    metadata,
+    #: a person as an identity provider knows it, and the user here
+    _text("issuer"),
+    _text("subject"),
+    _ref("user_id", "users.id"),
+    _int("created_ms"),
+    PrimaryKeyConstraint("issuer", "subject"),
+)
+Table(
     "secrets",
     metadata,
     _ref("team_id", "teams.id"),

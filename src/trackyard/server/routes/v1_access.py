@@ -11,7 +11,7 @@ from trackyard.access.principal import Principal, Role
 from trackyard.access.tokens import well_formed
 from trackyard.core.errors import Denied, InvalidInput, Unauthenticated
 from trackyard.core.ids import has_controls
-from trackyard.server.access import COOKIE, session_of
+from trackyard.server.access import COOKIE, session_cookie, session_of
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
@@ -94,8 +94,7 @@ class AccessRoutes:
         """POST /api/v1/session: trade a one-time code or a token for a session cookie."""
         wish = await decode(request, SignIn)
         secret = await self._proven(request, wish)
-        secure = "; Secure" if self._gate.secure else ""
-        cookie = f"{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age=1209600{secure}"
+        cookie = session_cookie(secret, secure=self._gate.secure)
         principal = await self._sessions.find(secret, None)
         if principal is None:
             raise Denied("this user belongs to no team yet; ask an admin to add one")
