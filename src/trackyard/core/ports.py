@@ -259,6 +259,8 @@ class LaunchSpec:
     saved_exit_code: int = SAVED_EXIT_CODE
     #: what the attempt is called where the engine shows names
     name: str = ""
+    #: whose job it is: engines that keep jobs apart do so by team
+    team: str = ""
     #: leases whose nodes it may use: its holder's own, and those that are lent
     leases: tuple[str, ...] = ()
 

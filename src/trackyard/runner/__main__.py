@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, List, Optional
 
-from trackyard.runner import nursery, processes, records
+from trackyard.runner import nursery, processes, records, sandbox
 from trackyard.runner.machine.survey import survey
 from trackyard.runner.spec import BadSpecError, Spec, load, mark, with_credential
 from trackyard.runner.supervise import Supervisor
@@ -84,7 +84,8 @@ def guard(spec: Spec, lifeline: Optional[int] = None) -> int:
     processes.hide_memory()
     try:
         spec = with_credential(spec)
-    except BadSpecError as fault:
+        sandbox.become(spec)
+    except (BadSpecError, OSError) as fault:
         sys.stderr.write(f"{fault}\n")
         return BAD_SPEC_CODE
     processes.become_subreaper()

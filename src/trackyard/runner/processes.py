@@ -18,7 +18,8 @@ from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 MARKER = "YARD_MARK"
 PROC = Path("/proc")
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish"})
+#: Programs that only wait for the one they started; bubblewrap is one, too.
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish", "bwrap"})
 
 PIPE_BYTES = 1024 * 1024
 
@@ -220,6 +221,11 @@ def stop_leaders(main: int, processes: Dict[int, Process], *, deep: bool) -> Set
 def _program(pid: int) -> str:
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH119
+    except OSError:
+        pass
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:  # noqa: PTH123
+            return file.read().strip()
     except OSError:
         return ""
 

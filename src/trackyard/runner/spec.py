@@ -83,6 +83,23 @@ class Health:
 
 
 @dataclass(frozen=True)
+class Account:
+    """The user that the runner becomes."""
+
+    uid: int
+    gid: int
+    groups: Tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """What a command is not shown, and what of that it is shown all the same."""
+
+    hide: Tuple[Path, ...] = ()
+    show: Tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
 class Spec:
     """Everything one runner needs to know."""
 
@@ -130,6 +147,10 @@ class Spec:
     kernel_limits: bool = True
     #: None does not look at the node
     health: Optional[Health] = None
+    #: None stays who started the runner
+    account: Optional[Account] = None
+    #: None shows the command all that its user may see
+    sandbox: Optional[Sandbox] = None
 
 
 def mark(spec: Spec) -> str:
@@ -217,6 +238,8 @@ def _parse(data: Dict[str, Any]) -> Spec:
         loss_news_seconds=float(data.get("loss_news_seconds", 2.0)),
         kernel_limits=bool(data.get("kernel_limits", True)),
         health=_health(data.get("health")),
+        account=_account(data.get("account")),
+        sandbox=_sandbox(data.get("sandbox")),
     )
 
 
@@ -295,6 +318,24 @@ def _health(data: Optional[Dict[str, Any]]) -> Optional[Health]:
         return None
     limits = {str(name): float(value) for name, value in (data.get("limits") or {}).items()}
     return Health(limits=limits, gpu_file=_path(data.get("gpu_file")))
+
+
+def _account(data: Optional[Dict[str, Any]]) -> Optional[Account]:
+    if data is None:
+        return None
+    found = Account(int(data["uid"]), int(data["gid"]), tuple(int(one) for one in data["groups"]))
+    if found.uid <= 0 or found.gid <= 0:
+        raise BadSpecError("account is root, whom no job runs as")
+    return found
+
+
+def _sandbox(data: Optional[Dict[str, Any]]) -> Optional[Sandbox]:
+    if data is None:
+        return None
+    return Sandbox(
+        hide=tuple(Path(path) for path in data.get("hide") or ()),
+        show=tuple(Path(path) for path in data.get("show") or ()),
+    )
 
 
 def _one_of(value: Any, key: str, allowed: Tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Set
 
-from trackyard.runner import ending, gang, limits, processes, records, workspace
+from trackyard.runner import ending, gang, limits, processes, records, sandbox, workspace
 from trackyard.runner.fitness import Fitness
 from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.gpus import drivers
@@ -243,7 +243,9 @@ class Supervisor:
     def _spawn(self, line: List[str], folder: Path, env: Mapping[str, str]) -> int:
         doors = self._cgroup.open_doors() if self._cgroup is not None else []
         try:
-            pid, pipe = processes.spawn(line, folder, env, doors)
+            pid, pipe = processes.spawn(
+                sandbox.line_in(self._spec, line, str(folder)), folder, env, doors
+            )
         finally:
             for door in doors:
                 os.close(door)

@@ -46,7 +46,14 @@ from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
 from trackyard.server.clock import choose_clock
-from trackyard.server.engines import check_engine, open_engine, policy, site
+from trackyard.server.engines import (
+    check_engine,
+    isolation,
+    open_engine,
+    policy,
+    shared_rights,
+    site,
+)
 from trackyard.server.home import (
     HomeLock,
     allow_many_sockets,
@@ -75,9 +82,11 @@ log = logging.getLogger(__name__)
 DRAIN_SECONDS = 15.0
 TOUCH_EVERY = 30.0
 ADMIN, FIRST_TEAM = "admin", "default"
+#: Told the settings in force, a code to sign in with, and what an operator must know.
+Announce = Callable[[Settings, str | None, str], None]
 
 
-def run(settings: Settings, *, announce: Callable[[Settings, str | None], None]) -> int:
+def run(settings: Settings, *, announce: Announce) -> int:
     """Serve until a signal ends it; return the exit code."""
     set_up_logging()
     settings.check()
@@ -98,6 +107,7 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
         lock.acquire()
         settings = dataclasses.replace(settings, port=free_port(settings.host, settings.port))
         _make_database_folder(settings)
+        isolation(settings)
         prepare(settings.database_url)
         # Worker threads wait for the interpreter at most this long when the loop is busy.
         sys.setswitchinterval(0.001)
@@ -129,11 +139,14 @@ def _run_loop(main: object) -> None:
     uvloop.run(main)  # type: ignore[arg-type]
 
 
-async def _serve(settings: Settings, announce: Callable[[Settings, str | None], None]) -> None:
+async def _serve(settings: Settings, announce: Announce) -> None:
     services = build(settings)
     services.database.start()
     code = await _first_start(services)
     await _apply_config(services)
+    warning = await services.database.read(lambda reader: shared_rights(settings, reader))
+    if warning:
+        log.warning("%s", warning)
     services.tracking.start()
     services.hub.start()
     services.jobs.start()
@@ -145,18 +158,18 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
     )
     touching = asyncio.create_task(_touch_tokens(services))
     try:
-        await _listen(settings, application, services, lambda: _ready(settings, code, announce))
+        await _listen(
+            settings, application, services, lambda: _ready(settings, code, warning, announce)
+        )
     finally:
         note_address(settings.address_path, settings.url, pid=0)
         touching.cancel()
         await _stop(application, services)
 
 
-def _ready(
-    settings: Settings, code: str | None, announce: Callable[[Settings, str | None], None]
-) -> None:
+def _ready(settings: Settings, code: str | None, warning: str, announce: Announce) -> None:
     note_address(settings.address_path, settings.url, pid=os.getpid())
-    announce(settings, code)
+    announce(settings, code, warning)
 
 
 def build(settings: Settings) -> Services:

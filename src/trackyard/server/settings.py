@@ -51,6 +51,9 @@ class Settings:
     engine: str = "local"
     """What runs jobs: `local` for this machine, `ray=http://head:8265` for a Ray cluster, `none`
     for a server that only serves."""
+    run_as: str = "server"
+    """Whom jobs on this machine run as: `server` with the server's own rights; `user` kept apart,
+    as a user of each team's own where the server is root, else by bubblewrap; `bubblewrap`."""
     ray_token_file: str = ""
     """File that holds the Ray cluster's token, where it has one; RAY_AUTH_TOKEN serves as well."""
     ray_folder: str = ""

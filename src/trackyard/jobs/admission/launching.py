@@ -94,6 +94,7 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         time_limit_seconds=spec.time_limit_seconds,
         progress_seconds=spec.progress_seconds,
         name=job.name,
+        team=context.team,
         leases=context.leases,
     )
 

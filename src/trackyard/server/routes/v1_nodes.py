@@ -23,6 +23,7 @@ from trackyard.fleet.verdicts import (
 from trackyard.jobs.admission.foreign import is_foreign
 from trackyard.jobs.admission.scheduler import Pass
 from trackyard.jobs.views import ReasonView, reason_view
+from trackyard.server.engines import shared_rights
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routes.v1_jobs import number
@@ -208,6 +209,7 @@ class NodeRoutes:
     def __init__(self, services: Services) -> None:
         self._db = services.database
         self._jobs = services.jobs
+        self._settings = services.settings
         self._engine = services.settings.engine
 
     async def nodes(self, request: Request) -> Response:
@@ -292,10 +294,18 @@ class NodeRoutes:
 
     async def _views(self, principal: Principal) -> list[NodeView]:
         looked = await self._jobs.scheduler.view()
-        rows, checks = await self._db.read(
-            lambda reader: (fleet_nodes.load(reader), load_checks(reader))
+        rows, checks, warning = await self._db.read(
+            lambda reader: (
+                fleet_nodes.load(reader),
+                load_checks(reader),
+                shared_rights(self._settings, reader),
+            )
         )
-        return [_view(row, checks.get(row.id, []), looked, principal) for row in rows]
+        views = [_view(row, checks.get(row.id, []), looked, principal) for row in rows]
+        if warning and principal.is_admin:
+            for view in views:
+                view.notes = [*view.notes, warning]
+        return views
 
 
 def _verdict(row: VerdictRow, principal: Principal) -> VerdictView:
