@@ -421,7 +421,7 @@ class TestLocalEngine(ProcessConformance):
         harness.run(spec)
         folder = harness.home / "attempts" / spec.attempt_id
         holders = [p for p in folder.rglob("*") if p.is_file() and b"s3cret" in p.read_bytes()]
-        assert [p.name for p in holders] == ["spec.json"]
+        assert [p.name for p in holders] == ["m0.spec.json"]
         assert holders[0].stat().st_mode & 0o077 == 0
         assert folder.stat().st_mode & 0o077 == 0
 
