@@ -12,7 +12,7 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 #: The only paths without a credential; a new public route has to be added here on purpose.
 PUBLIC = re.compile(
     r"/(health|version|ready|signin|app|app/.*|assets/.*|[\w.-]+\.(svg|png|ico|webmanifest|txt|js|css|html))?\Z"
-    r"|/api/v1/session\Z|/(ajax-)?api/3\.0/mlflow/server-info\Z"
+    r"|/api/v1/session\Z|/api/v1/oidc(/start|/callback)?\Z|/(ajax-)?api/3\.0/mlflow/server-info\Z"
     r"|/(ajax-)?api/2\.0/mlflow-artifacts/mpu/parts?/.*\Z|/api/v1/uploads/.*\Z"
 )
 
