@@ -978,6 +978,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/oidc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/oidc: whether the sign-in page offers single sign-on. */
+        get: operations["get_oidc"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/oidc/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/oidc/start: send the browser to the provider. */
+        get: operations["get_oidc_start"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/oidc/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/oidc/callback: the browser is back, with a code or with a refusal. */
+        get: operations["get_oidc_callback"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policy": {
         parameters: {
             query?: never;
@@ -1146,6 +1197,41 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/secrets: the names of the team's secrets. */
+        get: operations["get_secrets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** PUT /api/v1/secrets/{name}: store or replace a value; nobody is shown it again. */
+        put: operations["put_secrets_name_"];
+        post?: never;
+        /** DELETE /api/v1/secrets/{name}: jobs that start from now on do not get it. */
+        delete: operations["delete_secrets_name_"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1325,6 +1411,8 @@ export interface components {
             rows: {
                 [key: string]: number;
             };
+            run_as: string;
+            shared_rights: string;
         };
         /**
          * Heartbeat
@@ -1637,6 +1725,8 @@ export interface components {
             env: {
                 [key: string]: string;
             };
+            /** @default [] */
+            secrets: string[];
             /** @default [] */
             pip: string[];
             /** @default true */
@@ -2620,6 +2710,13 @@ export interface components {
             reason: components["schemas"]["ReasonView"];
         };
         /**
+         * SignOn
+         * @description Whether there is single sign-on here.
+         */
+        SignOn: {
+            is_offered: boolean;
+        };
+        /**
          * PolicyReply
          * @description The policy in force and what it promises.
          */
@@ -2885,6 +2982,38 @@ export interface components {
             runs: number;
             running: number;
             last_start_ms: number | null;
+        };
+        /**
+         * SecretList
+         * @description The team's secrets.
+         */
+        SecretList: {
+            secrets: components["schemas"]["SecretName"][];
+        };
+        /**
+         * SecretName
+         * @description A secret as it may be shown.
+         */
+        SecretName: {
+            name: string;
+            created_ms: number;
+            updated_ms: number;
+            set_by: string;
+        };
+        /**
+         * SecretValue
+         * @description A value to keep.
+         */
+        SecretValue: {
+            value: string;
+        };
+        /**
+         * SecretSet
+         * @description A secret that was stored.
+         */
+        SecretSet: {
+            name: string;
+            is_new: boolean;
         };
         /**
          * ColumnsQuery
@@ -4532,6 +4661,69 @@ export interface operations {
             };
         };
     };
+    get_oidc: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignOn"];
+                };
+            };
+        };
+    };
+    get_oidc_start: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    get_oidc_callback: {
+        parameters: {
+            query?: {
+                /** @description from the provider */
+                code?: string;
+                /** @description of this sign-in */
+                state?: string;
+                /** @description a refusal */
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
     get_policy: {
         parameters: {
             query?: never;
@@ -4836,6 +5028,74 @@ export interface operations {
             header?: never;
             path: {
                 run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
+    get_secrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretList"];
+                };
+            };
+        };
+    };
+    put_secrets_name_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretValue"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretSet"];
+                };
+            };
+        };
+    };
+    delete_secrets_name_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
             };
             cookie?: never;
         };

@@ -157,6 +157,7 @@ def _facts(facts: dict[str, Any]) -> list[Finding]:
             " delete those rows once you have looked at them",
         ),
         Finding("memory", True, f"{_size(facts['resident_bytes'])} resident"),
+        Finding("isolation", True, _isolation(facts)),
         Finding(
             "server disk",
             facts["disk_free_bytes"] > LOW_DISK,
@@ -164,6 +165,13 @@ def _facts(facts: dict[str, Any]) -> list[Finding]:
             "free space, or move the home folder",
         ),
     ]
+
+
+def _isolation(facts: dict[str, Any]) -> str:
+    """Say whom jobs run as; a choice of the operator's, so no fault."""
+    if facts["shared_rights"]:
+        return f"WARNING: {facts['shared_rights']}"
+    return f"jobs run as: {facts['run_as']}"
 
 
 def _size(count: int | None) -> str:

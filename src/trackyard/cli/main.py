@@ -39,6 +39,7 @@ VERBS = (
     "teams",
     "team",
     "token",
+    "secret",
     "user",
     "experiments",
     "runs",

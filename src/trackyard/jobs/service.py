@@ -20,6 +20,7 @@ from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.health import read_checks
 from trackyard.core.job import AttemptState, JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
+from trackyard.fleet.evidence import Reporter
 from trackyard.jobs import hints, logs, signs
 from trackyard.jobs.actions import act
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, agreeing, brief
@@ -451,17 +452,22 @@ class Jobs:
         if self._memory.is_news(attempt_id, beat, now_ms):
             await self._db.write(lambda tx: signs.take_heartbeat(tx, attempt_id, beat))
             self._memory.note(attempt_id, beat, now_ms)
-        await self._take_health(attempt, beat, now_ms)
+        await self._take_health(attempt, principal.team_id, beat, now_ms)
         if attempt.stop_reason is None:
             return {}
         grace = max(0, (attempt.stop_ms or 0) + (attempt.grace_ms or 0) - now_ms) / 1000
         return {"stop": {"reason": attempt.stop_reason, "grace_seconds": grace}}
 
-    async def _take_health(self, attempt: AttemptRow, beat: signs.Heartbeat, now_ms: int) -> None:
+    async def _take_health(
+        self, attempt: AttemptRow, team_id: int, beat: signs.Heartbeat, now_ms: int
+    ) -> None:
         """Note what a heartbeat tells of its node: the clock, and what the runner found."""
         fleet, node = self.scheduler.fleet, signs.node_of(attempt, beat.member)
         if node is not None and beat.time_ms:
-            fleet.clocks.note(node, beat.time_ms - now_ms)
+            reporter = Reporter(
+                attempt.attempt_id, attempt.attempt_id.rpartition("-a")[0], team_id
+            )
+            fleet.clocks.note(node, reporter, beat.time_ms - now_ms)
         checks = read_checks(beat.health) if beat.health else ()
         if checks and fleet.is_news(attempt.attempt_id, beat.member, checks):
             await self._db.write(

@@ -16,10 +16,11 @@ from msgspec import Meta
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import Conflict, NotFound
-from trackyard.core.health import CheckReport
+from trackyard.core.health import RUNNERS, CheckReport
 from trackyard.core.job import AttemptState
 from trackyard.core.ports import ExitRecord
 from trackyard.core.reasons import duration_words
+from trackyard.fleet.evidence import Reporter
 from trackyard.fleet.service import Fleet
 from trackyard.jobs.life import change_attempt, job_event, note_running
 from trackyard.jobs.load import note_samples
@@ -184,11 +185,22 @@ def node_of(attempt: AttemptRow, member: int) -> str | None:
 def take_health(
     tx: Tx, fleet: Fleet, attempt_id: str, member: int, checks: Sequence[CheckReport]
 ) -> None:
-    """Take what a runner found of its node's health."""
-    attempt = attempt_of(tx, attempt_id) if checks else None
+    """Take what a runner found of its node's health: the word of one attempt, of its own node."""
+    known = [check for check in checks if check.name in RUNNERS]
+    attempt = attempt_of(tx, attempt_id) if known else None
     node = None if attempt is None else node_of(attempt, member)
-    if node is not None and tx.one("SELECT 1 FROM nodes WHERE id = ?", (node,)) is not None:
-        fleet.take(tx, node, checks, source="runner", attempt_id=attempt_id)
+    if attempt is None or node is None:
+        return
+    if tx.one("SELECT 1 FROM nodes WHERE id = ?", (node,)) is not None:
+        reporter = reporter_of(tx, attempt)
+        fleet.take(tx, node, known, source="runner", reporter=reporter)
+
+
+def reporter_of(reader: Reader | Tx, attempt: AttemptRow) -> Reporter:
+    """Return whose word an attempt's report is."""
+    row = reader.one("SELECT job_id, team_id FROM jobs WHERE id = ?", (attempt.job,))
+    assert row is not None
+    return Reporter(attempt.attempt_id, row[0], row[1])
 
 
 def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> None:

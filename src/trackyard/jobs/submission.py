@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from trackyard.access.principal import Principal
+from trackyard.access.secrets import check_names
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
@@ -60,6 +61,7 @@ def prepare(
 ) -> JobSpec:
     """Check what the wish refers to and what its queue allows; resolve dependencies to job ids."""
     rules = queue_rules(reader, wish.queue)
+    check_names(reader, principal.team_id, spec.secrets)
     spec = with_preemption(spec, rules, wish.queue, wish.preemptible)
     if spec.package:
         require_package(reader, principal, spec.package)

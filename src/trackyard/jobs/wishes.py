@@ -51,6 +51,8 @@ RESERVED = frozenset(
 )
 RESERVED_PREFIX = "YARD_"
 #: hooks by which a value becomes code of another program than the job's own
+#: what is shown in place of a value
+HIDDEN = "•••"
 LOADER_HOOKS = frozenset(
     "LD_PRELOAD LD_AUDIT DYLD_INSERT_LIBRARIES BASH_ENV ENV PROMPT_COMMAND PYTHONSTARTUP"
     " PYTHONHOME PERL5OPT RUBYOPT NODE_OPTIONS GIT_SSH_COMMAND".split()
@@ -120,6 +122,8 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     #: workers that the command starts by itself elsewhere, as in 2x1gpu,8cpu
     gang: Word = ""
     env: Environment = {}
+    #: names of the team's secrets, each handed over in a variable of that name
+    secrets: Words = []
     pip: Lines = []
     pip_system_site_packages: bool = True
     package: Word = ""
@@ -184,6 +188,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     #: what the command itself needs beside its gang
     own_cpu_milli: int = 0
     env: dict[str, str] = {}
+    #: names of the team's secrets, each handed over in a variable of that name
+    secrets: list[str] = []
     pip: list[str] = []
     pip_system_site_packages: bool = True
     package: str = ""
@@ -271,6 +277,7 @@ def check(wish: Wish) -> JobSpec:
     _check_names(wish)
     _check_command(wish.command)
     check_env(wish.env)
+    _check_secrets(wish)
     _check_files(wish)
     _check_times(wish)
     parse_priority(wish.priority)
@@ -303,6 +310,7 @@ def check(wish: Wish) -> JobSpec:
         lease=wish.lease,
         gang=_gang(wish),
         env=wish.env,
+        secrets=wish.secrets,
         pip=wish.pip,
         pip_system_site_packages=wish.pip_system_site_packages,
         package=wish.package,
@@ -340,6 +348,13 @@ def _gang(wish: Wish) -> str:
     return wish.gang
 
 
+def _check_secrets(wish: Wish) -> None:
+    check_env(dict.fromkeys(wish.secrets, ""))
+    both = sorted(set(wish.env) & set(wish.secrets))
+    if both:
+        raise InvalidInput(f"{both[0]} is both a variable and a secret: leave one of them out")
+
+
 def check_env(env: Mapping[str, str]) -> None:
     """Refuse variables that cannot be set, that are ours, or that hook into other programs."""
     if len(env) > MAX_ENV or sum(len(k) + len(v) for k, v in env.items()) > MAX_ENV_BYTES:
@@ -361,6 +376,11 @@ def check_env(env: Mapping[str, str]) -> None:
             )
         if "\0" in value:
             raise InvalidInput(f"env {name} holds a NUL byte")
+        if value == HIDDEN:
+            raise InvalidInput(
+                f"env {name} has no value: values are not shown once a job is submitted, so write"
+                " it again, or store it with `yard secret set`"
+            )
 
 
 def split_gpus(value: float) -> tuple[int, int]:

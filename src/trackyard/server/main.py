@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import shutil
+import signal
 import sqlite3
 import ssl
 import sys
@@ -18,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trackyard.access.directory import Directory, create_team, create_user
+from trackyard.access.sealing import Seal
+from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
 from trackyard.access.tokens import digest, new_token
 from trackyard.artifacts.blobs import open_blobs
@@ -44,7 +47,14 @@ from trackyard.server.access import Gate
 from trackyard.server.app import Application
 from trackyard.server.clock import choose_clock
 from trackyard.server.ending import Ending
-from trackyard.server.engines import check_engine, open_engine, policy, site
+from trackyard.server.engines import (
+    check_engine,
+    isolation,
+    open_engine,
+    policy,
+    shared_rights,
+    site,
+)
 from trackyard.server.home import (
     HomeLock,
     allow_many_sockets,
@@ -54,6 +64,7 @@ from trackyard.server.home import (
     write_secret,
 )
 from trackyard.server.logs import set_up_logging
+from trackyard.server.oidc import read_oidc
 from trackyard.server.routes import table
 from trackyard.server.routing import Router
 from trackyard.server.services import Services
@@ -77,9 +88,11 @@ SCHEDULING_SECONDS, DRAIN_SECONDS = 3.0, 4.0
 ENDLESS = 3600.0
 TOUCH_EVERY = 30.0
 ADMIN, FIRST_TEAM = "admin", "default"
+#: Told the settings in force, a code to sign in with, and what an operator must know.
+Announce = Callable[[Settings, str | None, str], None]
 
 
-def run(settings: Settings, *, announce: Callable[[Settings, str | None], None]) -> int:
+def run(settings: Settings, *, announce: Announce) -> int:
     """Serve until a signal ends it; return the exit code."""
     set_up_logging()
     settings.check()
@@ -87,6 +100,7 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
     read_config(settings.queues, settings.teams)
     read_policy(settings.health)
     read_rules(settings.leases)
+    read_oidc(settings.oidc)
     choose_clock(ephemeral=settings.ephemeral)
     throwaway: Path | None = None
     if settings.ephemeral:
@@ -99,6 +113,7 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
         lock.acquire()
         settings = dataclasses.replace(settings, port=free_port(settings.host, settings.port))
         _make_database_folder(settings)
+        isolation(settings)
         prepare(settings.database_url)
         # Worker threads wait for the interpreter at most this long when the loop is busy.
         sys.setswitchinterval(0.001)
@@ -130,12 +145,15 @@ def _run_loop(main: object) -> None:
     uvloop.run(main)  # type: ignore[arg-type]
 
 
-async def _serve(settings: Settings, announce: Callable[[Settings, str | None], None]) -> None:
+async def _serve(settings: Settings, announce: Announce) -> None:
     services = build(settings)
     services.database.start()
     await services.creates.recover()
     code = await _first_start(services)
     await _apply_config(services)
+    warning = await services.database.read(lambda reader: shared_rights(settings, reader))
+    if warning:
+        log.warning("%s", warning)
     services.tracking.start()
     services.hub.start()
     services.watchdog.start()
@@ -150,7 +168,11 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
     ending = Ending()
     try:
         await _listen(
-            settings, application, services, ending, lambda: _ready(settings, code, announce)
+            settings,
+            application,
+            services,
+            ending,
+            lambda: _ready(settings, code, warning, announce),
         )
     finally:
         note_address(settings.address_path, settings.url, pid=0)
@@ -160,11 +182,9 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
         ending.done()
 
 
-def _ready(
-    settings: Settings, code: str | None, announce: Callable[[Settings, str | None], None]
-) -> None:
+def _ready(settings: Settings, code: str | None, warning: str, announce: Announce) -> None:
     note_address(settings.address_path, settings.url, pid=os.getpid())
-    announce(settings, code)
+    announce(settings, code, warning)
 
 
 def build(settings: Settings) -> Services:
@@ -181,6 +201,7 @@ def build(settings: Settings) -> Services:
         hosts=_own_hosts(settings),
         secure=bool(settings.tls_cert or settings.trusted_proxies),
         proxies=() if settings.tls_cert else settings.trusted_proxies,
+        forwarders=settings.trusted_proxies,
     )
     hub = Hub(database)
     tracking = Tracking(database)
@@ -189,6 +210,8 @@ def build(settings: Settings) -> Services:
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
     dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
+    secrets = Secrets(database, Seal(settings.secrets_key_path))
+    dispatcher.secrets_of = secrets.values
     leases = Leases(database, read_rules(settings.leases))
     scheduler = Scheduler(
         database,
@@ -211,6 +234,7 @@ def build(settings: Settings) -> Services:
         creates=Creates(database, PendingFile(settings.home / "pending")),
         directory=directory,
         sessions=sessions,
+        secrets=secrets,
         gate=gate,
         hub=hub,
         watchdog=Watchdog(lambda: database.writing_for),
@@ -303,6 +327,9 @@ async def _listen(
         most=most_sockets(),
     )
     ending.listen()
+    if settings.tls_cert:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, listener.reload_certificate)
     try:
         await listener.start()
     except (OSError, ssl.SSLError) as fault:

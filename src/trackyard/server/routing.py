@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from trackyard.access.principal import Purpose
 from trackyard.server.http import Request, Response
 from trackyard.store.bounds import unbounded
 
@@ -41,8 +42,10 @@ class Route:
     path: str
     handler: Handler
     permission: Permission
-    #: whether the narrow token of a running attempt may call it (the handler checks the run)
+    #: whether the token of a job's command may call it (the handler checks the run)
     attempts: bool = False
+    #: whether the token of the runner around a command may call it
+    runners: bool = False
     #: whether a token for the calendar feed may call it
     feeds: bool = False
     #: request and reply types; every field of a request has its bounds
@@ -65,7 +68,7 @@ class Route:
     def __post_init__(self) -> None:
         if not isinstance(self.permission, Permission):
             raise TypeError(f"route {self.method} {self.path} declares no permission")
-        if self.permission is Permission.PUBLIC and self.attempts:
+        if self.permission is Permission.PUBLIC and (self.attempts or self.runners):
             raise TypeError(f"route {self.method} {self.path} is public and needs no token kind")
         if self.takes is not None and (gaps := unbounded(self.takes)):
             raise TypeError(f"route {self.method} {self.path} takes any amount at {gaps[0]}")
@@ -76,6 +79,12 @@ class Route:
         if self.header_limit is None:
             limit = PUBLIC_HEADER_LIMIT if is_public else HEADER_LIMIT
             object.__setattr__(self, "header_limit", limit)
+
+    def takes_attempt(self, purpose: Purpose) -> bool:
+        """Tell whether an attempt's token made for this purpose opens the route."""
+        return (self.attempts and purpose is not Purpose.RUNNER) or (
+            self.runners and purpose is not Purpose.COMMAND
+        )
 
 
 class Router:

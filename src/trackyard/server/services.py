@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trackyard.access.directory import Directory
+from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
@@ -31,6 +32,7 @@ class Services:
     creates: Creates
     directory: Directory
     sessions: Sessions
+    secrets: Secrets
     gate: Gate
     hub: Hub
     watchdog: Watchdog

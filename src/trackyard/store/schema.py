@@ -86,13 +86,38 @@ Table(
     _ref("team_id", "teams.id"),
     _text("role"),
     _text("label"),
-    #: for attempt tokens: {"run_id", "attempt", "rank"}; JSON
+    #: for attempt tokens: {"run_id", "attempt", "rank", "purpose"}; JSON
     _text("scope", nullable=True),
     _int("created_ms"),
     _int("expires_ms", nullable=True),
     _int("used_ms", nullable=True),
     _int("revoked_ms", nullable=True),
+    #: the token it was issued with, which it never outlives; none for a root
+    _text("parent_id", nullable=True),
     UniqueConstraint("digest"),
+    Index(None, "parent_id"),
+)
+Table(
+    "identities",
+    metadata,
+    #: a person as an identity provider knows it, and the user here
+    _text("issuer"),
+    _text("subject"),
+    _ref("user_id", "users.id"),
+    _int("created_ms"),
+    PrimaryKeyConstraint("issuer", "subject"),
+)
+Table(
+    "secrets",
+    metadata,
+    _ref("team_id", "teams.id"),
+    _text("name"),
+    #: the value, sealed under a key outside the database
+    _text("sealed"),
+    _int("created_ms"),
+    _int("updated_ms"),
+    _text("actor"),
+    PrimaryKeyConstraint("team_id", "name"),
 )
 Table(
     "sessions",

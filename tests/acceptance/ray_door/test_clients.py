@@ -117,7 +117,7 @@ def test_a_job_is_shown_as_its_user_wrote_it(
     found = report["followed"]
     assert found["entrypoint"] == "python main.py 'a b' && echo $HOME/end"
     assert found["metadata"]["owner"] == "me"
-    assert (found["variables"]["FLAVOUR"], found["variables"]["API_TOKEN"]) == ("plum", "***")
+    assert (found["variables"]["FLAVOUR"], found["variables"]["API_TOKEN"]) == ("•••", "•••")
     job = door.server.detail(found["job"])["job"]
     assert (job["name"], job["priority"], job["gpus"]) == ("plum-tart", "high", 0.5)
     assert job["command"] == found["entrypoint"]

@@ -203,9 +203,9 @@ async def new_run(caller: Caller) -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_platform(database_url: str, home: Path) -> AsyncIterator[Platform]:
-    """Open a platform in a home folder, with its first admin."""
-    settings = Settings(home=home, database=database_url)
+async def open_platform(database_url: str, home: Path, **more: Any) -> AsyncIterator[Platform]:
+    """Open a platform in a home folder, with its first admin and further settings."""
+    settings = Settings(home=home, database=database_url, **more)
     settings.home.mkdir()
     services = build(settings)
     services.database.start()

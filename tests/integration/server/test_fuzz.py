@@ -96,7 +96,8 @@ async def prepared(platform: Platform) -> Ground:
         placement = Placement(shares=(NodeShare(node="node1", gpus=(), cpu_milli=0),))
         row = find_jobs(tx, principal, job)[0]
         admitted = admit(tx, row, placement, environment="{}", backfilled=False)
-        return admitted.attempt.attempt_id, admitted.token
+        assert admitted.tokens is not None
+        return admitted.attempt.attempt_id, admitted.tokens.runner
 
     attempt_id, token = await platform.services.database.write(start)
     known = [

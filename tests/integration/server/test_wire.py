@@ -457,6 +457,37 @@ async def test_pings_whose_answers_are_never_read_end_the_websocket(
     assert websocket.UNREAD_BYTES < most + 1 < 2 * websocket.UNREAD_BYTES
 
 
+async def test_a_new_certificate_is_taken_and_a_broken_one_is_not(
+    app: App, port: int, tmp_path: Path
+) -> None:
+    """Open connections go on; new ones see the new certificate."""
+    tls = certificate(tmp_path)
+    listener = Listener(app, host="127.0.0.1", port=0, tls=tls)
+    await listener.start()
+    try:
+        assert listener._server is not None
+        secure = listener._server.sockets[0].getsockname()[1]
+
+        async def shown() -> bytes:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            _, writer = await asyncio.open_connection("127.0.0.1", secure, ssl=context)
+            found: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            writer.close()
+            return found
+
+        first = await shown()
+        certificate(tmp_path)
+        listener.reload_certificate()
+        second = await shown()
+        assert second != first
+        (tmp_path / "key.pem").write_text("not a key")
+        listener.reload_certificate()
+        assert await shown() == second
+    finally:
+        await listener.stop(1.0)
+
+
 async def test_a_websocket_may_be_refused_in_plain_http(port: int) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with connect(f"ws://127.0.0.1:{port}/no/socket"):

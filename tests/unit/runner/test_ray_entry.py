@@ -135,3 +135,13 @@ def test_a_bundle_holds_the_share_or_a_trace_of_its_node() -> None:
     share = {"gpus": 1, "cpus": 2, "memory_bytes": 5}
     assert ray_gang.bundle_of(share, "10.0.0.1") == {"GPU": 1.0, "CPU": 2.0, "memory": 5.0}
     assert ray_gang.bundle_of({}, "10.0.0.1") == {"node:10.0.0.1": 0.001}
+
+
+def test_the_spec_that_lies_beside_the_command_has_no_credential() -> None:
+    """The command, as the same user, can read that file."""
+    data = {"attempt_id": "a", "report": {"url": "http://x", "token": "the-runners"}}
+    left = ray_entry.without_credential(data)
+    assert "the-runners" not in json.dumps(left)
+    assert left["report"]["url"] == "http://x"
+    assert data["report"]["token"] == "the-runners"
+    assert ray_entry.without_credential({"report": None}) == {"report": None}

@@ -292,8 +292,8 @@ def node_spec(
 def _leave_to_ray(data: dict[str, Any], wish: RayWish, carried: Carried) -> None:
     """Drop what Ray makes from the job's own runtime environment, for its workers as well."""
     handed = wish.runtime_env
-    # Ray has set these already, with `${NAME}` filled in.
-    data["env"] = {}
+    # Ray has set these already, with `${NAME}` filled in; a team's secrets are ours to set.
+    data["env"] = {name: data["env"][name] for name in data["secrets"]}
     if any(handed.get(key) for key in ("pip", "uv", "conda")):
         data["pip"] = []
     folder = handed.get("working_dir")

@@ -28,9 +28,11 @@ from trackyard.server.routes import (
     v1_leases,
     v1_load,
     v1_nodes,
+    v1_oidc,
     v1_policy,
     v1_queues,
     v1_runs,
+    v1_secrets,
     v1_ui,
     web,
 )
@@ -57,9 +59,11 @@ _FAMILIES = (
     v1_leases,
     v1_load,
     v1_nodes,
+    v1_oidc,
     v1_policy,
     v1_queues,
     v1_runs,
+    v1_secrets,
     v1_ui,
     web,
 )

@@ -15,6 +15,7 @@ import trackyard
 from trackyard.artifacts.service import forget_owner
 from trackyard.artifacts.upkeep import collect_garbage, scrub
 from trackyard.jobs.retention import Retention, clean
+from trackyard.server.engines import shared_rights
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
@@ -80,6 +81,9 @@ class ServerFacts(msgspec.Struct):
     commits: int
     writes: int
     rows: dict[str, int]
+    run_as: str
+    #: that several people's jobs share the server's own rights; empty where they do not
+    shared_rights: str
 
 
 class AdminRoutes:
@@ -164,6 +168,8 @@ class AdminRoutes:
                 commits=self._db.committed_groups,
                 writes=self._db.committed_requests,
                 rows=counted,
+                run_as=settings.run_as,
+                shared_rights=await self._db.read(lambda reader: shared_rights(settings, reader)),
             )
         )
 

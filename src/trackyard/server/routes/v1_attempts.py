@@ -1,4 +1,4 @@
-"""What runners report: heartbeats, log bytes, samples, the end. For attempts' own tokens alone."""
+"""What runners report: heartbeats, log bytes, samples, the end. For runners' own tokens alone."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def routes(services: Services) -> list[Route]:
             path=f"/api/v1/attempts/{{attempt}}/{verb}",
             handler=handler,
             permission=Permission.LOG,
-            attempts=True,
+            runners=True,
             takes=takes,
             gives=gives,
             query=query or {},

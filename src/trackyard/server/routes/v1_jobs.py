@@ -428,5 +428,6 @@ def routes(services: Services) -> list[Route]:
             handler=do.get_package,
             permission=read,
             attempts=True,
+            runners=True,
         ),
     ]

@@ -197,6 +197,7 @@ class LeaseRoutes:
             actor=principal.name,
             days=FEED_TOKEN_DAYS,
             kind="feed",
+            parent_id=principal.issues_with,
         )
         return JSONResponse(
             Feed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,6 +16,8 @@ App = Callable[[Any, Any], Awaitable[None]]
 #: anything of an answer at all.
 IDLE_SECONDS, HEAD_SECONDS, STALL_SECONDS = 300.0, 30.0, 300.0
 SWEEP_SECONDS = 2.0
+
+log = logging.getLogger(__name__)
 
 
 class Listener:
@@ -43,6 +46,7 @@ class Listener:
         self.silent: dict[Connection, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.is_draining = False
+        self._context: ssl.SSLContext | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -50,7 +54,7 @@ class Listener:
         """Open the port."""
         context = None
         if self._tls is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context = self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             context.set_alpn_protocols(["http/1.1"])
             context.load_cert_chain(*self._tls)
@@ -59,6 +63,16 @@ class Listener:
             lambda: Connection(self), self._host, self._port, backlog=2048, ssl=context
         )
         self._sweeper = loop.create_task(self._sweep(), name="yard-wire-sweep")
+
+    def reload_certificate(self) -> None:
+        """Read certificate and key again; connections that are open keep the old ones."""
+        if self._tls is not None and self._context is not None:
+            try:
+                self._context.load_cert_chain(*self._tls)
+            except OSError as fault:
+                log.error("the certificate in %s was not taken: %s", self._tls[0], fault)
+            else:
+                log.info("the certificate in %s was read again", self._tls[0])
 
     def take(self, newcomer: Connection) -> None:
         """Take a connection; at the limit, one that waits for its caller makes room for it."""
