@@ -16,6 +16,7 @@ import pytest
 
 from tests.integration.server.fuzzing import Case, Maker
 from tests.integration.server.platform import HOST, Caller, Headers, Platform, Proto, Scope
+from trackyard.access.attempt_tokens import AttemptTokens
 from trackyard.core.resources import NodeShare, Placement
 from trackyard.jobs.life import admit
 from trackyard.jobs.records import find_jobs
@@ -75,6 +76,7 @@ class Ground:
 
     admin: Caller
     runner: Caller
+    command: Caller
     known: list[str]
 
 
@@ -92,14 +94,14 @@ async def prepared(platform: Platform) -> Ground:
     principal = await platform.services.directory.authenticate(admin.token or "")
     assert principal is not None
 
-    def start(tx: Tx) -> tuple[str, str]:
+    def start(tx: Tx) -> tuple[str, AttemptTokens]:
         placement = Placement(shares=(NodeShare(node="node1", gpus=(), cpu_milli=0),))
         row = find_jobs(tx, principal, job)[0]
         admitted = admit(tx, row, placement, environment="{}", backfilled=False)
         assert admitted.tokens is not None
-        return admitted.attempt.attempt_id, admitted.tokens.runner
+        return admitted.attempt.attempt_id, admitted.tokens
 
-    attempt_id, token = await platform.services.database.write(start)
+    attempt_id, tokens = await platform.services.database.write(start)
     known = [
         run["run_id"],
         logged.json()["model"]["info"]["model_id"],
@@ -112,7 +114,12 @@ async def prepared(platform: Platform) -> Ground:
         "model/MLmodel",
         f"0/{run['run_id']}/artifacts/file.txt",
     ]
-    return Ground(admin, Caller(platform.application, token), known)
+    return Ground(
+        admin,
+        Caller(platform.application, tokens.runner),
+        Caller(platform.application, tokens.command),
+        known,
+    )
 
 
 async def ask(platform: Platform, caller: Caller, case: Case) -> tuple[int, bytes]:
@@ -149,8 +156,10 @@ async def test_no_request_is_a_fault_or_holds_the_loop(platform: Platform, steps
         for route in chosen(platform.application.router.routes):
             case = await asyncio.to_thread(maker.case, route)
             steps.doing = f"{route.label} {case.target[:300]} {(case.body or b'')[:300]!r}"
-            is_runners = "/attempts/" in route.path or "/demand" in route.path
-            caller = ground.runner if is_runners else ground.admin
+            is_commands = "/demand" in route.path or "/trials" in route.path
+            caller = ground.command if is_commands else ground.admin
+            if route.runners:
+                caller = ground.runner
             try:
                 status, body = await ask(platform, caller, case)
             except TimeoutError:
