@@ -150,6 +150,23 @@ class ObjectBlobs:
         except _FAULTS as fault:
             raise self._explain(fault) from fault
 
+    async def marker(self) -> str | None:
+        """Return the text of the object beside the blobs."""
+        try:
+            found = await self._store.get_async("store.id")
+            return bytes(await found.bytes_async()).decode("utf-8", "replace")
+        except FileNotFoundError:
+            return None
+        except _FAULTS as fault:
+            raise self._explain(fault) from fault
+
+    async def set_marker(self, text: str) -> None:
+        """Put that object."""
+        try:
+            await self._store.put_async("store.id", text.encode())
+        except _FAULTS as fault:
+            raise self._explain(fault) from fault
+
     async def close(self) -> None:
         """Nothing to let go of: obstore's connections end with the process."""
 

@@ -51,6 +51,7 @@ VERBS = (
     "gc",
     "backup",
     "restore",
+    "verify",
     "demo",
     "simulate",
 )

@@ -59,6 +59,7 @@ from trackyard.server.routing import Router
 from trackyard.server.services import Services
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
+from trackyard.server.store_check import check_store, check_store_later
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
 from trackyard.store.faults import is_damaged
@@ -128,6 +129,7 @@ def _run_loop(main: object) -> None:
 async def _serve(settings: Settings, announce: Callable[[Settings, str | None], None]) -> None:
     services = build(settings)
     services.database.start()
+    is_checked = await check_store(services)
     code = await _first_start(services)
     await _apply_config(services)
     services.tracking.start()
@@ -139,12 +141,15 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
         prefix=settings.prefix,
         body_seconds=settings.request_seconds,
     )
-    touching = asyncio.create_task(_touch_tokens(services))
+    background = [asyncio.create_task(_touch_tokens(services))]
+    if not is_checked:
+        background.append(asyncio.create_task(check_store_later(services)))
     try:
         await _listen(settings, application, services, lambda: _ready(settings, code, announce))
     finally:
         note_address(settings.address_path, settings.url, pid=0)
-        touching.cancel()
+        for task in background:
+            task.cancel()
         await _stop(application, services)
 
 

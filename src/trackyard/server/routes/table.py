@@ -26,6 +26,7 @@ from trackyard.server.routes import (
     v1_queues,
     v1_runs,
     v1_ui,
+    v1_verify,
     web,
 )
 from trackyard.server.routing import Permission, Route
@@ -53,6 +54,7 @@ _FAMILIES = (
     v1_queues,
     v1_runs,
     v1_ui,
+    v1_verify,
     web,
 )
 

@@ -13,7 +13,7 @@ import msgspec
 
 import trackyard
 from trackyard.artifacts.service import forget_owner
-from trackyard.artifacts.upkeep import collect_garbage, scrub
+from trackyard.artifacts.upkeep import collect_garbage
 from trackyard.jobs.retention import Retention, clean
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
@@ -21,7 +21,6 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader
 from trackyard.tracking.retention import count_deleted, purge_runs
-from trackyard.tracking.soundness import find_damage
 
 DAY_MS = 86_400_000
 _COUNTED = ("experiments", "runs", "params", "tags", "metric_latest", "artifacts", "events")
@@ -37,7 +36,6 @@ class CleanUp(msgspec.Struct):
     log_days: int | None = None
     #: the same for keys of submissions
     key_days: int | None = None
-    scrub: bool = False
 
 
 class CleanedUp(msgspec.Struct):
@@ -53,7 +51,6 @@ class CleanedUp(msgspec.Struct):
     logs: int
     log_bytes: int
     keys: int
-    damaged: list[str]
 
 
 class ServerFacts(msgspec.Struct):
@@ -102,11 +99,6 @@ class AdminRoutes:
         )
         # Last, for it needs room before it makes some.
         settled = 0 if wish.dry_run else await self._services.tracking.settle_all()
-        damaged = []
-        if wish.scrub:
-            checked = await scrub(self._db, self._services.artifacts)
-            damaged = [f"{artifact.owner}/{artifact.path}" for artifact in checked.damaged]
-            damaged += await find_damage(self._db)
         return JSONResponse(
             CleanedUp(
                 dry_run=wish.dry_run,
@@ -119,7 +111,6 @@ class AdminRoutes:
                 logs=removed.logs,
                 log_bytes=removed.log_bytes,
                 keys=removed.keys,
-                damaged=damaged,
             )
         )
 
