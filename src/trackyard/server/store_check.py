@@ -25,14 +25,17 @@ _STORE_LOCK = 0x7961_7273
 async def check_store(services: Services) -> bool:
     """Refuse to go on with a store of another database; return False if it does not answer."""
     try:
-        async with exclusive(services.database.url, _STORE_LOCK), asyncio.timeout(PATIENCE_SECONDS):
+        async with (
+            exclusive(services.database.url, _STORE_LOCK),
+            asyncio.timeout(PATIENCE_SECONDS),
+        ):
             await check_identity(services.database, services.artifacts.blobs)
     except (TooBusy, TimeoutError) as fault:
         log.warning(
             "the artifact store %s does not answer (%s): whether it is this database's own is"
             " looked at later",
             services.artifacts.blobs.place,
-            fault or "no answer in time",
+            str(fault) or "no answer in time",
         )
         return False
     return True

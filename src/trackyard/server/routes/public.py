@@ -33,6 +33,7 @@ class PublicRoutes:
     def __init__(self, services: Services) -> None:
         self._db = services.database
         self._clock = services.clock
+        self._hub = services.hub
         self._proven = -PROOF_SECONDS
 
     async def health(self, request: Request) -> Response:
@@ -45,6 +46,8 @@ class PublicRoutes:
 
     async def ready(self, request: Request) -> Response:
         """GET /ready: a row was written and committed."""
+        if self._hub.closing:
+            raise TooBusy("not ready: the server is shutting down", retry_after=2)
         now = self._clock.monotonic()
         if now - self._proven > PROOF_SECONDS:
 

@@ -60,6 +60,8 @@ class ServerFacts(msgspec.Struct):
     python: str
     system: str
     pid: int
+    #: whether this server schedules jobs, where several share the database
+    schedules: bool
     database: str
     schema: str
     database_bytes: int | None
@@ -136,6 +138,7 @@ class AdminRoutes:
                 python=sys.version.split()[0],
                 system=f"{platform.system()} {platform.machine()}",
                 pid=os.getpid(),
+                schedules=self._services.jobs.scheduler.is_leader,
                 # Never the password of a database address.
                 database=f"{scheme}://{rest.rpartition('@')[2]}",
                 schema=await self._db.read(_schema),
