@@ -14,6 +14,7 @@ import msgspec
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import has_controls
+from trackyard.core.spelling import has_hidden, mixes_alphabets
 from trackyard.tracking.validation import check_name
 
 STAGE_NONE = "None"
@@ -51,10 +52,18 @@ def check_model_name(name: str, parameter: str = "name") -> str:
         )
     if has_controls(name):
         raise _bad_name(name, parameter, "it holds control characters")
-    plain = unicodedata.normalize("NFKC", unquote(name)).strip()
-    if plain != name:
-        raise _bad_name(name, parameter, f"it could pass for {plain[:80]!r}; use that spelling")
+    _check_spelling(name, parameter)
+    composed = unicodedata.normalize("NFKC", unquote(name)).strip()
+    if composed != name:
+        raise _bad_name(name, parameter, f"it could pass for {composed[:80]!r}; use that spelling")
     return name
+
+
+def _check_spelling(name: str, parameter: str) -> None:
+    if has_hidden(name):
+        raise _bad_name(name, parameter, "it holds characters that nobody sees")
+    if mixes_alphabets(name):
+        raise _bad_name(name, parameter, "a word of it mixes alphabets that look alike")
 
 
 def _bad_name(name: str, parameter: str, why: str) -> InvalidInput:
@@ -71,6 +80,7 @@ def check_logged_name(name: str) -> str:
         )
     if has_controls(name):
         raise _bad_name(name, "name", "it holds control characters")
+    _check_spelling(name, "name")
     if len(name) > MAX_LOGGED_NAME:
         raise InvalidInput(f"'name' exceeds the maximum length of {MAX_LOGGED_NAME} characters")
     return name

@@ -19,7 +19,7 @@ from tests.acceptance.serving import SCRIPTS, TrackingServer, client_environment
 PROXY = "/api/2.0/mlflow-artifacts/artifacts"
 
 
-def wait_until(holds: Callable[[], object], patience: float = 180.0) -> None:
+def wait_until(holds: Callable[[], object], patience: float = 300.0) -> None:
     over = time.monotonic() + patience
     while not holds():
         assert time.monotonic() < over, "waited in vain"
@@ -73,12 +73,13 @@ class Callers:
     faults: list[str] = field(default_factory=list)
     threads: list[threading.Thread] = field(default_factory=list)
 
-    def start(self) -> None:
+    def __enter__(self) -> "Callers":
         for number, work in enumerate((self.log, self.log, self.create, self.upload, self.read)):
             # Some keep their connection, some open one for every call.
             thread = threading.Thread(target=self.repeat, args=(work, number), daemon=True)
             self.threads.append(thread)
             thread.start()
+        return self
 
     def repeat(self, work: Callable[[httpx.Client, str], httpx.Response], number: int) -> None:
         name = f"{work.__name__}-{number}"
@@ -98,7 +99,7 @@ class Callers:
                 self.done[name] = count
             else:
                 self.faults.append(f"{name}-{count}: {answer.status_code} {answer.text[:200]}")
-            self.stop.wait(0.01)
+            self.stop.wait(0.05)
         client.close()
 
     def client(self) -> httpx.Client:
@@ -121,7 +122,7 @@ class Callers:
     def read(self, client: httpx.Client, _name: str) -> httpx.Response:
         return client.get("/api/2.0/mlflow/runs/get", params={"run_id": self.run_id})
 
-    def end(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop.set()
         for thread in self.threads:
             thread.join(120)
@@ -196,8 +197,7 @@ def test_a_rolling_restart_under_load_fails_no_call(cluster: Cluster, tmp_path: 
     assert all(page.is_open.wait(120) for page in pages)
     start = cluster.elections()
     callers = Callers(cluster.front.url, cluster.front.headers, place, info["run_id"])
-    callers.start()
-    with stock_client(cluster, tmp_path / "stock") as folder:
+    with stock_client(cluster, tmp_path / "stock") as folder, callers:
         for server in [*cluster.servers, *cluster.servers]:
             before, acked = dict(callers.done), book(folder).count("ack")
             assert server.stop() == 0, server.log
@@ -209,7 +209,6 @@ def test_a_rolling_restart_under_load_fails_no_call(cluster: Cluster, tmp_path: 
                     and book(folder).count("ack") > acked + 3
                 )
             )
-    callers.end()
     assert callers.faults == [], cluster.balancer.errors
     assert "gave-up" not in book(folder), (book(folder), cluster.balancer.errors)
     check_all_is_there(cluster, callers, place)
