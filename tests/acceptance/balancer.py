@@ -1,5 +1,6 @@
 """A real nginx in front of several servers, with the very block that the documentation gives."""
 
+import os
 import re
 import shutil
 import signal
@@ -13,6 +14,7 @@ import httpx
 from tests.acceptance.serving import ROOT, TrackingServer, free_port
 
 _FRAME = """
+{user}
 worker_processes 1;
 daemon off;
 pid {folder}/nginx.pid;
@@ -59,7 +61,9 @@ class Balancer:
         # Certificates are not what is tried here.
         block = re.sub(r"\n *ssl_certificate[^\n]*", "", block)
         config = folder / "nginx.conf"
-        config.write_text(_FRAME.format(folder=folder, block=block))
+        # Started by root, it would work as a user who may not enter the tests' folders.
+        user = "user root;" if os.getuid() == 0 else ""
+        config.write_text(_FRAME.format(folder=folder, block=block, user=user))
         self._process = subprocess.Popen(
             [program, "-p", str(folder), "-c", str(config), "-e", str(folder / "error.log")],
             stdout=subprocess.DEVNULL,

@@ -4,7 +4,6 @@ refused with words.
 
 import contextlib
 import os
-import resource
 import signal
 import sqlite3
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.acceptance.disks import SmallDisk
 from tests.acceptance.loading import load
 from tests.acceptance.serving import ROOT, TrackingServer, free_port
 
@@ -33,47 +33,16 @@ def wait_until(holds: Callable[[], object], patience: float = 120.0) -> None:
 # -- the disk ---------------------------------------------------------------------------------
 
 
-class SmallDisk:
-    """A disk for a home folder that a test fills and frees: a small tmpfs, or a limit on files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", str(folder)]
-        # Without the right to mount, a limit on the size of the server's files does it as well.
-        self.is_mounted = subprocess.run(mount, check=False, capture_output=True).returncode == 0
-        self._filler = folder / "filler"
-
-    def fill(self, server: TrackingServer) -> None:
-        if not self.is_mounted:
-            assert server.process is not None
-            longest = max(path.stat().st_size for path in server.home.glob("trackyard.db*"))
-            limit = (longest + 100_000, resource.RLIM_INFINITY)
-            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
-            return
-        with contextlib.suppress(OSError), self._filler.open("wb") as file:
-            while True:
-                file.write(b"x" * 65_536)
-                file.flush()
-        os.truncate(self._filler, max(self._filler.stat().st_size - 300_000, 0))
-
-    def free(self, server: TrackingServer) -> None:
-        if not self.is_mounted:
-            assert server.process is not None
-            whole = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, whole)
-        self._filler.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        if self.is_mounted:
-            subprocess.run(["umount", "-l", str(self.folder)], check=True)
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
     disk = SmallDisk(tmp_path / "disk")
     yield disk
     disk.close()
+
+
+def pids(server: TrackingServer) -> list[int]:
+    assert server.process is not None
+    return [server.process.pid]
 
 
 def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> None:
@@ -83,7 +52,7 @@ def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> N
     try:
         run_id = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
         doomed = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
-        small_disk.fill(server)
+        small_disk.fill(pids(server))
         kept: list[str] = []
         for number in range(400):
             tags = [{"key": f"t{number}", "value": f"{number}-" + "x" * 7000}]
@@ -101,7 +70,7 @@ def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> N
         assert server.post("runs/search", experiment_ids=["0"])["runs"]
         if small_disk.is_mounted:
             check_that_room_can_be_made(server, doomed)
-        small_disk.free(server)
+        small_disk.free(pids(server))
         wait_until(lambda: server.ask("GET", "/ready").status_code == 200)
         server.post("runs/set-tag", run_id=run_id, key="after", value="x")
         found = server.get("runs/get", run_id=run_id)["run"]["data"]["tags"]

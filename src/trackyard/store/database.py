@@ -44,6 +44,7 @@ from trackyard.store.faults import (
     not_kept,
     unconfirmed,
 )
+from trackyard.store.patience import bound_write, bounded_read
 from trackyard.store.reserve import Reserve
 from trackyard.store.sole import SoleWriter
 from trackyard.store.transaction import EVERYTHING, Reader, Tx
@@ -209,7 +210,8 @@ class Database:
             if self._has_last_view:
                 return query(self._peeker)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._read, query, seconds)
+        running = loop.run_in_executor(self._pool, self._read, query, seconds)
+        return await (running if self.is_sqlite else bounded_read(running, seconds))
 
     async def peek(self, query: Callable[[Reader], T], *, journaled: bool = True) -> T:
         """Run a point look-up at once: on the loop for SQLite, where a thread would cost more.
@@ -321,6 +323,8 @@ class Database:
         if self._reserve.is_spent and not frees and not self._reserve.is_back():
             raise no_room()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if not self.is_sqlite:
+            bound_write(future)
         self._queue.append(_Pending(operation, future, quick if self.is_sqlite else None, frees))
         if not self._wake.is_set():
             self._wake.set()
@@ -372,7 +376,7 @@ class Database:
         self.committed_groups += 1
         self.committed_requests += len(group)
         for pending in group:
-            if pending.future.cancelled():
+            if pending.future.done():
                 continue
             if pending.fault is not None:
                 pending.future.set_exception(pending.fault)

@@ -186,8 +186,9 @@ class Follower:
                         self.points |= set(json.loads(line[6:])["runs"])
 
 
+@pytest.mark.timeout(600)
 def test_a_rolling_restart_under_load_fails_no_call(cluster: Cluster, tmp_path: Path) -> None:
-    """Each server is stopped and started again, twice; nobody who may not retry sees an error,
+    """Each server is stopped and started again; nobody who may not retry sees an error,
     pages miss no event, the scheduler's lead moves on, and all that was acknowledged is there.
     """
     info = cluster.front.post("runs/create", experiment_id="0")["run"]["info"]
@@ -198,15 +199,20 @@ def test_a_rolling_restart_under_load_fails_no_call(cluster: Cluster, tmp_path: 
     start = cluster.elections()
     callers = Callers(cluster.front.url, cluster.front.headers, place, info["run_id"])
     with stock_client(cluster, tmp_path / "stock") as folder, callers:
-        for server in [*cluster.servers, *cluster.servers]:
+        for server in cluster.servers:
             before, acked = dict(callers.done), book(folder).count("ack")
             assert server.stop() == 0, server.log
             server.start()
             wait_until(
-                lambda before=before, acked=acked: (  # type: ignore[misc]
-                    len(callers.done) == 5
-                    and all(callers.done[name] > before.get(name, 0) + 3 for name in callers.done)
-                    and book(folder).count("ack") > acked + 3
+                lambda before=before, acked=acked: (
+                    (  # type: ignore[misc]
+                        len(callers.done) == 5
+                        and all(
+                            callers.done[name] > before.get(name, 0) + 3 for name in callers.done
+                        )
+                        and book(folder).count("ack") > acked + 3
+                    )
+                    or callers.faults
                 )
             )
     assert callers.faults == [], cluster.balancer.errors
