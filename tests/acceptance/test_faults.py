@@ -7,7 +7,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -250,47 +249,3 @@ def _follow(server: TrackingServer) -> None:
     ):
         for _ in answer.iter_raw():
             pass
-
-
-PREPARE = "import sys; from trackyard.store.migrate import prepare; prepare(sys.argv[1])"
-OLD = """
-import sys
-from alembic import command
-from tests.integration.store.test_migrations import _config
-command.upgrade(_config(sys.argv[1]), "0001")
-"""
-
-
-def _python(script: str, url: str, **environment: str) -> int:
-    return subprocess.run(
-        [sys.executable, "-c", script, url],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **environment},
-        check=False,
-        timeout=240,
-    ).returncode
-
-
-def _schema(path: Path) -> list[tuple[str, ...]]:
-    with sqlite3.connect(path) as conn:
-        rows = conn.execute("SELECT type, name FROM sqlite_master ORDER BY type, name").fetchall()
-        return [*rows, *conn.execute("SELECT * FROM alembic_version").fetchall()]
-
-
-def test_a_migration_that_was_killed_starts_again(tmp_path: Path) -> None:
-    """Killed in the middle, an upgrade leaves the old schema whole; the next start finishes it."""
-    old, whole = tmp_path / "old.db", tmp_path / "whole.db"
-    assert _python(OLD, f"sqlite:///{old}") == 0
-    whole.write_bytes(old.read_bytes())
-    assert _python(PREPARE, f"sqlite:///{whole}") == 0
-    before, after = _schema(old), _schema(whole)
-    assert before != after
-    # Past the statements that only ask which version is there.
-    for statement in (5, 20):
-        cut = tmp_path / f"cut-{statement}.db"
-        cut.write_bytes(old.read_bytes())
-        point = f"migration-statement:{statement}"
-        assert _python(PREPARE, f"sqlite:///{cut}", YARD_CRASH_POINT=point) == -signal.SIGKILL
-        assert _schema(cut) == before
-        assert _python(PREPARE, f"sqlite:///{cut}") == 0
-        assert _schema(cut) == after
