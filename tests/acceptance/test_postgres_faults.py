@@ -278,3 +278,18 @@ def test_a_server_that_died_around_a_commit_keeps_all_or_nothing(
     server.post("runs/update", run_id=run_id, status="FINISHED", end_time=5)
     events = server.get("/api/v1/events", subject_id=run_id)["events"]
     assert [event["kind"] for event in events].count("run.finished") == 1
+
+
+def test_a_server_killed_under_load_loses_nothing(on_postgres: NewServer) -> None:
+    """Killed without a farewell and started again: all acknowledged is there once."""
+    server = on_postgres()
+    server.start()
+    with load(server) as book:
+        for _ in range(2):
+            before = len(book.acked)
+            wait_until(lambda before=before: len(book.acked) > before + 30)  # type: ignore[misc]
+            server.kill()
+            server.start()
+        before = len(book.acked)
+        wait_until(lambda: len(book.acked) > before + 10)
+    book.check(server)

@@ -278,3 +278,19 @@ def test_a_killed_leader_is_followed_by_the_other_server(cluster: Cluster) -> No
     wait_until(lambda: other.get("/api/v1/admin/facts")["schedules"])
     owner.start()
     assert leaders(cluster) == [other]
+
+
+def test_a_token_revoked_at_one_server_ends_at_the_other(cluster: Cluster) -> None:
+    """Each server believes a credential for a second at most without asking the database."""
+    one, other = cluster.servers
+    made = one.post("/api/v1/tokens", role="member", label="short")
+    headers = {"Authorization": f"Bearer {made['token']}"}
+
+    def status() -> int:
+        return other.ask("GET", "/api/v1/session", headers=headers).status_code
+
+    assert status() == 200
+    public = made.get("id") or made["token"].split("_")[1]
+    revoked = one.ask("DELETE", f"/api/v1/tokens/{public}")
+    assert revoked.status_code < 300, revoked.text
+    wait_until(lambda: status() == 401, patience=10)
