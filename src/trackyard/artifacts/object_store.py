@@ -257,8 +257,6 @@ def _open(bucket: str, prefix: str, endpoint: str | None, seconds: float) -> S3S
             "max_retries": 4,
             "retry_timeout": timedelta(seconds=min(RETRY_SECONDS, 2 * seconds)),
         },
-        # The store compares what arrives with this and refuses what was changed on the way.
-        "checksum_algorithm": "SHA256",
     }
     if endpoint is not None:
         settings |= {"endpoint": endpoint, "virtual_hosted_style_request": False}

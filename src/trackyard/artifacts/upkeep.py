@@ -38,7 +38,7 @@ async def collect_garbage(
     if not dry_run:
         for upload_id in stale:
             blobs = await database.write(partial(remove_upload, upload_id=upload_id), frees=True)
-            await artifacts.retire(blobs)
+            await artifacts.retire_now(blobs)
     count = total = 0
     batch: list[str] = []
     async for found in _orphans(database, artifacts, before_ms):
@@ -46,10 +46,10 @@ async def collect_garbage(
         total += found.size
         batch.append(found.blob)
         if len(batch) >= _PAGE and not dry_run:
-            await artifacts.retire(batch)
+            await artifacts.retire_now(batch)
             batch = []
     if not dry_run:
-        await artifacts.retire(batch)
+        await artifacts.retire_now(batch)
     partials = 0 if dry_run else await artifacts.blobs.sweep(before_ms)
     return Collected(uploads=len(stale), blobs=count, blob_bytes=total, partials=partials)
 

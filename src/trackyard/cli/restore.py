@@ -100,7 +100,8 @@ def _mark_store(home: Path) -> None:
     with contextlib.closing(_open(home / DATABASE)) as conn:
         row = conn.execute("SELECT value FROM settings WHERE key = 'artifact_store'").fetchone()
     if row is not None:
-        write_file(home / "artifacts" / "store.id", [f"{row[0]}\n".encode()])
+        name = str(row[0]).removeprefix("pending:")
+        write_file(home / "artifacts" / "store.id", [f"{name}\n".encode()])
 
 
 def _open(path: Path) -> sqlite3.Connection:

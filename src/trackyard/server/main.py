@@ -72,6 +72,9 @@ log = logging.getLogger(__name__)
 #: Seconds that requests in flight are given at the end.
 DRAIN_SECONDS = 15.0
 TOUCH_EVERY = 30.0
+#: Seconds for which bytes stay after their file was replaced or deleted, where another server may
+#: be reading them.
+LINGER_SECONDS = 60.0
 ADMIN, FIRST_TEAM = "admin", "default"
 
 
@@ -208,7 +211,9 @@ def build(settings: Settings) -> Services:
         tracking=tracking,
         registry=Registry(database),
         logged_models=LoggedModels(database),
-        artifacts=Artifacts(database, blobs),
+        artifacts=Artifacts(
+            database, blobs, linger_seconds=0.0 if database.is_sqlite else LINGER_SECONDS
+        ),
         jobs=Jobs(
             database,
             tracking,

@@ -1,6 +1,5 @@
 """A proxy before an S3 server that fails, delays, cuts and lies on demand."""
 
-import base64
 import hashlib
 import http.client
 import threading
@@ -103,9 +102,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(status, lines, answer, cut=fault == "cut")
 
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        wrong = _wrong_checksum(self.headers.get("x-amz-checksum-sha256"), body)
-        if wrong:
-            return 400, [], b"<Error><Code>BadDigest</Code></Error>"
+        if not _is_signed(self.headers.get("x-amz-content-sha256"), body):
+            return 400, [], b"<Error><Code>XAmzContentSHA256Mismatch</Code></Error>"
         target = self.proxy.target
         connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=60)
         headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
@@ -144,8 +142,6 @@ def _flipped(data: bytes) -> bytes:
     return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
 
 
-def _wrong_checksum(declared: str | None, body: bytes) -> bool:
-    """Tell whether a real store would refuse the body for its checksum."""
-    if declared is None:
-        return False
-    return base64.b64encode(hashlib.sha256(body).digest()).decode() != declared
+def _is_signed(declared: str | None, body: bytes) -> bool:
+    """Tell whether a real store would take the body: what was signed must be what arrived."""
+    return declared is not None and hashlib.sha256(body).hexdigest() == declared
