@@ -1254,6 +1254,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/admin/verify/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/admin/verify/files: read files and compare them with their digests. */
+        get: operations["get_admin_verify_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/verify/database": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/admin/verify/database: read the database and name what is damaged. */
+        get: operations["get_admin_verify_database"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/openapi.json": {
         parameters: {
             query?: never;
@@ -1366,8 +1400,6 @@ export interface components {
             log_days: number | null;
             /** @default null */
             key_days: number | null;
-            /** @default false */
-            scrub: boolean;
         };
         /**
          * CleanedUp
@@ -1384,7 +1416,6 @@ export interface components {
             logs: number;
             log_bytes: number;
             keys: number;
-            damaged: string[];
         };
         /**
          * ServerFacts
@@ -1395,6 +1426,7 @@ export interface components {
             python: string;
             system: string;
             pid: number;
+            schedules: boolean;
             database: string;
             schema: string;
             database_bytes: number | null;
@@ -1525,6 +1557,7 @@ export interface components {
             database_sha256: string;
             files: number;
             file_bytes: number;
+            damage: string[];
         };
         /**
          * BackupFiles
@@ -1542,6 +1575,8 @@ export interface components {
             path: string;
             size: number;
             sha256: string;
+            owner: string;
+            name: string;
         };
         /**
          * Demand
@@ -3027,6 +3062,37 @@ export interface components {
             params: string[];
             /** @default [] */
             tags: string[];
+        };
+        /**
+         * FilesVerified
+         * @description A slice of the files; ask on with `next` as `after` until it is null.
+         */
+        FilesVerified: {
+            files: number;
+            bytes: number;
+            damaged: components["schemas"]["DamagedFile"][];
+            next: string | null;
+        };
+        /**
+         * DamagedFile
+         * @description A file whose bytes are gone or changed.
+         */
+        DamagedFile: {
+            kind: string;
+            owner: string;
+            path: string;
+            blob: string;
+            size: number;
+            sha256: string;
+            what: string;
+        };
+        /**
+         * DatabaseVerified
+         * @description A slice of the database; ask on with `next` as `after` until it is null.
+         */
+        DatabaseVerified: {
+            damaged: string[];
+            next: number | null;
         };
     };
     responses: never;
@@ -5132,6 +5198,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunsTable"];
+                };
+            };
+        };
+    };
+    get_admin_verify_files: {
+        parameters: {
+            query?: {
+                /** @description `next` of the answer before */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FilesVerified"];
+                };
+            };
+        };
+    };
+    get_admin_verify_database: {
+        parameters: {
+            query?: {
+                /** @description `next` of the answer before */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatabaseVerified"];
                 };
             };
         };

@@ -156,6 +156,11 @@ def _facts(facts: dict[str, Any]) -> list[Finding]:
             "the table rejected_writes has their rows and the reason; restore from a backup, or"
             " delete those rows once you have looked at them",
         ),
+        Finding(
+            "scheduler",
+            True,
+            "this server schedules jobs" if facts["schedules"] else "another server schedules",
+        ),
         Finding("memory", True, f"{_size(facts['resident_bytes'])} resident"),
         Finding("isolation", True, _isolation(facts)),
         Finding(

@@ -53,6 +53,7 @@ VERBS = (
     "gc",
     "backup",
     "restore",
+    "verify",
     "demo",
     "simulate",
 )

@@ -46,7 +46,7 @@ from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
 from trackyard.server.clock import choose_clock
-from trackyard.server.ending import Ending
+from trackyard.server.ending import END_SECONDS, Ending
 from trackyard.server.engines import (
     check_engine,
     isolation,
@@ -70,6 +70,7 @@ from trackyard.server.routing import Router
 from trackyard.server.services import Services
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
+from trackyard.server.store_check import check_store, check_store_later
 from trackyard.server.watchdog import Watchdog
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
@@ -83,10 +84,13 @@ from trackyard.tracking.service import Tracking
 log = logging.getLogger(__name__)
 
 #: Seconds that scheduling, and then requests in flight, are given at the end.
-SCHEDULING_SECONDS, DRAIN_SECONDS = 3.0, 4.0
+SCHEDULING_SECONDS, DRAIN_SECONDS = 3.0, 3.0
 #: The database is waited for until the ending as a whole is out of time.
 ENDLESS = 3600.0
 TOUCH_EVERY = 30.0
+#: Seconds for which bytes stay after their file was replaced or deleted, where another server may
+#: be reading them.
+LINGER_SECONDS = 60.0
 ADMIN, FIRST_TEAM = "admin", "default"
 #: Told the settings in force, a code to sign in with, and what an operator must know.
 Announce = Callable[[Settings, str | None, str], None]
@@ -148,6 +152,7 @@ def _run_loop(main: object) -> None:
 async def _serve(settings: Settings, announce: Announce) -> None:
     services = build(settings)
     services.database.start()
+    is_checked = await check_store(services)
     await services.creates.recover()
     code = await _first_start(services)
     await _apply_config(services)
@@ -164,8 +169,10 @@ async def _serve(settings: Settings, announce: Announce) -> None:
         prefix=settings.prefix,
         body_seconds=settings.request_seconds,
     )
-    touching = asyncio.create_task(_touch_tokens(services))
-    ending = Ending()
+    background = [asyncio.create_task(_touch_tokens(services))]
+    if not is_checked:
+        background.append(asyncio.create_task(check_store_later(services)))
+    ending = Ending(seconds=END_SECONDS + settings.drain_seconds)
     try:
         await _listen(
             settings,
@@ -176,7 +183,8 @@ async def _serve(settings: Settings, announce: Announce) -> None:
         )
     finally:
         note_address(settings.address_path, settings.url, pid=0)
-        touching.cancel()
+        for task in background:
+            task.cancel()
         services.watchdog.stop()
         await _stop(services, ending)
         ending.done()
@@ -241,7 +249,9 @@ def build(settings: Settings) -> Services:
         tracking=tracking,
         registry=Registry(database),
         logged_models=LoggedModels(database),
-        artifacts=Artifacts(database, blobs),
+        artifacts=Artifacts(
+            database, blobs, linger_seconds=0.0 if database.is_sqlite else LINGER_SECONDS
+        ),
         jobs=Jobs(
             database,
             tracking,
@@ -341,10 +351,13 @@ async def _listen(
         ready()
         await ending.asked.wait()
     finally:
-        # Streams end first: they wait for nothing and keep requests in flight.
+        # No longer ready, and no more streams: a balancer looks elsewhere from here on.
         await services.hub.stop()
-        await ending.wait_for("scheduling", services.jobs.stop(), SCHEDULING_SECONDS)
-        await services.jobs.part()
+        await asyncio.sleep(settings.drain_seconds)
+        await asyncio.gather(
+            ending.wait_for("scheduling", services.jobs.stop(), SCHEDULING_SECONDS),
+            services.jobs.part(),
+        )
         await listener.stop(DRAIN_SECONDS)
 
 

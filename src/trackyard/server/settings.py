@@ -48,6 +48,9 @@ class Settings:
     """Path under which a proxy mounts this server."""
     request_seconds: int = 30
     """Seconds that a caller has to send a request, uploads of artifacts aside."""
+    drain_seconds: int = 0
+    """Seconds for which the port stays open after SIGTERM, while /ready says no: for balancers
+    that only learn from /ready that a server is going."""
     engine: str = "local"
     """What runs jobs: `local` for this machine, `ray=http://head:8265` for a Ray cluster, `none`
     for a server that only serves."""

@@ -12,6 +12,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -77,6 +78,8 @@ class Hub:
         self._touched: dict[tuple[int, str], None] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._last_id = 0
+        #: the newest row of points at the last look but one, and at the last
+        self._points_seen = (0, 0)
         self.closing = False
         if database.is_sqlite:
             database.listen(self._committed)
@@ -142,6 +145,7 @@ class Hub:
             try:
                 if self._subscribers and self._last_id:
                     await self._deliver_new()
+                    await self._note_points()
                 else:
                     await self._skip_to_newest()
             except Exception as fault:  # noqa: BLE001 - a database that is away comes back
@@ -153,6 +157,16 @@ class Hub:
         newest = await self._db.read(_newest_id)
         if not (self._subscribers and self._last_id):
             self._last_id = newest
+
+    async def _note_points(self) -> None:
+        """Note which runs got points by any process; those seen at the last look once more, for
+        rows become visible out of their order.
+        """
+        before, last = self._points_seen
+        newest, found = await self._db.read(partial(_points_after, after=before))
+        self._points_seen = (last or newest, newest)
+        for team_id, run_id in found if before else ():
+            self._touched[(team_id, run_id)] = None
 
     async def _deliver_new(self) -> None:
         is_more = True
@@ -257,6 +271,20 @@ def read_events(
 def _newest_id(reader: Reader) -> int:
     row = reader.one("SELECT max(id) FROM events")
     return int(row[0] or 0) if row else 0
+
+
+def _points_after(reader: Reader, after: int) -> tuple[int, list[tuple[int, str]]]:
+    """Return the newest row of points and the runs of those after one."""
+    row = reader.one("SELECT max(id) FROM metric_log")
+    newest = int(row[0] or 0) if row else 0
+    if not after or newest <= after:
+        return max(newest, after), []
+    rows = reader.all(
+        "SELECT team_id, uuid FROM runs WHERE id IN (SELECT run_id FROM metric_log WHERE id > ?)"
+        f" LIMIT {PAGE}",
+        (after,),
+    )
+    return newest, [(row[0], row[1]) for row in rows]
 
 
 def _message(event_id: int | None, data: bytes) -> bytes:

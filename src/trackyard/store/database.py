@@ -44,6 +44,7 @@ from trackyard.store.faults import (
     not_kept,
     unconfirmed,
 )
+from trackyard.store.patience import bound_write
 from trackyard.store.readers import Readers
 from trackyard.store.reserve import Reserve
 from trackyard.store.sole import SoleWriter
@@ -129,7 +130,9 @@ class Database:
         self._background: set[asyncio.Task[bool]] = set()
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="yard-commit")
         self._mover: asyncio.Task[None] | None = None
-        self._readers = Readers(readers, lambda: self._connect(readonly=True))
+        self._readers = Readers(
+            readers, lambda: self._connect(readonly=True), is_remote=not self.is_sqlite
+        )
         #: who asked for the write that is being run
         self.writing_for = ""
         self._writer = self._connect(readonly=False)
@@ -300,17 +303,11 @@ class Database:
         if self._reserve.is_spent and not frees and not self._reserve.is_back():
             raise no_room()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if not self.is_sqlite:
+            bound_write(future)
         task = asyncio.current_task()
-        self._queue.append(
-            _Pending(
-                operation,
-                future,
-                quick if self.is_sqlite else None,
-                frees,
-                is_long,
-                task.get_name() if task is not None else "",
-            )
-        )
+        asker, brief = task.get_name() if task else "", quick if self.is_sqlite else None
+        self._queue.append(_Pending(operation, future, brief, frees, is_long, asker))
         if not self._wake.is_set():
             self._wake.set()
         return future
@@ -371,7 +368,7 @@ class Database:
         self.committed_groups += 1
         self.committed_requests += len(group)
         for pending in group:
-            if pending.future.cancelled():
+            if pending.future.done():
                 continue
             if pending.fault is not None:
                 pending.future.set_exception(pending.fault)

@@ -15,6 +15,7 @@ from typing import TypeVar
 from trackyard.core.errors import SetupError
 from trackyard.store.connection import PostgresConnection, SqliteConnection
 from trackyard.store.faults import away, explain_read
+from trackyard.store.patience import bounded_read
 from trackyard.store.transaction import Reader
 from trackyard.store.turns import CALLER, Turns
 
@@ -25,8 +26,12 @@ Opened = SqliteConnection | PostgresConnection
 class Readers:
     """Runs queries off the event loop."""
 
-    def __init__(self, count: int, connect: Callable[[], Opened]) -> None:
+    def __init__(
+        self, count: int, connect: Callable[[], Opened], *, is_remote: bool = False
+    ) -> None:
         self._connect = connect
+        #: whether the database may be stuck and keep no limit
+        self._is_remote = is_remote
         self._pool = ThreadPoolExecutor(count, thread_name_prefix="yard-read")
         self._free: SimpleQueue[Opened] = SimpleQueue()
         self._turns = Turns(count)
@@ -36,7 +41,8 @@ class Readers:
         loop, caller = asyncio.get_running_loop(), CALLER.get()
         await self._turns.take(caller)
         try:
-            return await loop.run_in_executor(self._pool, self._read, query, seconds)
+            running = loop.run_in_executor(self._pool, self._read, query, seconds)
+            return await (bounded_read(running, seconds) if self._is_remote else running)
         finally:
             self._turns.give_back(caller)
 

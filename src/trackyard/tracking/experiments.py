@@ -11,6 +11,7 @@ from typing import Any
 from trackyard.access.principal import Principal
 from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, new_experiment_id
+from trackyard.core.spelling import plain
 from trackyard.store.database import Reader, Tx
 from trackyard.tracking.validation import (
     MAX_EXPERIMENT_TAG_V3,
@@ -60,6 +61,7 @@ def create_experiment(
             else ""
         )
         raise AlreadyExists(f"Experiment(name={checked}) already exists.{hint}")
+    _check_no_lookalike(tx, principal, checked)
     inner = new_experiment_id()
     tx.run(
         f"INSERT INTO experiments (team_id, {_COLUMNS}) VALUES (?, ?, ?, ?, 'active', ?, ?)",
@@ -75,6 +77,20 @@ def create_experiment(
     _write_tags(tx, inner, tags)
     _event(tx, "experiment.created", principal, inner, name=checked)
     return inner
+
+
+def _check_no_lookalike(
+    tx: Tx, principal: Principal, name: str, *, but: int | None = None
+) -> None:
+    """Refuse a name that people could not tell from another one of the team."""
+    wanted = plain(name)
+    rows = tx.all("SELECT id, name FROM experiments WHERE team_id = ?", (principal.team_id,))
+    for inner, other in rows:
+        if inner != but and other != name and plain(other) == wanted:
+            raise AlreadyExists(
+                f"the experiment name {name[:80]!r} could pass for {other[:80]!r}, which exists;"
+                " use that one, or a name that differs to the eye"
+            )
 
 
 def check_location(location: str | None) -> str | None:
@@ -140,6 +156,7 @@ def rename_experiment(tx: Tx, principal: Principal, inner: int, name: str | None
     )
     if taken is not None and taken[0] != inner:
         raise AlreadyExists(f"Experiment(name={checked}) already exists.")
+    _check_no_lookalike(tx, principal, checked, but=inner)
     tx.run(
         "UPDATE experiments SET name = ?, updated_ms = ? WHERE id = ?",
         (checked, tx.now_ms, inner),

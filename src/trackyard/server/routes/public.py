@@ -59,6 +59,7 @@ class PublicRoutes:
         self._clock = services.clock
         self._jobs = services.jobs
         self._watchdog = services.watchdog
+        self._hub = services.hub
         self._proven = -PROOF_SECONDS
         self._checks: list[Callable[[], Awaitable[Check]]] = [
             self._database,
@@ -76,6 +77,8 @@ class PublicRoutes:
 
     async def ready(self, request: Request) -> Response:
         """GET /ready: whether every check is well, and what each has to say."""
+        if self._hub.closing:
+            raise TooBusy("not ready: the server is shutting down", retry_after=2)
         checks = [await check() for check in self._checks]
         troubles = [check.sentence for check in checks if not check.ok]
         if troubles:

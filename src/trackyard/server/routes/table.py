@@ -34,6 +34,7 @@ from trackyard.server.routes import (
     v1_runs,
     v1_secrets,
     v1_ui,
+    v1_verify,
     web,
 )
 from trackyard.server.routing import Permission, Route
@@ -65,6 +66,7 @@ _FAMILIES = (
     v1_runs,
     v1_secrets,
     v1_ui,
+    v1_verify,
     web,
 )
 

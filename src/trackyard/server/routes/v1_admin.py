@@ -13,7 +13,7 @@ import msgspec
 
 import trackyard
 from trackyard.artifacts.service import forget_owner
-from trackyard.artifacts.upkeep import collect_garbage, scrub
+from trackyard.artifacts.upkeep import collect_garbage
 from trackyard.jobs.retention import Retention, clean
 from trackyard.server.engines import shared_rights
 from trackyard.server.http import JSONResponse, Request, Response
@@ -24,7 +24,6 @@ from trackyard.store.bounds import Days
 from trackyard.store.database import Reader
 from trackyard.store.journal import rejected
 from trackyard.tracking.retention import count_deleted, purge_runs
-from trackyard.tracking.soundness import find_damage
 
 DAY_MS = 86_400_000
 _COUNTED = ("experiments", "runs", "params", "tags", "metric_latest", "artifacts", "events")
@@ -40,7 +39,6 @@ class CleanUp(msgspec.Struct):
     log_days: Days | None = None
     #: the same for keys of submissions
     key_days: Days | None = None
-    scrub: bool = False
 
 
 class CleanedUp(msgspec.Struct):
@@ -56,7 +54,6 @@ class CleanedUp(msgspec.Struct):
     logs: int
     log_bytes: int
     keys: int
-    damaged: list[str]
 
 
 class ServerFacts(msgspec.Struct):
@@ -66,6 +63,8 @@ class ServerFacts(msgspec.Struct):
     python: str
     system: str
     pid: int
+    #: whether this server schedules jobs, where several share the database
+    schedules: bool
     database: str
     schema: str
     database_bytes: int | None
@@ -110,11 +109,6 @@ class AdminRoutes:
         )
         # Last, for it needs room before it makes some.
         settled = 0 if wish.dry_run else await self._services.tracking.settle_all()
-        damaged = []
-        if wish.scrub:
-            checked = await scrub(self._db, self._services.artifacts)
-            damaged = [f"{artifact.owner}/{artifact.path}" for artifact in checked.damaged]
-            damaged += await find_damage(self._db)
         return JSONResponse(
             CleanedUp(
                 dry_run=wish.dry_run,
@@ -127,7 +121,6 @@ class AdminRoutes:
                 logs=removed.logs,
                 log_bytes=removed.log_bytes,
                 keys=removed.keys,
-                damaged=damaged,
             )
         )
 
@@ -153,6 +146,7 @@ class AdminRoutes:
                 python=sys.version.split()[0],
                 system=f"{platform.system()} {platform.machine()}",
                 pid=os.getpid(),
+                schedules=self._services.jobs.scheduler.is_leader,
                 # Never the password of a database address.
                 database=f"{scheme}://{rest.rpartition('@')[2]}",
                 schema=await self._db.read(_schema),

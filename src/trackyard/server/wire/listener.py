@@ -16,6 +16,9 @@ App = Callable[[Any, Any], Awaitable[None]]
 #: anything of an answer at all.
 IDLE_SECONDS, HEAD_SECONDS, STALL_SECONDS = 300.0, 30.0, 300.0
 SWEEP_SECONDS = 2.0
+#: Seconds for which an idle connection is still listened to at the end: a request may be on its
+#: way, and whoever kept the connection, a proxy above all, could not know whether it was taken.
+FAREWELL_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
@@ -99,8 +102,7 @@ class Listener:
             self._server.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for connection in list(self.connections):
-            connection.close_if_idle()
+        await self._farewell(FAREWELL_SECONDS)
         if self.tasks:
             await asyncio.wait(self.tasks, timeout=seconds)
         for task in list(self.tasks):
@@ -114,6 +116,16 @@ class Listener:
             await asyncio.sleep(0.01)
         for connection in list(self.connections):
             connection.abort()
+
+    async def _farewell(self, seconds: float) -> None:
+        """Close idle connections, each once nobody has used it for a while."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while self.connections and loop.time() < until:  # noqa: ASYNC110 - asks for a second
+            # Each request that still comes is answered, and its connection closed with that.
+            await asyncio.sleep(0.02)
+        for connection in list(self.connections):
+            connection.close_if_idle()
 
     async def _sweep(self) -> None:
         """End connections that wait too long for their caller."""
