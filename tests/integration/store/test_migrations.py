@@ -131,6 +131,7 @@ def test_an_upgrade_killed_before_any_statement_leaves_a_whole_schema(database_u
             assert rows == 1, "a row is lost"
             # One revision has one shape, however often its migration was cut short.
             assert known.setdefault(revision, shape) == shape, (revision, kill["statement"])
-    assert sorted(known) == [f"{number:04d}" for number in range(1, int(HEAD) + 1)]
+    files = (MIGRATIONS / "versions").glob("[0-9]*.py")
+    assert sorted(known) == sorted(path.name.partition("_")[0] for path in files)
     assert len(kills) > 2 * len(known)
     assert _shape(database_url) == fresh
