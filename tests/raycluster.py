@@ -28,8 +28,10 @@ ENVS = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")
 #: has Ray Train and Tune on its nodes as well, so that one cluster serves every suite
 ENVIRONMENT = "raytrain"
 WORKERS = ("worker-1", "worker-2")
-#: a frozen node is given up after a quarter of a minute instead of a whole one
+#: a frozen node is given up after a quarter of a minute, not a whole one, and what Ray's many
+#: processes import is compiled once, whatever the tests' own environment says
 QUICKER = {
+    "PYTHONDONTWRITEBYTECODE": "",
     "RAY_health_check_period_ms": "1000",
     "RAY_health_check_timeout_ms": "4000",
     "RAY_health_check_failure_threshold": "3",

@@ -1,25 +1,35 @@
 #!/bin/sh
-# Installs what the tests need from the system: Chromium, for the browser tests, and a font for it.
+# Installs what the tests need from the system: Chromium with a font, for the browser tests, and
+# nginx, which stands before the server as the documentation has it.
 set -eu
 
-for browser in chromium chromium-browser google-chrome; do
-  if command -v "$browser" >/dev/null 2>&1; then
-    exit 0
-  fi
-done
+has() {
+  for program in "$@"; do
+    if command -v "$program" >/dev/null 2>&1 || [ -x "/usr/sbin/$program" ]; then
+      return 0
+    fi
+  done
+  return 1
+}
+
+missing=""
+has chromium chromium-browser google-chrome || missing="$missing chromium fonts-dejavu-core"
+has nginx || missing="$missing nginx-light"
+[ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-  echo "The browser tests need Chromium, and only root on Debian or Ubuntu can have it installed here." >&2
-  echo "hint: install Chromium (Debian: sudo apt install chromium), then run make test again" >&2
+  echo "The tests need$missing, and only root on Debian or Ubuntu can have it installed here." >&2
+  echo "hint: install Chromium and nginx (Debian: sudo apt install chromium nginx-light), then run make test again" >&2
   exit 1
 fi
 
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
-if ! { apt-get update && apt-get install -y --no-install-recommends chromium fonts-dejavu-core; } >"$log" 2>&1; then
+# shellcheck disable=SC2086 - a list of packages
+if ! { apt-get update && apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
   tail -n 20 "$log" >&2
   rm -f "$log"
-  echo "hint: apt-get could not install chromium; install it by hand, then run make test again" >&2
+  echo "hint: apt-get could not install$missing; install it by hand, then run make test again" >&2
   exit 1
 fi
 rm -f "$log"

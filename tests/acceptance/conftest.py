@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.postgres import Postgres
 from tests.acceptance.serving import TrackingServer
 
 
@@ -30,3 +31,11 @@ def new_server(tmp_path: Path) -> Iterator[Callable[..., TrackingServer]]:
     yield make
     for server in made:
         server.kill()
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL for the tests of a module, each with a database of its own."""
+    server = Postgres()
+    yield server
+    server.close()

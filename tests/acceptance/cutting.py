@@ -7,7 +7,10 @@ from types import TracebackType
 
 
 class CuttingProxy:
-    """Forwards to a port; cuts the connection in place of the first answer to each named call."""
+    """Forwards to a port; the first of each named call ends on both sides before its answer.
+
+    The call itself arrives whole, and with it the end of its connection: no answer is read.
+    """
 
     def __init__(self, target_port: int, *calls: bytes) -> None:
         """Name the calls by the start of their request line."""
@@ -51,22 +54,40 @@ class CuttingProxy:
     def _serve(self, client: socket.socket) -> None:
         """Requests up, answers down; the client speaks first and waits for each answer."""
         with client, socket.create_connection(("127.0.0.1", self._target)) as server:
-            doomed = threading.Event()
 
             def down() -> None:
                 while data := _read(server):
-                    if doomed.is_set():
-                        client.shutdown(socket.SHUT_RDWR)
-                        return
-                    client.sendall(data)
+                    with contextlib.suppress(OSError):
+                        client.sendall(data)
 
-            answers = threading.Thread(target=down, daemon=True)
-            answers.start()
+            threading.Thread(target=down, daemon=True).start()
             while data := _read(client):
                 if self._is_doomed(data):
-                    doomed.set()
+                    while not _is_whole(data):
+                        data += _read(client)
+                    send_and_leave(server, data)
+                    return
                 server.sendall(data)
-            server.close()
+
+
+def send_and_leave(line: socket.socket, data: bytes) -> None:
+    """Send the last bytes of a connection and its end as one: the other side sees both at once."""
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    line.sendall(data)
+    line.shutdown(socket.SHUT_RDWR)
+    line.close()
+
+
+def _is_whole(request: bytes) -> bool:
+    head, found, body = request.partition(b"\r\n\r\n")
+    if not found:
+        return False
+    lengths = [
+        int(value)
+        for name, _, value in (line.partition(b":") for line in head.split(b"\r\n"))
+        if name.lower() == b"content-length"
+    ]
+    return len(body) >= (lengths[0] if lengths else 0)
 
 
 def _read(end: socket.socket) -> bytes:

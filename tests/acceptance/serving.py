@@ -53,6 +53,8 @@ class TrackingServer:
     token: str = ""
     #: a database address in place of the file in the home
     database: str = ""
+    #: where artifacts lie, if not in the home
+    artifacts: str = ""
     #: what its config file says
     config: str = ""
 
@@ -92,6 +94,7 @@ class TrackingServer:
             "--home",
             str(self.home),
             *(["--database", self.database] if self.database else []),
+            *(["--artifacts", self.artifacts] if self.artifacts else []),
             *(["--config", str(self.home / "config.toml")] if self.config else []),
             "--port",
             str(self.port),

@@ -90,8 +90,8 @@ def test_a_backup_under_load_comes_back_whole(new_server: NewServer, tmp_path: P
     assert int(text.split()[1]) >= last
     found = restored.get("model-versions/search", filter="name = 'food'")["model_versions"]
     assert [version["version"] for version in found] == ["1"]
-    scrubbed = yard(restored, "gc", "--scrub", "--json")
-    assert scrubbed.returncode == 0, scrubbed.stdout
+    drill = yard(restored, "verify", "--against", str(tmp_path / "backup"), "--json")
+    assert drill.returncode == 0, drill.stdout
     # The old token is in the copy, so whoever had access still has it.
     restored.token = server.token
     assert restored.get("/api/v1/session")["user"] == "admin"

@@ -20,7 +20,7 @@ EXPERIMENT = set(
     "experiment_id name lifecycle created_ms updated_ms runs running last_start_ms".split()
 )
 RUN = set("run_id experiment_id name user status start_ms end_ms metrics params".split())
-TOKEN = set("id user team role label created_ms expires_ms used_ms revoked_ms".split())
+TOKEN = set("id user team role label created_ms expires_ms used_ms revoked_ms parent_id".split())
 
 
 class Yard:

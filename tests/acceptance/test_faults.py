@@ -4,11 +4,9 @@ refused with words.
 
 import contextlib
 import os
-import resource
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.acceptance.disks import SmallDisk
 from tests.acceptance.loading import load
 from tests.acceptance.serving import ROOT, TrackingServer, free_port
 
@@ -33,47 +32,16 @@ def wait_until(holds: Callable[[], object], patience: float = 120.0) -> None:
 # -- the disk ---------------------------------------------------------------------------------
 
 
-class SmallDisk:
-    """A disk for a home folder that a test fills and frees: a small tmpfs, or a limit on files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", "size=24m,mode=700", "tmpfs", str(folder)]
-        # Without the right to mount, a limit on the size of the server's files does it as well.
-        self.is_mounted = subprocess.run(mount, check=False, capture_output=True).returncode == 0
-        self._filler = folder / "filler"
-
-    def fill(self, server: TrackingServer) -> None:
-        if not self.is_mounted:
-            assert server.process is not None
-            longest = max(path.stat().st_size for path in server.home.glob("trackyard.db*"))
-            limit = (longest + 100_000, resource.RLIM_INFINITY)
-            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, limit)
-            return
-        with contextlib.suppress(OSError), self._filler.open("wb") as file:
-            while True:
-                file.write(b"x" * 65_536)
-                file.flush()
-        os.truncate(self._filler, max(self._filler.stat().st_size - 300_000, 0))
-
-    def free(self, server: TrackingServer) -> None:
-        if not self.is_mounted:
-            assert server.process is not None
-            whole = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
-            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, whole)
-        self._filler.unlink(missing_ok=True)
-
-    def close(self) -> None:
-        if self.is_mounted:
-            subprocess.run(["umount", "-l", str(self.folder)], check=True)
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
     disk = SmallDisk(tmp_path / "disk")
     yield disk
     disk.close()
+
+
+def pids(server: TrackingServer) -> list[int]:
+    assert server.process is not None
+    return [server.process.pid]
 
 
 def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> None:
@@ -83,7 +51,7 @@ def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> N
     try:
         run_id = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
         doomed = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
-        small_disk.fill(server)
+        small_disk.fill(pids(server))
         kept: list[str] = []
         for number in range(400):
             tags = [{"key": f"t{number}", "value": f"{number}-" + "x" * 7000}]
@@ -101,7 +69,7 @@ def test_a_full_disk_refuses_writes_and_serves_reads(small_disk: SmallDisk) -> N
         assert server.post("runs/search", experiment_ids=["0"])["runs"]
         if small_disk.is_mounted:
             check_that_room_can_be_made(server, doomed)
-        small_disk.free(server)
+        small_disk.free(pids(server))
         wait_until(lambda: server.ask("GET", "/ready").status_code == 200)
         server.post("runs/set-tag", run_id=run_id, key="after", value="x")
         found = server.get("runs/get", run_id=run_id)["run"]["data"]["tags"]
@@ -148,7 +116,7 @@ def test_a_disk_that_fails_to_flush_ends_writing(new_server: NewServer) -> None:
 
 
 def test_bit_rot_is_named_and_the_rest_is_served(new_server: NewServer) -> None:
-    """A flipped bit in points or in a page: its readers are told, others served, a scrub names."""
+    """A flipped bit in points or in a page: readers are told, others served, `verify` names."""
     server = new_server()
     server.start()
     rotten, sound = (
@@ -175,8 +143,8 @@ def test_bit_rot_is_named_and_the_rest_is_served(new_server: NewServer) -> None:
     assert answer.status_code == 500
     assert "the database file is damaged" in answer.json()["message"]
     assert len(server.history(sound, "loss")) == 200
-    found = server.post("/api/v1/admin/gc", scrub=True)["damaged"]
-    assert f"{rotten}, metric loss" in found
+    found = server.get("/api/v1/admin/verify/database")["damaged"]
+    assert any(line.startswith(f"run {rotten}, metric loss: ") for line in found)
     assert any(line.startswith("the database file: ") for line in found)
     assert server.stop() == 0
     damage_table(path, "events")
@@ -281,47 +249,3 @@ def _follow(server: TrackingServer) -> None:
     ):
         for _ in answer.iter_raw():
             pass
-
-
-PREPARE = "import sys; from trackyard.store.migrate import prepare; prepare(sys.argv[1])"
-OLD = """
-import sys
-from alembic import command
-from tests.integration.store.test_migrations import _config
-command.upgrade(_config(sys.argv[1]), "0001")
-"""
-
-
-def _python(script: str, url: str, **environment: str) -> int:
-    return subprocess.run(
-        [sys.executable, "-c", script, url],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **environment},
-        check=False,
-        timeout=240,
-    ).returncode
-
-
-def _schema(path: Path) -> list[tuple[str, ...]]:
-    with sqlite3.connect(path) as conn:
-        rows = conn.execute("SELECT type, name FROM sqlite_master ORDER BY type, name").fetchall()
-        return [*rows, *conn.execute("SELECT * FROM alembic_version").fetchall()]
-
-
-def test_a_migration_that_was_killed_starts_again(tmp_path: Path) -> None:
-    """Killed in the middle, an upgrade leaves the old schema whole; the next start finishes it."""
-    old, whole = tmp_path / "old.db", tmp_path / "whole.db"
-    assert _python(OLD, f"sqlite:///{old}") == 0
-    whole.write_bytes(old.read_bytes())
-    assert _python(PREPARE, f"sqlite:///{whole}") == 0
-    before, after = _schema(old), _schema(whole)
-    assert before != after
-    # Past the statements that only ask which version is there.
-    for statement in (5, 20):
-        cut = tmp_path / f"cut-{statement}.db"
-        cut.write_bytes(old.read_bytes())
-        point = f"migration-statement:{statement}"
-        assert _python(PREPARE, f"sqlite:///{cut}", YARD_CRASH_POINT=point) == -signal.SIGKILL
-        assert _schema(cut) == before
-        assert _python(PREPARE, f"sqlite:///{cut}") == 0
-        assert _schema(cut) == after

@@ -18,7 +18,9 @@ export type Change = Partial<Schemas["Change"]>;
 export type Wish = Partial<Schemas["Wish"]> & { command: string[] };
 /** Free objects have no shape in the schema; these are read as they come. */
 export type Attempt = Omit<Schemas["AttemptView"], "environment"> & { environment: Record<string, unknown> };
-export type JobDetail = Omit<Schemas["JobDetail"], "attempts" | "spec"> & { attempts: Attempt[]; spec: Record<string, unknown> };
+export type Claim = Schemas["ClaimView"];
+export type Trial = Omit<Schemas["TrialView"], "params"> & { params: Record<string, unknown> };
+export type JobDetail = Omit<Schemas["JobDetail"], "attempts" | "spec" | "trials"> & { attempts: Attempt[]; spec: Record<string, unknown>; trials?: Trial[] };
 
 export interface JobsWish {
   state?: readonly string[];

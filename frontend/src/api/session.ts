@@ -1,5 +1,5 @@
 /** Who is signed in, and for which team. Owns the session's state in this tab. */
-import { dropAsked, holdSession, json } from "./client";
+import { BASE, dropAsked, holdSession, json } from "./client";
 import { SESSION } from "./table-wish";
 import { forgetTeam, rememberedTeam, rememberTeam } from "./team";
 import type { components } from "./types.gen";
@@ -33,6 +33,18 @@ export async function signIn(wish: { code: string } | { token: string }): Promis
   holdSession({ csrf: null, team: null });
   return hold(await json<Session>("/api/v1/session", { method: "POST", body: wish }));
 }
+
+/** Whether people may sign in at an identity provider; no where the server does not say. */
+export async function offersSignOn(): Promise<boolean> {
+  try {
+    return (await json<{ is_offered: boolean }>("/api/v1/oidc")).is_offered;
+  } catch {
+    return false;
+  }
+}
+
+/** Where the way to that provider begins. */
+export const SIGN_ON = `${BASE}/api/v1/oidc/start`;
 
 /** End the session. */
 export async function signOut(): Promise<void> {

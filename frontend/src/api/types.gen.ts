@@ -397,6 +397,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/trials": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/trials: tell how the trials of a hyperparameter search stand. */
+        post: operations["post_trials"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/events": {
         parameters: {
             query?: never;
@@ -961,6 +978,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/oidc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/oidc: whether the sign-in page offers single sign-on. */
+        get: operations["get_oidc"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/oidc/start": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/oidc/start: send the browser to the provider. */
+        get: operations["get_oidc_start"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/oidc/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/oidc/callback: the browser is back, with a code or with a refusal. */
+        get: operations["get_oidc_callback"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policy": {
         parameters: {
             query?: never;
@@ -1134,6 +1202,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/secrets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/secrets: the names of the team's secrets. */
+        get: operations["get_secrets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/secrets/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** PUT /api/v1/secrets/{name}: store or replace a value; nobody is shown it again. */
+        put: operations["put_secrets_name_"];
+        post?: never;
+        /** DELETE /api/v1/secrets/{name}: jobs that start from now on do not get it. */
+        delete: operations["delete_secrets_name_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/columns": {
         parameters: {
             query?: never;
@@ -1145,6 +1248,40 @@ export interface paths {
         put?: never;
         /** POST /api/v1/runs/columns: columns of known runs, in the order asked. */
         post: operations["post_runs_columns"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/verify/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/admin/verify/files: read files and compare them with their digests. */
+        get: operations["get_admin_verify_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/admin/verify/database": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/admin/verify/database: read the database and name what is damaged. */
+        get: operations["get_admin_verify_database"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1263,8 +1400,6 @@ export interface components {
             log_days: number | null;
             /** @default null */
             key_days: number | null;
-            /** @default false */
-            scrub: boolean;
         };
         /**
          * CleanedUp
@@ -1281,7 +1416,6 @@ export interface components {
             logs: number;
             log_bytes: number;
             keys: number;
-            damaged: string[];
         };
         /**
          * ServerFacts
@@ -1292,12 +1426,14 @@ export interface components {
             python: string;
             system: string;
             pid: number;
+            schedules: boolean;
             database: string;
             schema: string;
             database_bytes: number | null;
             metric_points: number;
             metric_bytes: number;
             waiting_rows: number;
+            rejected_writes: number;
             artifacts: string;
             home: string;
             disk_free_bytes: number;
@@ -1307,6 +1443,8 @@ export interface components {
             rows: {
                 [key: string]: number;
             };
+            run_as: string;
+            shared_rights: string;
         };
         /**
          * Heartbeat
@@ -1419,6 +1557,7 @@ export interface components {
             database_sha256: string;
             files: number;
             file_bytes: number;
+            damage: string[];
         };
         /**
          * BackupFiles
@@ -1436,6 +1575,8 @@ export interface components {
             path: string;
             size: number;
             sha256: string;
+            owner: string;
+            name: string;
         };
         /**
          * Demand
@@ -1501,6 +1642,43 @@ export interface components {
          */
         ReleaseReply: {
             released: boolean;
+        };
+        /**
+         * TrialReport
+         * @description Trials that changed.
+         */
+        TrialReport: {
+            trials: components["schemas"]["Trial"][];
+            /** @default  */
+            metric: string;
+        };
+        /**
+         * Trial
+         * @description One trial as it stands now.
+         */
+        Trial: {
+            trial: string;
+            number: number;
+            state: string;
+            /** @default {} */
+            params: Record<string, never>;
+            /** @default {} */
+            metrics: {
+                [key: string]: number | null;
+            };
+            /** @default 0 */
+            iterations: number;
+            /** @default 0 */
+            seconds: number;
+            /** @default  */
+            error: string;
+        };
+        /**
+         * TrialReply
+         * @description How many trials of the attempt are known now.
+         */
+        TrialReply: {
+            known: number;
         };
         /**
          * EventPage
@@ -1582,6 +1760,8 @@ export interface components {
             env: {
                 [key: string]: string;
             };
+            /** @default [] */
+            secrets: string[];
             /** @default [] */
             pip: string[];
             /** @default true */
@@ -1801,6 +1981,10 @@ export interface components {
             smaller: components["schemas"]["Smaller"][];
             /** @default [] */
             claims: components["schemas"]["ClaimView"][];
+            /** @default null */
+            hint: string | null;
+            /** @default [] */
+            trials: components["schemas"]["TrialView"][];
         };
         /**
          * AttemptView
@@ -1874,6 +2058,25 @@ export interface components {
             granted_ms: number | null;
             released_ms: number | null;
             gpu_seconds: number;
+        };
+        /**
+         * TrialView
+         * @description A trial in a job's page.
+         */
+        TrialView: {
+            trial: string;
+            number: number;
+            attempt: number;
+            state: string;
+            params: Record<string, never>;
+            metrics: {
+                [key: string]: number | null;
+            };
+            metric: string;
+            value: number | null;
+            iterations: number;
+            seconds: number;
+            error: string;
         };
         /**
          * Why
@@ -2542,6 +2745,13 @@ export interface components {
             reason: components["schemas"]["ReasonView"];
         };
         /**
+         * SignOn
+         * @description Whether there is single sign-on here.
+         */
+        SignOn: {
+            is_offered: boolean;
+        };
+        /**
          * PolicyReply
          * @description The policy in force and what it promises.
          */
@@ -2809,6 +3019,38 @@ export interface components {
             last_start_ms: number | null;
         };
         /**
+         * SecretList
+         * @description The team's secrets.
+         */
+        SecretList: {
+            secrets: components["schemas"]["SecretName"][];
+        };
+        /**
+         * SecretName
+         * @description A secret as it may be shown.
+         */
+        SecretName: {
+            name: string;
+            created_ms: number;
+            updated_ms: number;
+            set_by: string;
+        };
+        /**
+         * SecretValue
+         * @description A value to keep.
+         */
+        SecretValue: {
+            value: string;
+        };
+        /**
+         * SecretSet
+         * @description A secret that was stored.
+         */
+        SecretSet: {
+            name: string;
+            is_new: boolean;
+        };
+        /**
          * ColumnsQuery
          * @description Which columns of which runs.
          */
@@ -2820,6 +3062,37 @@ export interface components {
             params: string[];
             /** @default [] */
             tags: string[];
+        };
+        /**
+         * FilesVerified
+         * @description A slice of the files; ask on with `next` as `after` until it is null.
+         */
+        FilesVerified: {
+            files: number;
+            bytes: number;
+            damaged: components["schemas"]["DamagedFile"][];
+            next: string | null;
+        };
+        /**
+         * DamagedFile
+         * @description A file whose bytes are gone or changed.
+         */
+        DamagedFile: {
+            kind: string;
+            owner: string;
+            path: string;
+            blob: string;
+            size: number;
+            sha256: string;
+            what: string;
+        };
+        /**
+         * DatabaseVerified
+         * @description A slice of the database; ask on with `next` as `after` until it is null.
+         */
+        DatabaseVerified: {
+            damaged: string[];
+            next: number | null;
         };
     };
     responses: never;
@@ -3486,6 +3759,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ReleaseReply"];
+                };
+            };
+        };
+    };
+    post_trials: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TrialReport"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TrialReply"];
                 };
             };
         };
@@ -4430,6 +4727,69 @@ export interface operations {
             };
         };
     };
+    get_oidc: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignOn"];
+                };
+            };
+        };
+    };
+    get_oidc_start: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    get_oidc_callback: {
+        parameters: {
+            query?: {
+                /** @description from the provider */
+                code?: string;
+                /** @description of this sign-in */
+                state?: string;
+                /** @description a refusal */
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
     get_policy: {
         parameters: {
             query?: never;
@@ -4750,6 +5110,74 @@ export interface operations {
             };
         };
     };
+    get_secrets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretList"];
+                };
+            };
+        };
+    };
+    put_secrets_name_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SecretValue"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SecretSet"];
+                };
+            };
+        };
+    };
+    delete_secrets_name_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
     post_runs_columns: {
         parameters: {
             query?: never;
@@ -4770,6 +5198,52 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunsTable"];
+                };
+            };
+        };
+    };
+    get_admin_verify_files: {
+        parameters: {
+            query?: {
+                /** @description `next` of the answer before */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FilesVerified"];
+                };
+            };
+        };
+    };
+    get_admin_verify_database: {
+        parameters: {
+            query?: {
+                /** @description `next` of the answer before */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatabaseVerified"];
                 };
             };
         };

@@ -21,54 +21,139 @@ export function safeHref(href: string): string | null {
   return /^(https?:\/\/|mailto:|\/(?!\/)|#)/i.test(address) ? address : null;
 }
 
-const INLINE = /(`+)(.+?)\1|\*\*(.+?)\*\*|__(.+?)__|~~(.+?)~~|\*([^\s*][^*]*)\*|\b_([^_]+)_\b|\[([^\]]*)\]\(([^)\s]+)\)|(https?:\/\/[^\s<>)\]]+)/;
+/** Levels of emphasis, quotes and lists that are read; what lies deeper stays text. */
+const MAX_DEPTH = 8;
+const MAX_ADDRESS = 2000;
+const BARE = /https?:\/\/[^\s<>)\]]+/y;
+const WORD = /\w/;
+
+/** Where marks stand next, each place looked up once: reading stays linear however many open in vain. */
+class Marks {
+  private readonly known = new Map<string, number>();
+
+  constructor(private readonly text: string) {}
+
+  /** Return the first place of a mark at or after `from`, or -1; `from` never goes back. */
+  next(mark: string, from: number): number {
+    const known = this.known.get(mark);
+    if (known !== undefined && (known === -1 || known >= from)) {
+      return known;
+    }
+    const found = this.text.indexOf(mark, from);
+    this.known.set(mark, found);
+    return found;
+  }
+}
+
+type Found = { inline: Inline; end: number } | null;
 
 /** Read what stands inside a line. */
-export function parseInline(text: string): Inline[] {
+export function parseInline(text: string, depth = 0): Inline[] {
   const found: Inline[] = [];
-  let rest = text;
-  for (;;) {
-    const match = INLINE.exec(rest);
+  const marks = new Marks(text);
+  let plainFrom = 0;
+  let at = 0;
+  while (at < text.length) {
+    const match = depth > MAX_DEPTH ? null : inlineAt(text, at, marks, depth);
     if (match === null) {
-      break;
+      at += 1;
+      continue;
     }
-    if (match.index > 0) {
-      found.push({ kind: "text", text: rest.slice(0, match.index) });
+    if (at > plainFrom) {
+      found.push({ kind: "text", text: text.slice(plainFrom, at) });
     }
-    found.push(inlineOf(match));
-    rest = rest.slice(match.index + match[0].length);
+    found.push(match.inline);
+    at = plainFrom = match.end;
   }
-  if (rest !== "") {
-    found.push({ kind: "text", text: rest });
+  if (plainFrom < text.length) {
+    found.push({ kind: "text", text: text.slice(plainFrom) });
   }
   return found;
 }
 
-function inlineOf(match: RegExpExecArray): Inline {
-  const [whole, , code, strong, strong2, del, em, em2, label, target, bare] = match;
-  if (code !== undefined) {
-    return { kind: "code", text: code };
+function inlineAt(text: string, at: number, marks: Marks, depth: number): Found {
+  switch (text[at]) {
+    case "`":
+      return codeAt(text, at, marks);
+    case "*":
+      return wrapped(text, at, "**", "strong", marks, depth) ?? emphasis(text, at, "*", marks, depth);
+    case "_":
+      return wrapped(text, at, "__", "strong", marks, depth) ?? emphasis(text, at, "_", marks, depth);
+    case "~":
+      return wrapped(text, at, "~~", "del", marks, depth);
+    case "[":
+      return linkAt(text, at, marks, depth);
+    case "h":
+      return bareAt(text, at);
+    default:
+      return null;
   }
-  if (strong !== undefined || strong2 !== undefined) {
-    return { kind: "strong", children: parseInline(strong ?? strong2 ?? "") };
+}
+
+function codeAt(text: string, at: number, marks: Marks): Found {
+  for (const mark of ["```", "``", "`"]) {
+    const close = text.startsWith(mark, at) ? marks.next(mark, at + mark.length + 1) : -1;
+    if (close !== -1) {
+      return { inline: { kind: "code", text: text.slice(at + mark.length, close) }, end: close + mark.length };
+    }
   }
-  if (del !== undefined) {
-    return { kind: "del", children: parseInline(del) };
+  return null;
+}
+
+function wrapped(text: string, at: number, mark: string, kind: "strong" | "del", marks: Marks, depth: number): Found {
+  const close = text.startsWith(mark, at) ? marks.next(mark, at + mark.length + 1) : -1;
+  if (close === -1) {
+    return null;
   }
-  if (em !== undefined || em2 !== undefined) {
-    return { kind: "em", children: parseInline(em ?? em2 ?? "") };
+  const inner = text.slice(at + mark.length, close);
+  return { inline: { kind, children: parseInline(inner, depth + 1) }, end: close + mark.length };
+}
+
+function emphasis(text: string, at: number, mark: "*" | "_", marks: Marks, depth: number): Found {
+  const first = text[at + 1] ?? mark;
+  const close = marks.next(mark, at + 1);
+  if (close <= at + 1 || (mark === "*" && first.trim() === "")) {
+    return null;
   }
-  const href = safeHref(target ?? bare ?? "");
+  if (mark === "_" && (WORD.test(text[at - 1] ?? "") || WORD.test(text[close + 1] ?? ""))) {
+    return null;
+  }
+  return { inline: { kind: "em", children: parseInline(text.slice(at + 1, close), depth + 1) }, end: close + 1 };
+}
+
+function linkAt(text: string, at: number, marks: Marks, depth: number): Found {
+  const close = marks.next("]", at + 1);
+  if (close === -1 || text[close + 1] !== "(") {
+    return null;
+  }
+  const end = marks.next(")", close + 2);
+  if (end <= close + 2 || end - close > MAX_ADDRESS) {
+    return null;
+  }
+  const target = text.slice(close + 2, end);
+  if (/\s/.test(target)) {
+    return null;
+  }
+  const href = safeHref(target);
   if (href === null) {
-    return { kind: "text", text: whole };
+    return { inline: { kind: "text", text: text.slice(at, end + 1) }, end: end + 1 };
   }
-  return { kind: "link", href, children: bare === undefined ? parseInline(label ?? "") : [{ kind: "text", text: bare }] };
+  return { inline: { kind: "link", href, children: parseInline(text.slice(at + 1, close), depth + 1) }, end: end + 1 };
+}
+
+function bareAt(text: string, at: number): Found {
+  BARE.lastIndex = at;
+  const address = BARE.exec(text)?.[0];
+  if (address === undefined) {
+    return null;
+  }
+  return { inline: { kind: "link", href: address, children: [{ kind: "text", text: address }] }, end: at + address.length };
 }
 
 const BULLET = /^(\s*)(?:[-*+]|(\d+)[.)])\s+(?:\[([ xX])\]\s+)?(.*)$/;
 
 /** Read a whole text. */
-export function parseMarkdown(text: string): Block[] {
+export function parseMarkdown(text: string, depth = 0): Block[] {
   const lines = text.replace(/\r\n?/g, "\n").split("\n");
   const blocks: Block[] = [];
   let at = 0;
@@ -78,36 +163,45 @@ export function parseMarkdown(text: string): Block[] {
       at += 1;
       continue;
     }
-    const [block, next] = blockAt(lines, at);
+    const [block, next] = blockAt(lines, at, depth);
     blocks.push(block);
     at = Math.max(next, at + 1);
   }
   return blocks;
 }
 
-function blockAt(lines: readonly string[], at: number): [Block, number] {
+function blockAt(lines: readonly string[], at: number, depth: number): [Block, number] {
   const line = lines[at] ?? "";
   const fence = /^(```+|~~~+)\s*(\S*)/.exec(line);
   if (fence !== null) {
     return fenced(lines, at, fence[1] ?? "```", fence[2] ?? "");
   }
-  const heading = /^(#{1,6})\s+(.*?)\s*#*$/.exec(line);
+  const heading = /^(#{1,6})\s+(.*)$/.exec(line);
   if (heading !== null) {
-    return [{ kind: "heading", level: heading[1]?.length ?? 1, children: parseInline(heading[2] ?? "") }, at + 1];
+    return [{ kind: "heading", level: heading[1]?.length ?? 1, children: parseInline(withoutHashes(heading[2] ?? "")) }, at + 1];
   }
   if (/^\s*([-*_])(\s*\1){2,}\s*$/.test(line)) {
     return [{ kind: "rule" }, at + 1];
   }
-  if (line.startsWith(">")) {
-    return quote(lines, at);
+  if (line.startsWith(">") && depth < MAX_DEPTH) {
+    return quote(lines, at, depth);
   }
   if (BULLET.test(line)) {
-    return list(lines, at);
+    return list(lines, at, 0);
   }
-  if (line.includes("|") && /^\s*\|?[\s:|-]*-[\s:|-]*$/.test(lines[at + 1] ?? "")) {
+  const below = lines[at + 1] ?? "";
+  if (line.includes("|") && below.includes("-") && /^[\s:|-]+$/.test(below)) {
     return table(lines, at);
   }
   return paragraph(lines, at);
+}
+
+function withoutHashes(text: string): string {
+  let end = text.trimEnd().length;
+  while (end > 0 && text[end - 1] === "#") {
+    end -= 1;
+  }
+  return text.slice(0, end).trimEnd();
 }
 
 function fenced(lines: readonly string[], at: number, mark: string, language: string): [Block, number] {
@@ -118,16 +212,16 @@ function fenced(lines: readonly string[], at: number, mark: string, language: st
   return [{ kind: "code", text: lines.slice(at + 1, end).join("\n"), language }, end + 1];
 }
 
-function quote(lines: readonly string[], at: number): [Block, number] {
+function quote(lines: readonly string[], at: number, depth: number): [Block, number] {
   let end = at;
   while (end < lines.length && (lines[end] ?? "").startsWith(">")) {
     end += 1;
   }
   const inner = lines.slice(at, end).map((line) => line.replace(/^>\s?/, ""));
-  return [{ kind: "quote", children: parseMarkdown(inner.join("\n")) }, end];
+  return [{ kind: "quote", children: parseMarkdown(inner.join("\n"), depth + 1) }, end];
 }
 
-function list(lines: readonly string[], at: number): [Block, number] {
+function list(lines: readonly string[], at: number, level: number): [Block, number] {
   const first = BULLET.exec(lines[at] ?? "");
   const depth = first?.[1]?.length ?? 0;
   const ordered = first?.[2] !== undefined;
@@ -136,17 +230,18 @@ function list(lines: readonly string[], at: number): [Block, number] {
   while (end < lines.length) {
     const match = BULLET.exec(lines[end] ?? "");
     const indent = match?.[1]?.length ?? -1;
+    if (match === null || indent < depth) {
+      break;
+    }
     const last = items[items.length - 1];
-    if (match !== null && indent > depth + 1 && last !== undefined) {
-      const [nested, next] = list(lines, end);
+    if (indent > depth + 1 && last !== undefined && level < MAX_DEPTH) {
+      const [nested, next] = list(lines, end, level + 1);
       last.nested.push(nested);
       end = next;
-    } else if (match !== null && indent >= depth && indent <= depth + 1) {
+    } else {
       const done = match[3] === undefined ? null : match[3] !== " ";
       items.push({ done, children: parseInline(match[4] ?? ""), nested: [] });
       end += 1;
-    } else {
-      break;
     }
   }
   return [{ kind: "list", ordered, items }, end];

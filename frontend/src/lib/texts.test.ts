@@ -82,6 +82,34 @@ describe("Markdown", () => {
     expect(parseInline("<img src=x onerror=alert(1)>")).toEqual([{ kind: "text", text: "<img src=x onerror=alert(1)>" }]);
   });
 
+  test("marks that open in vain take time in proportion", () => {
+    const hostile = ["[", "[](", "![[", "**", "*a", "__", "_a ", "~~", "`", "``` ", "> ", "- ", "#", "# ", "|", "-", " ", "http://", "[a](b", "*a_b~~[c`"];
+    for (const part of hostile) {
+      for (const text of [part.repeat(100_000), `# ${part.repeat(50_000)}x`, `|\n${part.repeat(100_000)}x`, `a${part.repeat(50_000)}](/x)`]) {
+        const began = performance.now();
+        parseMarkdown(text);
+        // Linear reading takes some milliseconds; the square took minutes.
+        expect(performance.now() - began).toBeLessThan(10_000);
+      }
+    }
+    const steps = Array.from({ length: 3000 }, (_, depth) => `${" ".repeat(2 * depth)}- deep`).join("\n");
+    expect(parseMarkdown(steps)).toHaveLength(1);
+  }, 120_000);
+
+  test("links, emphasis and code are read as before", () => {
+    expect(parseInline("[a *b*](/c) **d _e_** ``f`g`` *h*")).toEqual([
+      { kind: "link", href: "/c", children: [{ kind: "text", text: "a " }, { kind: "em", children: [{ kind: "text", text: "b" }] }] },
+      { kind: "text", text: " " },
+      { kind: "strong", children: [{ kind: "text", text: "d " }, { kind: "em", children: [{ kind: "text", text: "e" }] }] },
+      { kind: "text", text: " " },
+      { kind: "code", text: "f`g" },
+      { kind: "text", text: " " },
+      { kind: "em", children: [{ kind: "text", text: "h" }] },
+    ]);
+    expect(parseInline("a_b_c 2 * 3 * 4 [x] (y) ** ~~")).toEqual([{ kind: "text", text: "a_b_c 2 * 3 * 4 [x] (y) ** ~~" }]);
+    expect(parseMarkdown("# Title ##  ")).toEqual([{ kind: "heading", level: 1, children: [{ kind: "text", text: "Title" }] }]);
+  });
+
   test("marks inside a line", () => {
     expect(parseInline("`a` ~~b~~ __c__ _d_").map((part) => part.kind)).toEqual(["code", "text", "del", "text", "strong", "text", "em"]);
   });

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from typing import Any
 
-import msgspec
-
+from trackyard.access.attempt_tokens import issue, read_scope
+from trackyard.access.lineage import bounds, bounds_for_child, end_below
 from trackyard.access.principal import AttemptScope, Principal, Role
 from trackyard.access.tokens import digest, new_token
 from trackyard.core.errors import (
@@ -25,7 +25,7 @@ DAY_MS = 86_400_000
 #: The scope of a user's token that another than the user or an admin issued.
 TEAM_ONLY = '{"team_only": true}'
 _PRINCIPAL = (
-    "SELECT k.id, k.kind, k.role, k.scope, k.expires_ms, k.revoked_ms, t.id, t.name,"
+    "SELECT k.id, k.kind, k.role, k.scope, k.expires_ms, k.revoked_ms, k.parent_id, t.id, t.name,"
     " t.default_experiment_id, u.id, u.name, u.is_admin, u.disabled_ms, m.role"
     " FROM tokens k JOIN teams t ON t.id = k.team_id"
     " LEFT JOIN users u ON u.id = k.user_id"
@@ -88,23 +88,10 @@ class Directory:
         await self._db.write(change)
 
     async def remove_member(self, team: str, user: str, *, actor: str) -> None:
-        """Take a user out of a team and end the tokens held there."""
+        """Take a user out of a team and end the tokens held there, with what they issued."""
 
         def change(tx: Tx) -> None:
-            team_id, user_id = team_id_of(tx, team), user_id_of(tx, user)
-            gone = tx.run(
-                "DELETE FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id)
-            )
-            if not gone:
-                raise NotFound(f"{user} is not a member of team {team}")
-            tx.run(
-                "UPDATE tokens SET revoked_ms = ? WHERE team_id = ? AND user_id = ?"
-                " AND revoked_ms IS NULL",
-                (tx.now_ms, team_id, user_id),
-            )
-            tx.event(
-                "member.removed", team_id=team_id, actor=actor, subject="user", subject_id=user
-            )
+            drop_member(tx, team_id_of(tx, team), user_id_of(tx, user), user, actor=actor)
 
         await self._db.write(change)
 
@@ -177,12 +164,14 @@ class Directory:
         kind: str = "user",
         members_only: bool = False,
         team_only: bool = False,
+        parent_id: str | None = None,
     ) -> dict[str, Any]:
         """Issue a token that acts for a user in a team, with at most the user's role.
 
         One of kind `feed` reads the calendar feed and nothing else. An owner issues tokens for
         the team's members alone, and none for a platform admin, who could do more than an owner;
-        such a token, and what is issued by it, signs its user in to this team only.
+        such a token, and what is issued by it, signs its user in to this team only. What is issued
+        with a token, its parent, ends with it at the latest.
         """
         Role.parse(role)
 
@@ -191,13 +180,13 @@ class Directory:
             if members_only:
                 _check_member(tx, team_id, user_id, f"{user} in team {team}")
             public, secret = new_token()
-            expires = tx.now_ms + days * DAY_MS if days else None
+            expires = _end(tx, days, parent_id)
             scope = TEAM_ONLY if members_only or team_only else None
             row = (public, digest(secret), kind, user_id, team_id, role, label, scope)
             tx.run(
                 "INSERT INTO tokens (id, digest, kind, user_id, team_id, role, label, scope,"
-                " created_ms, expires_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, tx.now_ms, expires),
+                " created_ms, expires_ms, parent_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, tx.now_ms, expires, parent_id),
             )
             tx.event(
                 "token.created",
@@ -208,18 +197,21 @@ class Directory:
                 user=user,
                 role=role,
                 label=label,
+                parent=parent_id,
+                expires_ms=expires,
             )
-            return {"id": public, "token": secret, "team": team, "user": user, "role": role}
+            made = {"id": public, "token": secret, "team": team, "user": user, "role": role}
+            return {**made, "expires_ms": expires, "parent_id": parent_id}
 
         return await self._db.write(change)
 
     async def create_attempt_token(
         self, *, team_id: int, scope: AttemptScope, expires_ms: int | None
     ) -> tuple[str, str]:
-        """Issue the narrow token of one attempt; return its id and text."""
+        """Issue one narrow token of an attempt; return its id and text."""
 
         def change(tx: Tx) -> tuple[str, str]:
-            return issue_attempt_token(tx, team_id=team_id, scope=scope, expires_ms=expires_ms)
+            return issue(tx, team_id=team_id, scope=scope, expires_ms=expires_ms)
 
         return await self._db.write(change)
 
@@ -234,18 +226,20 @@ class Directory:
             params.append(user_id)
         sql = (
             "SELECT k.id, u.name, t.name, k.role, k.label, k.created_ms, k.expires_ms, k.used_ms,"
-            " k.revoked_ms FROM tokens k JOIN teams t ON t.id = k.team_id"
+            " k.revoked_ms, k.parent_id FROM tokens k JOIN teams t ON t.id = k.team_id"
             " JOIN users u ON u.id = k.user_id"
             f" WHERE {' AND '.join(where)} ORDER BY k.created_ms DESC"
         )
-        keys = ("id user team role label created_ms expires_ms used_ms revoked_ms").split()
+        keys = (
+            "id user team role label created_ms expires_ms used_ms revoked_ms parent_id"
+        ).split()
         rows = await self._db.read(lambda reader: reader.all(sql, params))
         return [dict(zip(keys, row, strict=True)) for row in rows]
 
     async def revoke_token(
         self, token_id: str, *, actor: str, team_id: int | None, user_id: int | None
     ) -> None:
-        """End a token; from now on it opens nothing."""
+        """End a token and all that were issued with it; from now on they open nothing."""
 
         def change(tx: Tx) -> None:
             where, params = "id = ? AND revoked_ms IS NULL", [tx.now_ms, token_id]
@@ -263,6 +257,7 @@ class Directory:
                 actor=actor,
                 subject="token",
                 subject_id=token_id,
+                children=end_below(tx, token_id),
             )
 
         await self._db.write(change)
@@ -303,6 +298,13 @@ class Directory:
             )
 
 
+def _end(tx: Tx, days: int | None, parent_id: str | None) -> int | None:
+    """Return when a new token ends: after its days, and with its parent at the latest."""
+    own = tx.now_ms + days * DAY_MS if days else None
+    latest = bounds_for_child(tx, parent_id).expires_ms if parent_id else None
+    return min((end for end in (own, latest) if end is not None), default=None)
+
+
 def _forget_fault(done: asyncio.Future[None]) -> None:
     """Take a lost note's fault, which the writer has logged, so that asyncio does not."""
     if not done.cancelled():
@@ -313,14 +315,14 @@ def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
     row = reader.one(_PRINCIPAL, (key,))
     if row is None:
         return None
-    token_id, kind, role, scope, expires, revoked, team_id, team, default_experiment = row[:9]
-    user_id, user, is_admin, disabled, member_role = row[9:]
+    token_id, kind, role, scope, expires, revoked, parent_id = row[:7]
+    team_id, team, default_experiment, user_id, user, is_admin, disabled, member_role = row[7:]
     if kind == "attempt" and revoked is not None:
         raise Conflict("a newer attempt holds this job: end what runs under the old one")
     if revoked is not None or (expires is not None and expires <= now_ms):
         return None
     if kind == "attempt":
-        reach = AttemptScope(**msgspec.json.decode(scope))
+        reach = read_scope(scope)
         return Principal(
             name=f"attempt:{reach.attempt_id or reach.run_id}",
             user_id=None,
@@ -335,6 +337,11 @@ def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
         return None
     standing = Role.owner if is_admin else Role[member_role]
     granted = min(Role[role], standing)
+    if parent_id is not None:
+        above = bounds(reader, parent_id, now_ms)
+        if above is None:
+            return None
+        granted, is_admin = min(granted, above.role), is_admin and above.is_admin
     is_feed = kind == "feed"
     return Principal(
         name=user,
@@ -392,24 +399,19 @@ def create_user(tx: Tx, name: str, *, actor: str, is_admin: bool = False) -> int
     return user_id
 
 
-def issue_attempt_token(
-    tx: Tx, *, team_id: int, scope: AttemptScope, expires_ms: int | None
-) -> tuple[str, str]:
-    """Write an attempt's token inside the caller's transaction."""
-    public, secret = new_token()
-    tx.run(
-        "INSERT INTO tokens (id, digest, kind, team_id, role, label, scope, created_ms,"
-        " expires_ms) VALUES (?, ?, 'attempt', ?, 'member', '', ?, ?, ?)",
-        (
-            public,
-            digest(secret),
-            team_id,
-            msgspec.json.encode(scope).decode(),
-            tx.now_ms,
-            expires_ms,
-        ),
+def drop_member(tx: Tx, team_id: int, user_id: int, user: str, *, actor: str) -> None:
+    """Take a user out of a team and end the tokens held there, with what they issued."""
+    gone = tx.run("DELETE FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id))
+    if not gone:
+        raise NotFound(f"{user} is not a member of that team")
+    held = tx.all(
+        "SELECT id FROM tokens WHERE team_id = ? AND user_id = ? AND revoked_ms IS NULL",
+        (team_id, user_id),
     )
-    return public, secret
+    for (token_id,) in held:
+        tx.run("UPDATE tokens SET revoked_ms = ? WHERE id = ?", (tx.now_ms, token_id))
+        end_below(tx, token_id)
+    tx.event("member.removed", team_id=team_id, actor=actor, subject="user", subject_id=user)
 
 
 def _check_member(tx: Tx, team_id: int, user_id: int, who: str) -> None:

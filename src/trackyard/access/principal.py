@@ -5,7 +5,7 @@ storage.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 from trackyard.core.errors import Denied, InvalidInput
 
@@ -28,6 +28,17 @@ class Role(IntEnum):
             raise InvalidInput(f"unknown role {name!r}; roles are {choices}") from None
 
 
+class Purpose(StrEnum):
+    """Who holds a token of an attempt: each kind opens routes that the other does not."""
+
+    #: the job's command: tracking, checkpoints, late demands
+    COMMAND = "command"
+    #: the runner around it: heartbeats, log, samples, health, the exit record
+    RUNNER = "runner"
+    #: issued before the two were told apart, for attempts that an upgrade found running
+    BOTH = "both"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptScope:
     """What the token of a running attempt is good for."""
@@ -36,6 +47,7 @@ class AttemptScope:
     attempt: int = 0
     rank: int = 0
     attempt_id: str = ""
+    purpose: Purpose = Purpose.COMMAND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +74,11 @@ class Principal:
     #: whether the token is weaker than its user, or was issued by somebody else: what is done with
     #: it keeps to its team and role
     is_narrow: bool = False
+
+    @property
+    def issues_with(self) -> str | None:
+        """The token that stands above what this caller issues; None for a session without one."""
+        return self.token_id or self.opened_by or None
 
     def may(self, role: Role) -> bool:
         """Tell whether the caller holds at least this role."""

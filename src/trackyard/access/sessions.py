@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from trackyard.access.lineage import bounds
 from trackyard.access.principal import Principal, Role
 from trackyard.access.tokens import digest, new_secret
 from trackyard.core.errors import Unauthenticated
@@ -171,11 +172,13 @@ def _bound(reader: Reader, token_id: str, user_id: int, now_ms: int) -> _Bound |
     """Return what a live token of the user is good for."""
     row = reader.one(
         "SELECT t.name, k.role, k.scope FROM tokens k JOIN teams t ON t.id = k.team_id"
-        " WHERE k.id = ? AND k.user_id = ? AND k.kind = 'user' AND k.revoked_ms IS NULL"
-        " AND (k.expires_ms IS NULL OR k.expires_ms > ?)",
-        (token_id, user_id, now_ms),
+        " WHERE k.id = ? AND k.user_id = ? AND k.kind = 'user'",
+        (token_id, user_id),
     )
-    return None if row is None else _Bound(row[0], Role[row[1]], row[2] is not None)
+    above = None if row is None else bounds(reader, token_id, now_ms)
+    if row is None or above is None:
+        return None
+    return _Bound(row[0], min(Role[row[1]], above.role), row[2] is not None)
 
 
 def _standing(

@@ -79,6 +79,14 @@ class BlobStore(Protocol):
         """Raise when the store cannot be reached."""
         ...
 
+    async def marker(self) -> str | None:
+        """Return the text that names this store, if it has one."""
+        ...
+
+    async def set_marker(self, text: str) -> None:
+        """Name this store."""
+        ...
+
     async def close(self) -> None:
         """Let go of threads and connections."""
         ...

@@ -39,6 +39,7 @@ class DiskBlobs:
         self.place = str(root)
         self._incoming = root / "incoming"
         self._blobs = root / "blobs"
+        self._marker = root / "store.id"
         self._reserve_bytes = reserve_bytes
         #: bytes that writes under way have announced and not written yet
         self._promised = 0
@@ -114,6 +115,22 @@ class DiskBlobs:
         self._check_space(0)
         if not await self._run(os.access, self._incoming, os.W_OK):
             raise InternalFault(f"the artifact folder {self.place} is not writable")
+
+    async def marker(self) -> str | None:
+        """Return the text of the file beside the blobs."""
+        try:
+            return await self._run(self._marker.read_text)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as fault:
+            raise InternalFault(f"{self._marker} cannot be read: {fault}") from fault
+
+    async def set_marker(self, text: str) -> None:
+        """Write that file, whole or not at all."""
+        try:
+            await self._run(_write_whole, self._marker, text.encode())
+        except OSError as fault:
+            raise self._explain(fault) from fault
 
     async def close(self) -> None:
         """Wait for the clean-up of the last writes."""
@@ -214,6 +231,15 @@ class _Partial:
 
 def _short(blob: str) -> BlobFault:
     return BlobFault(f"blob {blob} is shorter than it was when it was stored")
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    beside = _Partial(path.with_name(f"{path.name}.{new_blob_id()}"))
+    try:
+        beside.append(data)
+        beside.finish("", path)
+    finally:
+        beside.discard()
 
 
 def _sync_folder(folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Iterable
+from datetime import timedelta
 from typing import Any
 
 from obstore import exceptions
@@ -36,6 +37,10 @@ _IN_FLIGHT_BYTES = 32 * _MIB
 _BATCH = _MIB
 _READ_PIECE = 4 * _MIB
 _FAULTS = (exceptions.BaseError, OSError)
+#: Seconds for the store to answer a small request, and one that carries a part of a large file.
+QUICK_SECONDS, BULK_SECONDS = 20.0, 120.0
+#: Seconds after which a request that failed is not begun again.
+RETRY_SECONDS = 30.0
 
 
 class ObjectBlobs:
@@ -44,7 +49,8 @@ class ObjectBlobs:
     def __init__(self, bucket: str, prefix: str, *, endpoint: str | None = None) -> None:
         self.place = f"s3://{bucket}/{prefix}".rstrip("/")
         try:
-            self._store = _open(bucket, prefix, endpoint)
+            self._store = _open(bucket, prefix, endpoint, QUICK_SECONDS)
+            self._bulk = _open(bucket, prefix, endpoint, BULK_SECONDS)
         except (exceptions.BaseError, ValueError) as fault:
             raise SetupError(
                 f"cannot use {self.place} for artifacts: {_first_line(fault)}",
@@ -61,14 +67,34 @@ class ObjectBlobs:
             await self._settle(self._store.put_async(_key(blob), bytes(first)), source)
         else:
             part = _part_size(length)
-            upload = self._store.put_async(
+            upload = self._bulk.put_async(
                 _key(blob),
                 source.rest(first),
                 chunk_size=part,
                 max_concurrency=max(1, _IN_FLIGHT_BYTES // part),
             )
             await self._settle(upload, source)
+        await self._confirm(blob, source.digest.size)
         return Stored(blob=blob, size=source.digest.size, sha256=source.digest.text())
+
+    async def _confirm(self, blob: str, size: int) -> None:
+        """Believe that an object is stored once the store shows it with its size."""
+        try:
+            found = await self._store.head_async(_key(blob))
+        except FileNotFoundError as fault:
+            raise self._unkept(blob, "is not there") from fault
+        except _FAULTS as fault:
+            raise self._explain(fault) from fault
+        if found["size"] != size:
+            raise self._unkept(blob, f"has {found['size']} bytes instead of {size}")
+
+    def _unkept(self, blob: str, what: str) -> TooBusy:
+        log.error("%s acknowledged blob %s, which %s", self.place, blob, what)
+        return TooBusy(
+            f"the artifact store acknowledged the file, which {what} afterwards; nothing was"
+            " recorded, try again",
+            retry_after=5,
+        )
 
     async def _settle(self, put: Awaitable[Any], source: _Source) -> None:
         upload = asyncio.ensure_future(put)
@@ -150,6 +176,23 @@ class ObjectBlobs:
         except _FAULTS as fault:
             raise self._explain(fault) from fault
 
+    async def marker(self) -> str | None:
+        """Return the text of the object beside the blobs."""
+        try:
+            found = await self._store.get_async("store.id")
+            return bytes(await found.bytes_async()).decode("utf-8", "replace")
+        except FileNotFoundError:
+            return None
+        except _FAULTS as fault:
+            raise self._explain(fault) from fault
+
+    async def set_marker(self, text: str) -> None:
+        """Put that object."""
+        try:
+            await self._store.put_async("store.id", text.encode())
+        except _FAULTS as fault:
+            raise self._explain(fault) from fault
+
     async def close(self) -> None:
         """Nothing to let go of: obstore's connections end with the process."""
 
@@ -203,14 +246,17 @@ class _Source:
             raise
 
 
-def _open(bucket: str, prefix: str, endpoint: str | None) -> S3Store:
+def _open(bucket: str, prefix: str, endpoint: str | None, seconds: float) -> S3Store:
     settings: dict[str, Any] = {
         "client_options": {
-            "timeout": "120s",
-            "connect_timeout": "10s",
+            "timeout": timedelta(seconds=seconds),
+            "connect_timeout": timedelta(seconds=min(seconds, 10.0)),
             "allow_http": endpoint is not None and endpoint.startswith("http://"),
         },
-        "retry_config": {"max_retries": 4},
+        "retry_config": {
+            "max_retries": 4,
+            "retry_timeout": timedelta(seconds=min(RETRY_SECONDS, 2 * seconds)),
+        },
     }
     if endpoint is not None:
         settings |= {"endpoint": endpoint, "virtual_hosted_style_request": False}

@@ -6,6 +6,7 @@ transaction, while bytes are written before it and removed after it. Knows no HT
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections import Counter
@@ -56,9 +57,14 @@ class Artifact:
 class Artifacts:
     """Writes, reads, lists and deletes artifacts."""
 
-    def __init__(self, database: Database, blobs: BlobStore) -> None:
+    def __init__(
+        self, database: Database, blobs: BlobStore, *, linger_seconds: float = 0.0
+    ) -> None:
         self._database = database
         self.blobs = blobs
+        #: how long bytes stay that nothing refers to: readers of other servers are not seen here
+        self._linger_seconds = linger_seconds
+        self._lingering: set[asyncio.Task[None]] = set()
         #: blobs being read, and those to delete once nobody reads them
         self._readers: Counter[str] = Counter()
         self._doomed: set[str] = set()
@@ -140,10 +146,25 @@ class Artifacts:
             self._holds -= 1
             if not self._holds:
                 held, self._held = self._held, set()
-                await self.retire(held)
+                await self.retire_now(held)
 
     async def retire(self, blobs: Iterable[str]) -> None:
         """Delete blobs nothing refers to any more, those under a reader or a backup later."""
+        doomed = list(blobs)
+        if self._linger_seconds and doomed:
+            # A server that ends in between leaves them to the collection of garbage.
+            task = asyncio.create_task(self._retire_later(doomed))
+            self._lingering.add(task)
+            task.add_done_callback(self._lingering.discard)
+            return
+        await self.retire_now(doomed)
+
+    async def _retire_later(self, blobs: list[str]) -> None:
+        await asyncio.sleep(self._linger_seconds)
+        await self.retire_now(blobs)
+
+    async def retire_now(self, blobs: Iterable[str]) -> None:
+        """Delete blobs at once, as nobody has referred to them for long."""
         if self._holds:
             self._held.update(blobs)
             return
@@ -229,7 +250,7 @@ class Artifacts:
             del self._readers[blob]
             if blob in self._doomed:
                 self._doomed.discard(blob)
-                await self.retire([blob])
+                await self.retire_now([blob])
 
 
 def damage(artifact: Artifact) -> BlobFault:

@@ -1,4 +1,4 @@
-"""Keeping the store clean and sound: garbage collection and scrubbing. Knows no HTTP."""
+"""Keeping the store clean: garbage collection. Knows no HTTP."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 
-from trackyard.artifacts.blobs import BlobFault, Found
-from trackyard.artifacts.service import Artifact, Artifacts, artifact_of
+from trackyard.artifacts.blobs import Found
+from trackyard.artifacts.service import Artifacts
 from trackyard.artifacts.uploads import remove_upload
-from trackyard.store.connection import Row
 from trackyard.store.database import Database, Reader
 
 #: Nothing younger than this is garbage: it may belong to a write that has not ended.
@@ -30,15 +29,6 @@ class Collected:
     partials: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scrubbed:
-    """What a scrub read, and what it found damaged."""
-
-    files: int
-    total_bytes: int
-    damaged: list[Artifact]
-
-
 async def collect_garbage(
     database: Database, artifacts: Artifacts, *, grace_ms: int = GRACE_MS, dry_run: bool = False
 ) -> Collected:
@@ -48,7 +38,7 @@ async def collect_garbage(
     if not dry_run:
         for upload_id in stale:
             blobs = await database.write(partial(remove_upload, upload_id=upload_id), frees=True)
-            await artifacts.retire(blobs)
+            await artifacts.retire_now(blobs)
     count = total = 0
     batch: list[str] = []
     async for found in _orphans(database, artifacts, before_ms):
@@ -56,29 +46,12 @@ async def collect_garbage(
         total += found.size
         batch.append(found.blob)
         if len(batch) >= _PAGE and not dry_run:
-            await artifacts.retire(batch)
+            await artifacts.retire_now(batch)
             batch = []
     if not dry_run:
-        await artifacts.retire(batch)
+        await artifacts.retire_now(batch)
     partials = 0 if dry_run else await artifacts.blobs.sweep(before_ms)
     return Collected(uploads=len(stale), blobs=count, blob_bytes=total, partials=partials)
-
-
-async def scrub(
-    database: Database, artifacts: Artifacts, *, owner_id: str | None = None
-) -> Scrubbed:
-    """Read every artifact, or those of one owner, and name each whose bytes are not its own."""
-    files = total = 0
-    damaged: list[Artifact] = []
-    async for artifact in _every_artifact(database, owner_id):
-        files += 1
-        total += artifact.size
-        try:
-            async for _ in artifacts.read(artifact):
-                pass
-        except BlobFault:
-            damaged.append(artifact)
-    return Scrubbed(files=files, total_bytes=total, damaged=damaged)
 
 
 async def _orphans(
@@ -109,23 +82,3 @@ def _used(reader: Reader, digit: str) -> set[str]:
 def _stale_uploads(reader: Reader, before_ms: int) -> list[str]:
     rows = reader.all("SELECT id FROM uploads WHERE created_ms < ?", (before_ms,))
     return [row[0] for row in rows]
-
-
-async def _every_artifact(database: Database, owner_id: str | None) -> AsyncIterator[Artifact]:
-    last = 0
-    while True:
-        rows = await database.read(partial(_page, owner_id=owner_id, after=last), seconds=None)
-        for row in rows:
-            last = row[0]
-            yield artifact_of(row[1:])
-        if len(rows) < _PAGE:
-            return
-
-
-def _page(reader: Reader, owner_id: str | None, after: int) -> list[Row]:
-    columns = "id, owner, path, blob, size, sha256, created_ms"
-    only = " AND owner = ?" if owner_id is not None else ""
-    return reader.all(
-        f"SELECT {columns} FROM artifacts WHERE id > ?{only} ORDER BY id LIMIT {_PAGE}",
-        (after,) if owner_id is None else (after, owner_id),
-    )

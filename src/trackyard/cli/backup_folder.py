@@ -31,6 +31,21 @@ class Entry:
     sha256: str
 
 
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A file that could not be copied, since the server's own is damaged."""
+
+    #: run or logged model that holds it, or `package`
+    owner: str
+    #: its path there, or the package's digest
+    name: str
+    blob: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.owner}/{self.name} (blob {self.blob}): {self.what}"
+
+
 @dataclass(slots=True, kw_only=True)
 class Manifest:
     """Everything a backup holds."""
@@ -43,6 +58,15 @@ class Manifest:
     #: whether the files of runs and models are in it too
     has_artifacts: bool
     entries: list[Entry] = field(default_factory=list)
+    #: files that the database names and the backup lacks
+    damaged: list[Damaged] = field(default_factory=list)
+    #: what was wrong with the database itself
+    database_damage: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether all that the database names is here."""
+        return not self.damaged and not self.database_damage
 
     @property
     def total_bytes(self) -> int:
@@ -71,7 +95,8 @@ def read_manifest(folder: Path) -> Manifest:
         raise SetupError(f"{folder / MANIFEST} is of a form this release does not know")
     try:
         entries = [Entry(**entry) for entry in shaped.pop("entries")]
-        manifest = Manifest(**shaped, entries=entries)
+        damaged = [Damaged(**one) for one in shaped.pop("damaged", [])]
+        manifest = Manifest(**shaped, entries=entries, damaged=damaged)
     except (KeyError, TypeError) as fault:
         raise SetupError(f"{folder / MANIFEST} is damaged: {fault}") from fault
     for entry in entries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from trackyard.cli.cluster_local import (
     find_ray,
     lives,
     node_environment,
+    node_folder,
 )
 from trackyard.cli.output import add_json, emit_json, say, table
 from trackyard.core.errors import SetupError
@@ -137,7 +139,11 @@ def join(args: argparse.Namespace) -> int:
         line.append(f"--num-cpus={args.cpus:g}")
     shown = f"{gpus} GPUs" if found is None or not gpus else f"{gpus} x {found['model']}"
     say(f"joining {head} as {name} with {shown}; Ctrl-C leaves")
-    return _in_foreground(line, node_environment(ray))
+    home = node_folder()
+    try:
+        return _in_foreground([*line, f"--temp-dir={home}"], node_environment(ray))
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 def _in_foreground(line: list[str], environment: dict[str, str]) -> int:

@@ -26,12 +26,11 @@ from typing import Any
 from trackyard.core.errors import SetupError
 
 START_SECONDS = 180.0
+START_TRIES = 5
 STOP_SECONDS = 15.0
 #: the least that Ray accepts is 75 MB; jobs under test keep little there
 STORE_BYTES = 100 * 1024**2
 NAME_LABEL = "yard.name"
-#: The head's monitor reads the logs of all on this machine; each further one tells them again.
-ONE_MONITOR = ("--include-log-monitor=false",)
 INSTALL = "pip install 'trackyard[ray]'"
 
 
@@ -86,7 +85,7 @@ class LocalCluster:
 
     def is_up(self) -> bool:
         """Tell whether the head's process lives."""
-        return any(node.name == "head" and lives(node) for node in self.nodes)
+        return self._lives("head")
 
     def start(self, *, workers: int, gpus: int, cpus: float) -> None:
         """Start a head that takes no work, and workers; wait until all have joined."""
@@ -100,61 +99,72 @@ class LocalCluster:
             self.add_worker(f"worker-{number}", cpus=cpus, gpus=gpus)
 
     def start_head(self, *, port: int | None = None, dashboard: int | None = None) -> None:
-        """Start the head and wait until it answers."""
-        # Sockets below this folder must not get longer names than the kernel takes.
-        home = tempfile.mkdtemp(prefix="yard-ray-")
+        """Start the head and wait until it has a node in its own list."""
         port, dashboard = port or free_port(), dashboard or free_port()
-        line = ["--head", f"--port={port}", f"--temp-dir={home}"]
+        line = ["--head", f"--port={port}"]
         line += ["--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}"]
         line += [f"--ray-client-server-port={free_port()}", "--disable-usage-stats"]
-        others = [one for one in self._facts.get("nodes", ()) if one["name"] != "head"]
-        node = self._spawn("head", [*line], cpus=0, gpus=0)
-        self._facts = {
-            "address": f"http://127.0.0.1:{dashboard}",
-            "gcs": f"127.0.0.1:{port}",
-            "temp": [*self._facts.get("temp", ()), home],
-            "nodes": [asdict(node), *others],
-        }
-        self._write()
-        self._wait(lambda: _answers(f"{self.address}/api/version"), "the head", node)
+        self._facts["address"] = f"http://127.0.0.1:{dashboard}"
+        self._facts["gcs"] = f"127.0.0.1:{port}"
+        self._start("head", line, cpus=0, gpus=0, is_there=lambda: bool(self._alive()))
 
     def add_worker(self, name: str, *, cpus: float, gpus: int) -> None:
         """Start a worker and wait until it has joined.
 
-        One at a time: two that start at once on one machine get in each other's way, and on a
-        busy machine Ray itself gives up after half a minute.
+        One at a time: two that start at once on one machine get in each other's way.
         """
-        for is_last in (False, True):
-            node = self._spawn(
-                name,
-                [f"--address={self.gcs}", f"--labels={NAME_LABEL}={name}", *ONE_MONITOR],
-                cpus=cpus,
-                gpus=gpus,
+        line = [f"--address={self.gcs}", f"--labels={NAME_LABEL}={name}"]
+        self._start(name, line, cpus=cpus, gpus=gpus, is_there=lambda: name in self.joined())
+
+    def _start(
+        self,
+        name: str,
+        line: Sequence[str],
+        *,
+        cpus: float,
+        gpus: int,
+        is_there: Callable[[], bool],
+    ) -> None:
+        """Start a node and wait for it.
+
+        On a busy machine Ray itself gives up at times, so it is tried again.
+        """
+        for left in reversed(range(START_TRIES)):
+            home = node_folder()
+            node = self._spawn(name, [*line, f"--temp-dir={home}"], cpus=cpus, gpus=gpus)
+            others = [one for one in self._facts.get("nodes", ()) if one["name"] != name]
+            # The head is named first and ended last.
+            self._facts["nodes"] = sorted(
+                [*others, asdict(node)], key=lambda one: one["name"] != "head"
             )
-            others = [one for one in self._facts["nodes"] if one["name"] != name]
-            self._facts["nodes"] = [*others, asdict(node)]
+            self._facts["temp"] = [*self._facts.get("temp", ()), home]
             self._write()
             try:
-                self._wait(lambda: name in self.joined(), name, node)
+                self._wait(is_there, node)
             except SetupError:
-                end(node)
-                if is_last:
+                if not end(node):
+                    # Nobody has waited for it yet, so its group is still its own.
+                    _kill_group(node)
+                if not left or (name != "head" and not self.is_up()):
                     raise
             else:
                 return
 
     def joined(self) -> dict[str, str]:
         """Return Ray's id of each live node that has a name."""
+        return {
+            row["labels"][NAME_LABEL]: row["node_id"]
+            for row in self._alive()
+            if NAME_LABEL in (row.get("labels") or {})
+        }
+
+    def _alive(self) -> list[dict[str, Any]]:
         try:
             rows = _get(f"{self.address}/api/v0/nodes?detail=1&limit=1000")
             listed = rows["data"]["result"]["result"]
         except (OSError, ValueError, KeyError, TypeError):
-            return {}
-        return {
-            row["labels"][NAME_LABEL]: row["node_id"]
-            for row in listed
-            if row.get("state") == "ALIVE" and NAME_LABEL in (row.get("labels") or {})
-        }
+            return []
+        return [row for row in listed if row.get("state") == "ALIVE"]
 
     def stop(self) -> int:
         """End every process that was started here; return how many there were."""
@@ -179,25 +189,45 @@ class LocalCluster:
                 stdout=output,
                 stderr=output,
                 # A token that lies about would close a cluster that is only for this machine.
-                env={**node_environment(ray), "RAY_AUTH_MODE": "disabled", **self._settings},
+                env={
+                    **node_environment(ray),
+                    "RAY_AUTH_MODE": "disabled",
+                    **self._settings,
+                },
                 start_new_session=True,
             )
         return NodeProcess(
             name=name, pid=process.pid, started=_start_ticks(process.pid), cpus=cpus, gpus=gpus
         )
 
-    def _wait(self, is_there: Callable[[], bool], what: str, node: NodeProcess) -> None:
+    def _wait(self, is_there: Callable[[], bool], node: NodeProcess) -> None:
         deadline = time.monotonic() + START_SECONDS
         while not is_there():
-            if not lives(node) or time.monotonic() > deadline:
-                said = _last_lines(self._folder / f"{node.name}.log")
-                raise SetupError(f"{what} of the cluster did not start; Ray said: {said}")
+            dead = next((one for one in ("head", node.name) if not self._lives(one)), None)
+            if dead or time.monotonic() > deadline:
+                said = _last_lines(self._folder / f"{dead or node.name}.log")
+                raise SetupError(
+                    f"{dead or node.name} of the cluster did not start; Ray said: {said}"
+                )
             time.sleep(0.2)
+
+    def _lives(self, name: str) -> bool:
+        return any(node.name == name and lives(node) for node in self.nodes)
 
     def _write(self) -> None:
         beside = self._file.with_suffix(".new")
         beside.write_text(json.dumps(self._facts, indent=2))
         beside.replace(self._file)
+
+
+def node_folder() -> str:
+    """Make a temporary folder for one node alone.
+
+    Nodes of one machine that share one replace each other's copies of a job's packages, and with
+    them the folder that its driver and its tasks run in. The name is short: the kernel limits
+    that of a socket below it.
+    """
+    return tempfile.mkdtemp(prefix="yard-ray-")
 
 
 def node_environment(ray: str, *, keep: str = "RAY_AUTH_") -> dict[str, str]:
@@ -233,11 +263,15 @@ def end(node: NodeProcess) -> bool:
             os.waitpid(node.pid, os.WNOHANG)
         time.sleep(0.05)
     # Its session is its own, so nobody else is hit.
+    _kill_group(node)
+    return True
+
+
+def _kill_group(node: NodeProcess) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(node.pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):
         os.waitpid(node.pid, os.WNOHANG)
-    return True
 
 
 def free_port() -> int:
@@ -260,14 +294,6 @@ def _start_ticks(pid: int) -> int:
         return 0
     fields = text[text.rfind(b")") + 2 :].split()
     return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
-
-
-def _answers(url: str) -> bool:
-    try:
-        _get(url)
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def _get(url: str) -> Any:

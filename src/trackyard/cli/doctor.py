@@ -149,7 +149,20 @@ def _facts(facts: dict[str, Any]) -> list[Finding]:
             f" {facts['waiting_rows']} batches to settle",
             "`yard gc` settles them now",
         ),
+        Finding(
+            "rejected",
+            not facts["rejected_writes"],
+            f"{facts['rejected_writes']} acknowledged writes could not be put into their tables",
+            "the table rejected_writes has their rows and the reason; restore from a backup, or"
+            " delete those rows once you have looked at them",
+        ),
+        Finding(
+            "scheduler",
+            True,
+            "this server schedules jobs" if facts["schedules"] else "another server schedules",
+        ),
         Finding("memory", True, f"{_size(facts['resident_bytes'])} resident"),
+        Finding("isolation", True, _isolation(facts)),
         Finding(
             "server disk",
             facts["disk_free_bytes"] > LOW_DISK,
@@ -157,6 +170,13 @@ def _facts(facts: dict[str, Any]) -> list[Finding]:
             "free space, or move the home folder",
         ),
     ]
+
+
+def _isolation(facts: dict[str, Any]) -> str:
+    """Say whom jobs run as; a choice of the operator's, so no fault."""
+    if facts["shared_rights"]:
+        return f"WARNING: {facts['shared_rights']}"
+    return f"jobs run as: {facts['run_as']}"
 
 
 def _size(count: int | None) -> str:

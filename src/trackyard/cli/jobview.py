@@ -23,6 +23,8 @@ HEADERS = ("job", "name", "state", "why / progress", "wait", "wall", "gpus", "st
 MORE_HEADERS = ("team", "user", "queue", "priority", "attempt", "nodes", "run")
 #: Characters of a story in a pipe, and its place in a row.
 _SENTENCE, _STORY = 60, 3
+#: Parameters of trials that a table has room for.
+_PARAMS = 6
 
 
 def now_ms() -> int:
@@ -174,10 +176,13 @@ def draw_job(page: dict[str, Any]) -> None:
             ["attempt", "state", "where", "started", "took", "from", "step", "end"],
             [_attempt(one, now) for one in page["attempts"]],
         )
+    if page.get("trials"):
+        print()
+        draw_trials(page["trials"])
     if page.get("claims"):
         print()
         table(
-            ["asked later", "job", "state", "where", "gpu-hours", "how"],
+            ["held for it", "job", "state", "where", "gpu-hours", "how"],
             [_claim(one) for one in page["claims"]],
         )
     if page["checkpoints"]:
@@ -207,6 +212,7 @@ def _facts(page: dict[str, Any], job: dict[str, Any], now: int) -> list[tuple[st
         ("job", f"{label(job)}  ({job['job_id']}{array})"),
         ("state", state_word(job)),
         ("ended", job.get("sentence") if ended else None),
+        ("hint", page.get("hint")),
         ("command", job["command"]),
         ("asks for", _request(job)),
         ("limit", duration(limit) if limit else None),
@@ -253,6 +259,34 @@ def _claim(claim: dict[str, Any]) -> list[Any]:
         f"{claim['gpu_seconds'] / 3600:.3f}",
         f"{how} by attempt {claim['attempt']}",
     ]
+
+
+def draw_trials(trials: Sequence[dict[str, Any]]) -> None:
+    """Print the trials of a search: what was chosen for each, how it stands, what it reached."""
+    chosen = list(dict.fromkeys(name for one in trials for name in one["params"]))[:_PARAMS]
+    metric = next((one["metric"] for one in trials if one["metric"]), "") or next(
+        (name for one in trials for name in one["metrics"]), ""
+    )
+    table(
+        ["trial", "state", *chosen, metric or "metric", "iterations", "took"],
+        [
+            [
+                one["number"],
+                one["state"],
+                *(_value(one["params"].get(name)) for name in chosen),
+                _value(one["metrics"].get(metric)),
+                one["iterations"],
+                duration(one["seconds"]),
+            ]
+            for one in trials
+        ],
+    )
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else _cut(str(value), _SENTENCE)
 
 
 def _attempt(attempt: dict[str, Any], now: int) -> list[Any]:

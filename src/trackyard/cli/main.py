@@ -39,6 +39,7 @@ VERBS = (
     "teams",
     "team",
     "token",
+    "secret",
     "user",
     "experiments",
     "runs",
@@ -52,6 +53,7 @@ VERBS = (
     "gc",
     "backup",
     "restore",
+    "verify",
     "demo",
     "simulate",
 )

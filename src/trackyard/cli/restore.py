@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sqlite3
+from dataclasses import asdict
 from pathlib import Path
 
 from trackyard.cli.backup_folder import (
@@ -45,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
     elif home is not None:
         empty_folder(home, "the restored server")
         _restore(source, manifest, home)
+    # What there is was restored; a check is asked whether that is all.
+    code = 0 if manifest.is_whole or not args.check else 1
     if args.json:
         emit_json(
             {
@@ -53,9 +57,11 @@ def run(args: argparse.Namespace) -> int:
                 "mark": manifest.mark,
                 "files": len(manifest.entries),
                 "bytes": manifest.total_bytes,
+                "damaged": [asdict(one) for one in manifest.damaged],
+                "database_damage": manifest.database_damage,
             }
         )
-        return 0
+        return code
     done = "checked" if args.check else "restored"
     print(
         f"{done} {len(manifest.entries)} files ({manifest.total_bytes:,} bytes),"
@@ -65,26 +71,73 @@ def run(args: argparse.Namespace) -> int:
         say(f"serve it with: yard up --home {home}   (it makes a new admin token)")
     if not manifest.has_artifacts:
         say("the backup was taken without artifacts: point --artifacts at the store that has them")
-    return 0
+    for one in manifest.damaged:
+        say(f"not in the backup, it was damaged before: {one}")
+    for complaint in manifest.database_damage:
+        say(f"damaged in the database before the backup: {complaint}")
+    return code
 
 
 def _check(source: Path, manifest: Manifest) -> None:
     for entry in manifest.entries:
         for _ in checked_pieces(source, entry):
             pass
-    _check_database(source / DATABASE)
+    _check_database(source / DATABASE, manifest)
+    _check_contents(source / DATABASE, manifest)
 
 
 def _restore(source: Path, manifest: Manifest, home: Path) -> None:
     """Copy the database last, so that a home with a database has all its files."""
     for entry in sorted(manifest.entries, key=lambda entry: entry.path == DATABASE):
         write_file(home / entry.path, checked_pieces(source, entry))
-    _check_database(home / DATABASE)
+    _check_database(home / DATABASE, manifest)
+    _check_contents(home / DATABASE, manifest)
+    _mark_store(home)
 
 
-def _check_database(path: Path) -> None:
+def _mark_store(home: Path) -> None:
+    """Give the restored files the name under which the restored database knows its store."""
+    with contextlib.closing(_open(home / DATABASE)) as conn:
+        row = conn.execute("SELECT value FROM settings WHERE key = 'artifact_store'").fetchone()
+    if row is not None:
+        name = str(row[0]).removeprefix("pending:")
+        write_file(home / "artifacts" / "store.id", [f"{name}\n".encode()])
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+
+
+def _check_contents(path: Path, manifest: Manifest) -> None:
+    """Insist that the copy reaches its mark and that every file it names is there or excused."""
+    with contextlib.closing(_open(path)) as conn:
+        mark = conn.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0]
+        rows = conn.execute(
+            "SELECT blob, owner || '/' || path FROM artifacts"
+            " UNION SELECT blob, 'package/' || digest FROM packages"
+        ).fetchall()
+    if mark != manifest.mark:
+        raise SetupError(
+            f"the database ends at event {mark}, the manifest says {manifest.mark}",
+            hint="use another backup",
+        )
+    if not manifest.has_artifacts:
+        return
+    known = {entry.path.rpartition("/")[2] for entry in manifest.entries}
+    known |= {one.blob for one in manifest.damaged}
+    lacking = sorted(name for blob, name in rows if blob not in known)
+    if lacking:
+        raise SetupError(
+            f"the backup lacks {len(lacking)} files that its database names: {lacking[0]}",
+            hint="use another backup",
+        )
+
+
+def _check_database(path: Path, manifest: Manifest) -> None:
+    if manifest.database_damage:
+        return
     try:
-        conn = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        conn = _open(path)
         try:
             answer = conn.execute("PRAGMA quick_check(1)").fetchone()[0]
         finally:

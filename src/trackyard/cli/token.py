@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from datetime import UTC, datetime
+from typing import Any
 
 from trackyard.cli.output import add_json, ago, emit_json, say, table
 from trackyard.client.api import Api
@@ -43,7 +45,20 @@ def create_token(args: argparse.Namespace) -> int:
         return 0
     print(made["token"])
     say(f"token {made['id']} acts for {made['user']} in team {made['team']} as {made['role']}")
+    say(f"it ends {_end(made)}")
     return 0
+
+
+def _end(token: dict[str, Any]) -> str:
+    """Say when a token ends."""
+    ends = token["expires_ms"]
+    when = "never by itself" if ends is None else f"on {_day(ends)}"
+    parent = token.get("parent_id")
+    return f"{when}, and with token {parent} at the latest" if parent else when
+
+
+def _day(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def list_tokens(args: argparse.Namespace) -> int:

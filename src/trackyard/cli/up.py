@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     return server.run(load_settings(flags, args.config), announce=announce)
 
 
-def announce(settings: Settings, code: str | None) -> None:
+def announce(settings: Settings, code: str | None, warning: str = "") -> None:
     """Print where the platform is and how to use it."""
     url = settings.url
     lines = [
@@ -90,6 +90,7 @@ def announce(settings: Settings, code: str | None) -> None:
         f"            export MLFLOW_TRACKING_TOKEN=$(cat {settings.token_path})",
         f"  data      {settings.home}",
         *_other_home(settings),
+        *([f"  WARNING   {warning}"] if warning else []),
         "",
     ]
     print("\n".join(lines), flush=True)

@@ -151,6 +151,10 @@ FLAGS: tuple[Flag, ...] = (
         "env", "env", _pairs("--env"), "variable for the command; NAME alone hands yours on",
         "NAME=VALUE", repeats=True, merges=True,
     ),
+    Flag(
+        "secret", "secrets", _listed, "secret of the team, in a variable of its name", "NAME",
+        repeats=True,
+    ),
     Flag("experiment", "experiment", _text, "experiment of its run", "NAME"),
     Flag("lease", "lease", _text, "run on this lease alone", "LEASE"),
     Flag(

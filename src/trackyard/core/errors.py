@@ -12,6 +12,7 @@ YardError
 ├── LeaseRefused        LEASE_REFUSED             409  the calendar or a rule stands in the way
 ├── TooSlow             DEADLINE_EXCEEDED         408  the body took too long to arrive
 ├── TooLarge            REQUEST_LIMIT_EXCEEDED    413  body over its limit
+├── HeadTooLarge        REQUEST_LIMIT_EXCEEDED    431  header lines over their limit
 ├── WrongMediaType      BAD_REQUEST               415  body of a type this call does not read
 ├── RangeNotSatisfiable INVALID_PARAMETER_VALUE   416  byte range outside the file
 ├── Unsupported         NOT_IMPLEMENTED           501  MLflow has it, this server does not
@@ -137,6 +138,13 @@ class TooLarge(YardError):
 
     code = "REQUEST_LIMIT_EXCEEDED"
     status = 413
+
+
+class HeadTooLarge(YardError):
+    """The header lines are over their limit."""
+
+    code = "REQUEST_LIMIT_EXCEEDED"
+    status = 431
 
 
 class Unsupported(YardError):

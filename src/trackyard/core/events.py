@@ -18,6 +18,8 @@ EVENT_KINDS: dict[str, str] = {
     "member.removed": "a user left a team",
     "token.created": "an access token was issued",
     "token.revoked": "an access token was revoked",
+    "secret.set": "a team's secret was stored or replaced",
+    "secret.removed": "a team's secret was removed",
     "session.started": "a user signed in to the web UI",
     "session.ended": "a user signed out",
     "experiment.created": "an experiment was created",

@@ -58,6 +58,9 @@ class CheckName(StrEnum):
     JOBS = "jobs"
 
 
+#: Checks that a runner makes on its node; the server makes the others itself.
+RUNNERS = frozenset(CheckName) - {CheckName.CLOCK, CheckName.JOBS}
+
 #: Checks whose number only grows: what an operator has seen and accepted is no fault any more.
 COUNTED = frozenset((CheckName.GPUS, CheckName.ECC, CheckName.REMAP, CheckName.XID))
 

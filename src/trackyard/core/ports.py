@@ -236,7 +236,9 @@ class LaunchSpec:
     placement: tuple[NodeShare, ...]
     report: ReportTo | None = None
     #: the user's own variables; they reach the command alone, never the runner
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: names among them whose values are kept out of the log
+    secrets: tuple[str, ...] = ()
     #: tracking address, run id, narrow token: set over the user's own
     platform_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: PackageRef | None = None
@@ -259,6 +261,8 @@ class LaunchSpec:
     saved_exit_code: int = SAVED_EXIT_CODE
     #: what the attempt is called where the engine shows names
     name: str = ""
+    #: whose job it is: engines that keep jobs apart do so by team
+    team: str = ""
     #: leases whose nodes it may use: its holder's own, and those that are lent
     leases: tuple[str, ...] = ()
 

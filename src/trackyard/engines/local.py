@@ -19,6 +19,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from trackyard.core.clock import SYSTEM_CLOCK, Clock
 from trackyard.core.health import CheckReport, read_checks
@@ -41,8 +42,15 @@ from trackyard.core.ports import (
 )
 from trackyard.engines import machine, wrapper
 from trackyard.engines.holds import Holds, check_held
+from trackyard.engines.isolation import Isolation
 from trackyard.engines.nursery import UNKNOWN, Nursery, Runner
-from trackyard.engines.statefolder import AttemptFolder, Launched, MemberFolder, write_json
+from trackyard.engines.statefolder import (
+    AttemptFolder,
+    Launched,
+    MemberFolder,
+    write_json,
+    write_private,
+)
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +77,14 @@ class LocalEngine:
         *,
         declared: machine.Declared = machine.Declared(),  # noqa: B008  # frozen
         looking: machine.Looking = machine.Looking(),  # noqa: B008  # frozen
+        isolation: Isolation | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._home = home
+        self._isolation = isolation or Isolation()
         self._attempts = home / "attempts"
         self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._attempts.chmod(self._isolation.passage)
         self._holds = Holds(home / LEASE_FILE)
         self._clock = clock
         self._declared = declared
@@ -120,6 +131,7 @@ class LocalEngine:
         folder = self._folder(spec.attempt_id)
         try:
             folder.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.path.chmod(self._isolation.passage)
             for number in range(len(spec.placement)):
                 folder.member(number).path.mkdir(exist_ok=True, mode=0o700)
             if folder.is_stopped() and self.lookup(spec.attempt_id) is None:
@@ -238,6 +250,9 @@ class LocalEngine:
 
     def _start_missing(self, spec: LaunchSpec, folder: AttemptFolder) -> None:
         port = _free_port() if len(spec.placement) > 1 else 29500
+        apart = self._isolation.prepare(spec.team, self._home)
+        own = self._isolation.folder(spec.team, self._home)
+        inherited = wrapper.inherited_environment()
         for number in range(len(spec.placement)):
             member = folder.member(number)
             if member.has_started() or member.is_held() or self._is_booting(spec, number):
@@ -245,23 +260,34 @@ class LocalEngine:
             place = wrapper.MemberPlace(
                 member=number,
                 state_dir=member.path,
-                cache_dir=self._home / "cache",
+                cache_dir=own / "cache",
                 addresses=["127.0.0.1"] * len(spec.placement),
                 port=port,
                 gang_dir=folder.path,
                 gpu_vendor=self._machine.gpu_vendor,
-                checkpoint_dir=self._home / "checkpoints" / spec.job_id,
-                base_env=wrapper.inherited_environment(),
+                checkpoint_dir=own / "checkpoints" / spec.job_id,
+                base_env=self._isolation.environment(spec.team, self._home, inherited),
                 python=sys.executable,
                 health={
                     "limits": dict(self._looking.limits),
                     "gpu_file": str(self._home / GPU_FILE),
                 },
             )
-            write_json(member.path / "spec.json", wrapper.runner_spec(spec, place))
-            self._children[spec.attempt_id, number] = self._runners.start(
-                member.path / "spec.json"
-            )
+            data = {**wrapper.runner_spec(spec, place), **apart}
+            self._write_spec(folder, number, data)
+            self._children[spec.attempt_id, number] = self._runners.start(folder.spec(number))
+
+    def _write_spec(self, folder: AttemptFolder, number: int, data: dict[str, Any]) -> None:
+        """Leave the spec for the runner, its credential apart: the runner removes that file.
+
+        The command can read the spec; it must not find the runner's credential there.
+        """
+        report = data["report"]
+        if report is not None:
+            place = folder.path / f"m{number}.credential"
+            write_private(place, report["token"])
+            data["report"] = {**report, "token": "", "token_file": str(place)}
+        write_json(folder.spec(number), data)
 
     def _is_booting(self, spec: LaunchSpec, number: int) -> bool:
         child = self._children.get((spec.attempt_id, number))
@@ -304,17 +330,17 @@ class LocalEngine:
         if held:
             return (AttemptPhase.RUNNING if started else AttemptPhase.STARTING), None
         if started:
-            self._sweep(member, attempt_id, number)
+            self._sweep(attempt_id, number)
             return AttemptPhase.LOST, None
         child = self._children.get((attempt_id, number))
         return (AttemptPhase.STARTING if child is not None else None), None
 
-    def _sweep(self, member: MemberFolder, attempt_id: str, number: int) -> None:
+    def _sweep(self, attempt_id: str, number: int) -> None:
         with self._lock:
             if (attempt_id, number) in self._swept:
                 return
         answer = subprocess.run(
-            wrapper.command("--sweep", str(member.path / "spec.json")),
+            wrapper.command("--sweep", str(self._folder(attempt_id).spec(number))),
             capture_output=True,
             timeout=SWEEP_SECONDS,
             check=False,
@@ -403,7 +429,7 @@ class LocalEngine:
             if status == UNKNOWN and key not in self._repeated:
                 # It may never have been forked. Should there be two, one gets the lock.
                 self._repeated.add(key)
-                self._children[key] = self._runners.start(member.path / "spec.json")
+                self._children[key] = self._runners.start(self._folder(attempt_id).spec(number))
                 return
             # It died before it could say anything: let the attempt end rather than hang.
             write_json(member.path / "started.json", {"attempt_id": attempt_id, "member": number})
@@ -452,6 +478,8 @@ class LocalEngine:
                 member = self._folder(attempt_id).member(number)
                 if member.exit_record() is None and member.is_held():
                     for pid in member.processes():
+                        if not self._isolation.may_end(pid, member.path):
+                            continue
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
 

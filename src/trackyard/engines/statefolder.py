@@ -6,15 +6,20 @@ kernel for as long as the runner or its guard does, so no pid is ever trusted.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from trackyard.core.ports import ExitCause, ExitRecord, GpuShare, LaunchSpec, NodeShare
+
+#: No file of ours is longer; what a job leaves in its place may be.
+MOST_JSON = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +55,8 @@ class MemberFolder:
     def is_held(self) -> bool:
         """Tell whether a runner or its guard lives."""
         try:
-            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
+            descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
             return False
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -76,10 +81,10 @@ class MemberFolder:
     def read_log(self, offset: int, limit: int) -> bytes:
         """Return bytes of the log."""
         try:
-            with (self.path / "log").open("rb") as file:
+            with open_plain(self.path / "log") as file:
                 file.seek(max(0, offset))
                 return file.read(max(0, limit))
-        except FileNotFoundError:
+        except OSError:
             return b""
 
 
@@ -129,6 +134,13 @@ class AttemptFolder:
         """Return one member's folder."""
         return MemberFolder(self.path / f"m{number}")
 
+    def spec(self, number: int) -> Path:
+        """Return where a member's spec lies: not in its own folder, which may be its user's."""
+        place = self.path / f"m{number}.spec.json"
+        earlier = self.path / f"m{number}" / "spec.json"
+        # What an earlier release started keeps its spec where that one put it.
+        return earlier if not place.exists() and earlier.exists() else place
+
     def is_stopped(self) -> bool:
         """Tell whether a stop was asked for."""
         return (self.path / "stop.json").exists()
@@ -159,18 +171,39 @@ def write_json(path: Path, data: dict[str, Any]) -> None:
 
     Not synced: a power cut ends all that runs here, and what it leaves of a file reads as none.
     """
+    write_private(path, json.dumps(data, sort_keys=True))
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file of this user alone, whole or not at all."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    beside.unlink(missing_ok=True)
+    # Folders of attempts may belong to another user, who must not choose what we write to.
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(data, file, sort_keys=True)
+        owner = path.parent.stat()
+        if owner.st_uid != os.geteuid():
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        file.write(text)
     beside.replace(path)
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """Open a file to read that a job may have put there: no link, pipe or device."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
     """Return the file's object, or None."""
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        with open_plain(path) as file:
+            data = json.loads(file.read(MOST_JSON))
+    except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 

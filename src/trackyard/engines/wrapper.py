@@ -85,6 +85,7 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
         "cache_dir": str(place.cache_dir),
         "base_env": dict(place.base_env),
         "env": dict(spec.env),
+        "secrets": list(spec.secrets),
         "platform_env": dict(spec.platform_env),
         "package": None if spec.package is None else _package(spec.package),
         "modules": [_package(module) for module in spec.modules],

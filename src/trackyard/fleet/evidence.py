@@ -1,15 +1,21 @@
-"""Attempts that ended as they do on broken hardware: kept beside the verdicts, counted as a check.
+"""What attempts say of their nodes: their runners' reports, and ends as on broken hardware.
 
-Owns which ends look like hardware. Knows nothing of jobs: the ends are told to it.
+Owns which ends look like hardware, and when the word of attempts is confirmed: never by one job,
+and where there are several teams never by one team, since a quarantine keeps all of them off.
+Knows nothing of jobs: what they report is told to it.
 """
 
 from __future__ import annotations
 
 import re
 import signal
+from typing import NamedTuple
 
-from trackyard.core.health import CheckName, Verdict
+from trackyard.core.health import MAX_SENTENCE, CheckName, CheckReport, Verdict
+from trackyard.core.node import NodeState
 from trackyard.core.ports import ExitCause
+from trackyard.fleet.nodes import NodeRow
+from trackyard.fleet.policy import HealthPolicy
 from trackyard.store.database import Reader, Tx
 
 #: What drivers and kernels say of broken hardware, and the words for people. Faults that a
@@ -29,6 +35,14 @@ _LINES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 
 
+class Reporter(NamedTuple):
+    """The attempt whose word a report is."""
+
+    attempt_id: str
+    job_id: str
+    team_id: int
+
+
 def hardware_like(cause: ExitCause, number: int | None, error_line: str | None) -> str | None:
     """Say what in an attempt's end looks like broken hardware; None if nothing does."""
     if cause is ExitCause.NODE_UNFIT:
@@ -40,23 +54,84 @@ def hardware_like(cause: ExitCause, number: int | None, error_line: str | None) 
     return next((words for line, words in _LINES if line.search(error_line)), None)
 
 
-def note(tx: Tx, node_id: str, attempt_id: str, words: str) -> None:
+def note_end(tx: Tx, node_id: str, reporter: Reporter, words: str) -> None:
     """Keep that an attempt ended on a node as on broken hardware; once per attempt."""
+    sentence = f"Attempt {reporter.attempt_id} ended with {words}."
+    _keep(
+        tx,
+        node_id,
+        reporter,
+        name=CheckName.JOBS,
+        verdict=Verdict.WARN,
+        sentence=sentence,
+        source="job",
+    )
+
+
+def note_failure(tx: Tx, node_id: str, reporter: Reporter, check: CheckReport) -> None:
+    """Keep what a runner found to fail, in its own words; once per attempt and check."""
+    _keep(
+        tx,
+        node_id,
+        reporter,
+        name=check.name,
+        verdict=Verdict.FAIL,
+        sentence=check.sentence,
+        source="runner",
+    )
+
+
+def since(policy: HealthPolicy, node: NodeRow, now_ms: int) -> int:
+    """Return from when on the word of attempts counts.
+
+    What happened before a node was last given back was accepted then.
+    """
+    begin = now_ms - policy.jobs_ms
+    return begin if node.state == NodeState.QUARANTINED else max(node.state_ms, begin)
+
+
+def is_confirmed(reader: Reader | Tx, node_id: str, name: CheckName, since_ms: int) -> bool:
+    """Tell whether attempts that know nothing of each other say the same of a node."""
+    rows = reader.all(
+        "SELECT DISTINCT job_id, team_id FROM node_verdicts WHERE node_id = ? AND name = ?"
+        " AND at_ms > ? AND source IN ('runner', 'job') AND (source = 'job' OR verdict = 'fail')",
+        (node_id, name.value, since_ms),
+    )
+    if len({row[0] for row in rows}) < 2:
+        return False
+    if len({row[1] for row in rows}) > 1:
+        return True
+    teams = reader.one("SELECT count(*) FROM teams")
+    return teams is not None and int(teams[0]) == 1
+
+
+def _keep(
+    tx: Tx,
+    node_id: str,
+    reporter: Reporter,
+    *,
+    name: CheckName,
+    verdict: Verdict,
+    sentence: str,
+    source: str,
+) -> None:
     known = tx.one(
-        "SELECT 1 FROM node_verdicts WHERE node_id = ? AND name = ? AND attempt_id = ? LIMIT 1",
-        (node_id, CheckName.JOBS.value, attempt_id),
+        "SELECT 1 FROM node_verdicts WHERE node_id = ? AND name = ? AND attempt_id = ?"
+        " AND source = ? LIMIT 1",
+        (node_id, name.value, reporter.attempt_id, source),
     )
     if known is not None:
         return
     tx.run(
         "INSERT INTO node_verdicts (node_id, name, verdict, sentence, number, unit, source,"
-        " attempt_id, at_ms) VALUES (?, ?, ?, ?, NULL, '', 'job', ?, ?)",
+        " attempt_id, job_id, team_id, at_ms) VALUES (?, ?, ?, ?, NULL, '', ?, ?, ?, ?, ?)",
         (
             node_id,
-            CheckName.JOBS.value,
-            Verdict.WARN.value,
-            f"Attempt {attempt_id} ended with {words}."[:300],
-            attempt_id,
+            name.value,
+            verdict.value,
+            sentence[:MAX_SENTENCE],
+            source,
+            *reporter,
             tx.now_ms,
         ),
     )

@@ -14,6 +14,7 @@ from trackyard.core.node import NodeState
 from trackyard.core.ports import NodeReport
 from trackyard.core.reasons import in_singular
 from trackyard.fleet import evidence, nodes, verdicts
+from trackyard.fleet.evidence import Reporter
 from trackyard.fleet.nodes import NodeRow
 from trackyard.fleet.policy import HealthPolicy
 from trackyard.store.database import Tx
@@ -32,22 +33,20 @@ class Clocks:
     """
 
     def __init__(self) -> None:
-        self._ahead: dict[str, tuple[int, int]] = {}
+        self._ahead: dict[tuple[str, Reporter], tuple[int, int]] = {}
 
-    def note(self, node_id: str, ahead_ms: int) -> None:
+    def note(self, node_id: str, reporter: Reporter, ahead_ms: int) -> None:
         """Take a heartbeat's own time less ours."""
-        most, count = self._ahead.get(node_id, (ahead_ms, 0))
-        self._ahead[node_id] = (max(ahead_ms, most), count + 1)
+        most, count = self._ahead.get((node_id, reporter), (ahead_ms, 0))
+        self._ahead[node_id, reporter] = (max(ahead_ms, most), count + 1)
 
-    def collect(self) -> dict[str, int]:
-        """Return what is known by now, and begin anew with those nodes."""
-        found = {
-            node: most
-            for node, (most, count) in self._ahead.items()
-            if most >= 0 or count >= ENOUGH_BEATS
-        }
-        for node in found:
-            del self._ahead[node]
+    def collect(self) -> dict[str, list[tuple[Reporter, int]]]:
+        """Return what attempts on each node told by now, and begin anew with those."""
+        found: dict[str, list[tuple[Reporter, int]]] = {}
+        for (node, reporter), (most, count) in list(self._ahead.items()):
+            if most >= 0 or count >= ENOUGH_BEATS:
+                found.setdefault(node, []).append((reporter, most))
+                del self._ahead[node, reporter]
         return found
 
 
@@ -75,12 +74,10 @@ class Fleet:
         checks: Iterable[CheckReport],
         *,
         source: str,
-        attempt_id: str = "",
+        reporter: Reporter | None = None,
     ) -> bool:
         """Take a look at one node; return whether its state changed."""
-        return verdicts.take(
-            tx, self.policy, node_id, checks, source=source, attempt_id=attempt_id
-        )
+        return verdicts.take(tx, self.policy, node_id, checks, source=source, reporter=reporter)
 
     def is_news(self, attempt_id: str, member: int, checks: Sequence[CheckReport]) -> bool:
         """Tell whether a runner's look was not taken yet; it sends the same one many times."""
@@ -119,17 +116,21 @@ class Fleet:
             has = {check.name for check in known.get(row.id, [])}
             checks = [
                 *self._gpus(row, tx.now_ms),
-                *self._clock(skews.get(row.id), tx.now_ms),
                 *self._jobs(tx, row, failed.get(row.id, 0), CheckName.JOBS in has),
             ]
+            for reporter, ahead_ms in skews.get(row.id, ()):
+                clock = self._clock(ahead_ms, tx.now_ms)
+                changed |= self.take(
+                    tx, row.id, [clock], source=verdicts.SERVER, reporter=reporter
+                )
             if checks or has:
                 changed |= verdicts.take(
                     tx,
                     self.policy,
                     row.id,
                     checks,
-                    source="server",
-                    before=known.get(row.id, []),
+                    source=verdicts.SERVER,
+                    before=None if row.id in skews else known.get(row.id, []),
                 )
         if tx.now_ms - self._pruned_ms > PRUNE_MS:
             self._pruned_ms = tx.now_ms
@@ -156,9 +157,7 @@ class Fleet:
             )
         ]
 
-    def _clock(self, ahead_ms: int | None, now_ms: int) -> list[CheckReport]:
-        if ahead_ms is None:
-            return []
+    def _clock(self, ahead_ms: int, now_ms: int) -> CheckReport:
         seconds = ahead_ms / 1000
         verdict = Verdict.OK
         if abs(seconds) >= self.policy.clock_warn_seconds:
@@ -166,32 +165,33 @@ class Fleet:
         if abs(seconds) >= self.policy.clock_fail_seconds:
             verdict = Verdict.FAIL
         way = "ahead of" if seconds > 0 else "behind"
-        return [
-            CheckReport(
-                name=CheckName.CLOCK,
-                verdict=verdict,
-                sentence=f"Its clock is {abs(seconds):.1f} s {way} the server's.",
-                number=round(seconds, 3),
-                unit="s",
-                at_ms=now_ms,
-            )
-        ]
+        return CheckReport(
+            name=CheckName.CLOCK,
+            verdict=verdict,
+            sentence=f"Its clock is {abs(seconds):.1f} s {way} the server's.",
+            number=round(seconds, 3),
+            unit="s",
+            at_ms=now_ms,
+        )
 
     def _jobs(self, tx: Tx, row: NodeRow, count: int, has_row: bool) -> list[CheckReport]:
+        since_ms = evidence.since(self.policy, row, tx.now_ms)
         if count and row.state != NodeState.QUARANTINED:
-            # What happened before it was last given back was accepted then.
-            since = max(row.state_ms, tx.now_ms - self.policy.jobs_ms)
-            count = evidence.count_one(tx, row.id, since)
+            count = evidence.count_one(tx, row.id, since_ms)
         if not count and not has_row:
             return []
         verdict = Verdict.WARN if count else Verdict.OK
-        if count >= self.policy.jobs_fail > 0:
+        is_enough = count >= self.policy.jobs_fail > 0
+        is_confirmed = is_enough and evidence.is_confirmed(tx, row.id, CheckName.JOBS, since_ms)
+        if is_confirmed:
             verdict = Verdict.FAIL
         hours = f"{self.policy.jobs_hours:g} h"
         sentence = f"No attempt ended there as on broken hardware within {hours}."
         if count:
             ends = "attempt" if count == 1 else "attempts"
             sentence = f"{count} {ends} ended there as on broken hardware within {hours}."
+            if is_enough and not is_confirmed:
+                sentence = f"{sentence} {verdicts.SUSPICION}"
         return [
             CheckReport(
                 name=CheckName.JOBS,

@@ -1,16 +1,21 @@
 """Verdicts on nodes: how each check stands, the log of them, and what follows by the policy.
 
 Owns `node_checks` and `node_verdicts`. A node is quarantined after enough failed looks in a row
-and given back after enough good ones; what an operator did by hand is left alone.
+and given back after enough good ones; what an operator did by hand is left alone. What an attempt
+reports is a suspicion until others confirm it (`evidence`), changes nothing where the engine or
+the server looks for itself, and is told to other teams in our words alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from trackyard.core.health import COUNTED, CheckName, CheckReport, Verdict, worst
 from trackyard.core.node import NodeState
+from trackyard.fleet import evidence
+from trackyard.fleet.evidence import Reporter
 from trackyard.fleet.nodes import (
     HEALTH,
     SYSTEM,
@@ -24,6 +29,10 @@ from trackyard.fleet.policy import AUTO, HealthPolicy
 from trackyard.store.database import Reader, Tx
 
 UNKNOWN = "unknown"
+RUNNER, SERVER = "runner", "server"
+SUSPICION = "This is a suspicion until the node's own check or another team's job confirms it."
+#: Engine and server look more often than this at what they check themselves.
+OWN_LOOK_MS = 3_600_000
 #: A check that goes on holding is written down again only this often.
 REFRESH_MS = 600_000
 _DAY_MS = 86_400_000
@@ -59,12 +68,17 @@ class VerdictRow(NamedTuple):
     source: str
     attempt_id: str
     at_ms: int
+    job_id: str
+    #: the team whose attempt said so; None for the engine's and the server's own looks
+    team_id: int | None
 
 
 class _Look(NamedTuple):
     node_id: str
     source: str
-    attempt_id: str
+    reporter: Reporter | None
+    #: found to fail by an attempt, and not confirmed
+    is_suspicion: bool = False
 
 
 _CHECKS = ", ".join(CheckRow._fields)
@@ -108,22 +122,27 @@ def take(
     checks: Iterable[CheckReport],
     *,
     source: str,
-    attempt_id: str = "",
+    reporter: Reporter | None = None,
     before: Sequence[CheckRow] | None = None,
 ) -> bool:
     """Take a look at a node's health and do what follows; return whether its state changed.
 
-    `before` is how its checks stood, where the caller has just read that.
+    `reporter` is the attempt whose word it is, if it is one's. `before` is how the node's checks
+    stood, where the caller has just read that.
     """
     if before is None:
         before = load_checks(tx, node_id).get(node_id, [])
     known = {row.name: row for row in before}
-    for check in checks:
-        row = known.get(check.name)
+    node = find(tx, node_id)
+    for found in checks:
+        row = known.get(found.name)
+        check, look = found, _Look(node_id, source, reporter)
+        if reporter is not None:
+            check, look = _hear(tx, policy, node, look, found)
+            if row is not None and _looks_itself(row, tx.now_ms):
+                continue
         if row is None or min(check.at_ms, tx.now_ms) > row.at_ms:
-            known[check.name] = _take_one(
-                tx, policy, _Look(node_id, source, attempt_id), check, row
-            )
+            known[check.name] = _take_one(tx, policy, look, check, row)
     return _follow(tx, policy, find(tx, node_id), list(known.values()))
 
 
@@ -148,6 +167,44 @@ def prune(tx: Tx, policy: HealthPolicy) -> None:
     )
 
 
+# -- the word of attempts ---------------------------------------------------------------------
+
+
+def _hear(
+    tx: Tx, policy: HealthPolicy, node: NodeRow, look: _Look, check: CheckReport
+) -> tuple[CheckReport, _Look]:
+    """Note what an attempt says, and return what may be told to all: a fault that nobody
+    confirmed is a warning, and the attempt's own words stay in its team.
+    """
+    is_fail = check.verdict is Verdict.FAIL
+    is_suspicion = False
+    if is_fail and look.reporter is not None:
+        evidence.note_failure(tx, node.id, look.reporter, check)
+        since_ms = evidence.since(policy, node, tx.now_ms)
+        is_suspicion = not evidence.is_confirmed(tx, node.id, check.name, since_ms)
+    sentence = check.sentence if look.source == SERVER else _in_our_words(check)
+    if is_suspicion:
+        sentence = f"{sentence} {SUSPICION}"
+    heard = replace(
+        check,
+        verdict=Verdict.WARN if is_suspicion else check.verdict,
+        sentence=sentence,
+        unit=check.unit if look.source == SERVER else "",
+    )
+    return heard, look._replace(source=RUNNER, is_suspicion=is_suspicion)
+
+
+def _in_our_words(check: CheckReport) -> str:
+    verb = {Verdict.OK: "holds", Verdict.WARN: "warns", Verdict.FAIL: "fails"}[check.verdict]
+    number = "" if check.number is None else f" ({check.number:g})"
+    return f"A job's runner found that the check `{check.name}` {verb}{number}."
+
+
+def _looks_itself(row: CheckRow, now_ms: int) -> bool:
+    """Tell whether engine or server make this check themselves, so that theirs decides."""
+    return row.source != RUNNER and now_ms - row.at_ms < OWN_LOOK_MS
+
+
 # -- one check --------------------------------------------------------------------------------
 
 
@@ -163,6 +220,7 @@ def _take_one(
     if verdict is Verdict.FAIL and check.name in COUNTED and (check.number or 0) <= accepted:
         verdict, sentence = Verdict.WARN, f"{sentence} An operator has seen and accepted this."
     is_fail = verdict is Verdict.FAIL
+    is_bad = is_fail or look.is_suspicion
     is_same = before is not None and before.verdict == verdict
     row = CheckRow(
         node_id=look.node_id,
@@ -174,8 +232,8 @@ def _take_one(
         source=look.source,
         at_ms=min(check.at_ms, tx.now_ms),
         since_ms=before.since_ms if before and is_same else tx.now_ms,
-        failed=(before.failed if before else 0) + 1 if is_fail else 0,
-        passed=0 if is_fail else (before.passed if before else 0) + 1,
+        failed=(before.failed if before else 0) + 1 if is_bad else 0,
+        passed=0 if is_bad else (before.passed if before else 0) + 1,
         accepted=accepted,
     )
     if before and _is_old_news(policy, before, row):
@@ -187,8 +245,10 @@ def _take_one(
         f" ON CONFLICT (node_id, name) DO UPDATE SET {news}",
         row,
     )
-    if not is_same or (is_fail and row.failed <= policy.quarantine_after):
-        _log(tx, row, look.attempt_id)
+    # A fault that an attempt told of is in the log already, in its own words.
+    is_logged = look.reporter is not None and is_bad
+    if not is_logged and (not is_same or (is_fail and row.failed <= policy.quarantine_after)):
+        _log(tx, row, look.reporter)
     _tell(tx, row, Verdict(before.verdict) if before else Verdict.OK)
     return row
 
@@ -201,10 +261,10 @@ def _is_old_news(policy: HealthPolicy, before: CheckRow, row: CheckRow) -> bool:
     )
 
 
-def _log(tx: Tx, row: CheckRow, attempt_id: str) -> None:
+def _log(tx: Tx, row: CheckRow, reporter: Reporter | None) -> None:
     tx.run(
         "INSERT INTO node_verdicts (node_id, name, verdict, sentence, number, unit, source,"
-        " attempt_id, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " attempt_id, job_id, team_id, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             row.node_id,
             row.name,
@@ -213,7 +273,7 @@ def _log(tx: Tx, row: CheckRow, attempt_id: str) -> None:
             row.number,
             row.unit,
             row.source,
-            attempt_id,
+            *(reporter or ("", "", None)),
             tx.now_ms,
         ),
     )
@@ -296,7 +356,7 @@ def lifts(policy: HealthPolicy, checks: Sequence[CheckRow], *, state_ms: int, no
 
 
 def _holds_again(policy: HealthPolicy, check: CheckRow, state_ms: int, now_ms: int) -> bool:
-    if check.source == "runner":
+    if check.source == RUNNER:
         # Only a job would make a runner look again, and none starts there: try it after a while.
         waited = now_ms - max(check.at_ms, state_ms) >= policy.probation_minutes * 60_000
         if waited:

@@ -17,6 +17,8 @@ from trackyard.tracking.runs import RUN_NAME_TAG, find_active_run, write_tags
 PARENT_TAG = "mlflow.parentRunId"
 #: The script took its run up by id, as stock start_run does.
 TAKEN_UP = "taken up"
+#: The script created a run and was given the job's.
+CREATED = "created"
 
 
 def note_taken_up(tx: Tx, principal: Principal, run_id: str) -> None:
@@ -30,18 +32,16 @@ def note_taken_up(tx: Tx, principal: Principal, run_id: str) -> None:
 
 
 def claim_own_run(
-    tx: Tx, names: Names, principal: Principal, request: str, tags: Sequence[tuple[str, str]]
+    tx: Tx, names: Names, principal: Principal, tags: Sequence[tuple[str, str]]
 ) -> str | None:
-    """Return the job's run if this request is the first to create one, or its own repetition."""
+    """Return the job's run if this request is the first to create one."""
     scope = principal.scope
     if scope is None or not scope.attempt_id or any(key == PARENT_TAG for key, _ in tags):
         return None
     row = tx.one("SELECT claimed FROM attempts WHERE attempt_id = ?", (scope.attempt_id,))
-    if row is None or row[0] not in ("", request):
+    if row is None or row[0] != "":
         return None
-    if row[0] == "":
-        tx.run("UPDATE attempts SET claimed = ? WHERE attempt_id = ?", (request, scope.attempt_id))
-        run = find_active_run(tx, principal, scope.run_id)
-        kept = [(key, value) for key, value in tags if key != RUN_NAME_TAG]
-        write_tags(tx, names, run.id, kept)
+    tx.run("UPDATE attempts SET claimed = ? WHERE attempt_id = ?", (CREATED, scope.attempt_id))
+    run = find_active_run(tx, principal, scope.run_id)
+    write_tags(tx, names, run.id, [(key, value) for key, value in tags if key != RUN_NAME_TAG])
     return scope.run_id

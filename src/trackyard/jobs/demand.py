@@ -28,6 +28,7 @@ from trackyard.jobs.records import (
     load_spec,
 )
 from trackyard.jobs.wishes import JobSpec, check_labels, check_spec
+from trackyard.store.bounds import Figures, Int64, Labels, Word
 from trackyard.store.database import Reader, Tx
 
 MAX_KEY = 200
@@ -41,17 +42,17 @@ class Demand(msgspec.Struct, forbid_unknown_fields=True):
     """What an attempt asks for: so many workers, each alike, all or nothing."""
 
     #: what the attempt calls this demand
-    key: str
-    workers: int
+    key: Word
+    workers: Int64
     #: what one worker needs, in Ray's words: GPU, CPU, memory, accelerator_type:NAME
-    resources: dict[str, float] = {}
+    resources: Figures = {}
     #: grows with each asking under one key; the same number asks for the same again
-    generation: int = 0
+    generation: Int64 = 0
     #: the least that will do, for training that can grow and shrink; 0: all of them
-    least: int = 0
-    strategy: str = "PACK"
+    least: Int64 = 0
+    strategy: Word = "PACK"
     #: labels that each node must carry
-    labels: dict[str, str] = {}
+    labels: Labels = {}
     #: ask only whether more than it has would be given now; changes nothing
     probe: bool = False
     #: seconds to wait for an answer before saying that it still waits
@@ -220,7 +221,7 @@ def _make(
             parent.user_id,
             parent.user_name,
             spec_id,
-            f"{parent.name[:_NAME_CHARACTERS]}.workers",
+            f"{parent.name[:_NAME_CHARACTERS]}: {purpose(demand.key, count, source)}",
             parent.queue,
             parent.priority,
             tx.now_ms,
@@ -259,6 +260,15 @@ def _make(
     found = find(tx, attempt, demand.key)
     assert found is not None
     return found
+
+
+def purpose(key: str, workers: int, source: str) -> str:
+    """Say what a claim holds nodes for, in the words of those who read the queue."""
+    if source == WATCH:
+        return "taken without asking"
+    if key.startswith("tune-"):
+        return "place for a trial"
+    return f"{workers} worker{'s' * (workers != 1)}"
 
 
 def claim_spec(parent: JobSpec, wants: Ask, request: Request, text: str, row: JobRow) -> JobSpec:

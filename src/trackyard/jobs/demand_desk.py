@@ -20,6 +20,7 @@ from trackyard.jobs import demand as claims
 from trackyard.jobs.demand import Demand, Standing
 from trackyard.jobs.demand_shapes import Ask, Choice, ask_of, check_ask, choose, parse_gang, words
 from trackyard.jobs.records import job_by_inner, load_attempts, load_spec
+from trackyard.jobs.trials import TrialReply, TrialReport, report
 from trackyard.scheduling import Running, Snapshot
 from trackyard.store.database import Database, Reader, Tx
 
@@ -111,6 +112,10 @@ class Demands:
         done |= mine.pop(key, None) is not None
         self._scheduler.wake()
         return ReleaseReply(done)
+
+    async def tell_trials(self, principal: Principal, told: TrialReport) -> TrialReply:
+        """Keep what a search tells of its trials."""
+        return await self._db.write(lambda tx: report(tx, principal, told))
 
     # -- within the declaration -------------------------------------------------------------
 

@@ -94,7 +94,8 @@ class Foresight:
             self._task = asyncio.get_running_loop().create_task(self._look(looked))
         if self._task is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._task), PATIENCE_SECONDS)
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await asyncio.shield(self._task)
         if looked.at_ms - self._at_ms > SHOWN_MS:
             return {}
         return {job: self._known[job] for job in jobs if job in self._known}

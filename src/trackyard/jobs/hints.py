@@ -1,13 +1,13 @@
-"""What to do about a failure whose cause is known: two fixes, in the job's log and timeline.
+"""What to do about a failure whose cause is known: the fix, in the job's log, page and timeline.
 
-Owns the phrases by which Ray's newer Train refuses scripts written for the older one (2.42), and
-what mends each. Only a failed attempt is looked at, and only the end of its log.
+Owns the phrases by which newer releases of Ray refuse scripts written for older ones, and what
+mends each. Only a failed attempt is looked at, and only the end of its log.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trackyard.core.ports import ExitRecord
@@ -55,24 +55,82 @@ _REFUSED: Mapping[str, str] = {
     r"(?:TuneError|DeprecationWarning|ValueError): [^\n]*(Trainer)[^\n]*issues/49454": (
         "call the trainer's `fit()` inside a function and give that function to `Tuner`"
     ),
+    r"TuneError: (Improper 'run') - not string nor trainable": (
+        "call the trainer's `fit()` inside a function and give that function to `Tuner`"
+    ),
+    r"DeprecationWarning: Detected use of a deprecated Trainer import from `([\w.]+)`": (
+        "import the trainer from its package, as in `from ray.train.torch import TorchTrainer`,"
+        " instead of from `{0}`"
+    ),
+    r"DeprecationWarning: `ray\.train\.(\w+)` is deprecated when running in a function": (
+        "write `ray.tune.{0}` for `ray.train.{0}` in functions that Tune runs"
+    ),
+    r"DeprecationWarning: The `(config)` property for a `ray\.train\.Result` is deprecated": (
+        "take `result.{0}` out: only results of Tune have it"
+    ),
+    r"DeprecationWarning: The `(accelerate)`, `backward`, and `prepare_optimizer` utility": (
+        "use PyTorch's own mixed precision (`torch.autocast`), or Lightning or Accelerate"
+    ),
 }
-_PATTERNS = [(re.compile(pattern), fix) for pattern, fix in _REFUSED.items()]
+#: what Ray has given up altogether, so that no variable brings it back
+_GONE: Mapping[str, str] = {
+    r"DeprecationWarning: The `(?:RunConfig\()?(local_dir)\)?` argument is deprecated": (
+        "write `storage_path` for `{0}`"
+    ),
+    r"DeprecationWarning: The environment variable `(\w+)` is deprecated. It is no longer used": (
+        "set `storage_path` in the script's `RunConfig` and leave the variable `{0}` out"
+    ),
+    r"(?:cannot import name|No module named) 'ray\.air\.(checkpoint)'": (
+        "write `from ray.train import Checkpoint`"
+    ),
+    r"cannot import name '(Checkpoint)' from 'ray\.air'": "write `from ray.train import {0}`",
+    r"cannot import name '(\w+Trainer)' from 'ray\.train\.(?:huggingface|lightning)'": (
+        "use `ray.train.torch.TorchTrainer` with the library's own trainer in its training"
+        " function, instead of `{0}`"
+    ),
+    r"cannot import name '(Trainer)' from 'ray\.train'": (
+        "use `ray.train.torch.TorchTrainer` instead of `ray.train.{0}`"
+    ),
+    r"No module named 'ray\.tune\.(suggest)": "write `ray.tune.search` for `ray.tune.{0}`",
+    r"TypeError: report\(\) got an unexpected keyword argument '(\w+)'": (
+        "give `report` its metrics as one dictionary, as in `report({{'{0}': …}})`"
+    ),
+}
+#: how every hint begins, and what tells one among an attempt's notes
+OPENING = "This script was written for"
+
+
+def _train(fix: str) -> str:
+    return (
+        f"{OPENING} an older Ray Train than the cluster's. Either"
+        f" {fix}, or set {OLD_TRAIN} in the job's env_vars to run it as it is."
+    )
+
+
+def _gone(fix: str) -> str:
+    return f"{OPENING} an older Ray than the cluster's: {fix}."
+
+
+_PATTERNS = [
+    (re.compile(pattern), fix, say)
+    for phrases, say in ((_REFUSED, _train), (_GONE, _gone))
+    for pattern, fix in phrases.items()
+]
 
 
 def hint(text: str) -> str | None:
     """Return what mends the failure that a log ends with, or None if that is not known."""
     found = [
-        (match.start(), fix.format(*match.groups()))
-        for pattern, fix in _PATTERNS
+        (match.start(), say(fix.format(*match.groups())))
+        for pattern, fix, say in _PATTERNS
         for match in pattern.finditer(text)
     ]
-    if not found:
-        return None
-    _, fix = max(found)
-    return (
-        "This script was written for an older Ray Train than the cluster's. Either"
-        f" {fix}, or set {OLD_TRAIN} in the job's env_vars to run it as it is."
-    )
+    return max(found)[1] if found else None
+
+
+def given(notes: Sequence[str]) -> str | None:
+    """Return the hint among an attempt's notes."""
+    return next((note for note in reversed(notes) if note.startswith(OPENING)), None)
 
 
 def judged(tx: Tx, record: ExitRecord) -> Verdict:

@@ -13,7 +13,13 @@ from typing import Any
 
 import msgspec
 
-from trackyard.access.directory import issue_attempt_token
+from trackyard.access.attempt_tokens import (
+    AttemptTokens,
+    delete_pair,
+    expire_pair,
+    issue_pair,
+    revoke_pair,
+)
 from trackyard.access.principal import AttemptScope
 from trackyard.core.errors import Conflict, InvalidInput
 from trackyard.core.job import AttemptState, JobState
@@ -52,7 +58,8 @@ class Admitted:
 
     job: JobRow
     attempt: AttemptRow
-    token: str
+    #: None where nothing is started
+    tokens: AttemptTokens | None
 
 
 def change_job(tx: Tx, job: JobRow, **columns: Any) -> JobRow:
@@ -110,16 +117,12 @@ def admit(
     number, epoch = job.attempt + 1, job.epoch + 1
     attempt_id = f"{job.job_id}-a{number}"
     # Whatever earlier attempts may still do, their writes count no more from here on.
-    tx.run(
-        "UPDATE tokens SET revoked_ms = ? WHERE revoked_ms IS NULL AND id IN"
-        " (SELECT token_id FROM attempts WHERE job = ?)",
-        (tx.now_ms, job.id),
-    )
-    token_id, token = issue_attempt_token(
+    for (earlier,) in tx.all("SELECT token_id FROM attempts WHERE job = ?", (job.id,)):
+        revoke_pair(tx, earlier)
+    tokens = issue_pair(
         tx,
         team_id=job.team_id,
         scope=AttemptScope(run_id=job.run_uuid, attempt=number, attempt_id=attempt_id),
-        expires_ms=None,
     )
     row = tx.one("SELECT max(step) FROM checkpoints WHERE job = ?", (job.id,))
     inner = tx.insert(
@@ -137,7 +140,7 @@ def admit(
             tx.now_ms,
             row[0] if row else None,
             environment,
-            token_id,
+            tokens.id,
             job.priority,
         ),
     )
@@ -169,12 +172,12 @@ def admit(
     )
     attempt = attempt_of(tx, attempt_id)
     assert attempt is not None
-    return Admitted(job=job, attempt=attempt, token=token)
+    return Admitted(job=job, attempt=attempt, tokens=tokens)
 
 
 def grant(tx: Tx, admitted: Admitted) -> Admitted:
     """Hand a claim's nodes to the attempt that asked for them; no engine has part in it."""
-    tx.run("DELETE FROM tokens WHERE id = ?", (admitted.attempt.token_id,))
+    delete_pair(tx, admitted.attempt.token_id)
     attempt = change_attempt(tx, admitted.attempt, settled=1)
     note_running(tx, attempt.attempt_id)
     job = job_by_inner(tx, admitted.job.id)
@@ -191,22 +194,23 @@ def grant(tx: Tx, admitted: Admitted) -> Admitted:
             gpus=where.gpu_milli_total / WHOLE,
             sentence=f"It was given what it asked for, on {', '.join(where.nodes)}.",
         )
-    return Admitted(job=job, attempt=attempt, token="")
+    return Admitted(job=job, attempt=attempt, tokens=None)
 
 
-def renew_token(tx: Tx, attempt: AttemptRow) -> Admitted:
-    """Issue another token for an attempt whose launch never happened."""
+def renew_tokens(tx: Tx, attempt: AttemptRow) -> Admitted:
+    """Issue other tokens for an attempt whose launch never happened."""
     job = job_by_inner(tx, attempt.job)
-    tx.run("UPDATE tokens SET revoked_ms = ? WHERE id = ?", (tx.now_ms, attempt.token_id))
-    token_id, token = issue_attempt_token(
+    revoke_pair(tx, attempt.token_id)
+    tokens = issue_pair(
         tx,
         team_id=job.team_id,
         scope=AttemptScope(
             run_id=job.run_uuid, attempt=attempt.number, attempt_id=attempt.attempt_id
         ),
-        expires_ms=None,
     )
-    return Admitted(job=job, attempt=change_attempt(tx, attempt, token_id=token_id), token=token)
+    return Admitted(
+        job=job, attempt=change_attempt(tx, attempt, token_id=tokens.id), tokens=tokens
+    )
 
 
 def note_launched(tx: Tx, attempt_id: str) -> None:
@@ -434,11 +438,8 @@ def _close(
         notes=msgspec.json.encode(notes[:50]).decode(),
         stalled=0,
     )
-    tx.run(
-        "UPDATE tokens SET expires_ms = ? WHERE id = ?",
-        (tx.now_ms + TOKEN_AFTER_END_MS, attempt.token_id),
-    )
-    _note_evidence(tx, attempt, verdict)
+    expire_pair(tx, attempt.token_id, tx.now_ms + TOKEN_AFTER_END_MS)
+    _note_evidence(tx, attempt, job, verdict)
     held_ms = tx.now_ms - attempt.admitted_ms
     charge(tx, job.team_id, attempt.where.gpu_milli_total / WHOLE * held_ms / 1000)
     facts: dict[str, Any] = {
@@ -457,12 +458,13 @@ def _close(
     return attempt
 
 
-def _note_evidence(tx: Tx, attempt: AttemptRow, verdict: Verdict) -> None:
+def _note_evidence(tx: Tx, attempt: AttemptRow, job: JobRow, verdict: Verdict) -> None:
     """Tell the fleet of an end that looks like broken hardware."""
     words = evidence.hardware_like(verdict.cause, verdict.signal, verdict.error_line)
     shares = attempt.where.shares
     if words is not None and verdict.member < len(shares):
-        evidence.note(tx, shares[verdict.member].node, attempt.attempt_id, words)
+        reporter = evidence.Reporter(attempt.attempt_id, job.job_id, job.team_id)
+        evidence.note_end(tx, shares[verdict.member].node, reporter, words)
 
 
 def _attained(tx: Tx, job: JobRow, attempt: AttemptRow, verdict: Verdict) -> int:

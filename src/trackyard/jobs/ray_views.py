@@ -18,7 +18,7 @@ from trackyard.core.reasons import Reason
 from trackyard.jobs.ray_records import Listed
 from trackyard.jobs.ray_wishes import set_aside
 from trackyard.jobs.records import AttemptRow
-from trackyard.jobs.views import EtaView, shown_environment, without_secrets
+from trackyard.jobs.views import EtaView, shown_environment, without_values
 from trackyard.jobs.wishes import JobSpec
 
 #: begins every line of ours in a job's output
@@ -118,7 +118,7 @@ def ray_job(
 def _environment(spec: JobSpec) -> dict[str, Any]:
     if spec.ray is not None:
         return shown_environment(spec.ray)
-    return {"env_vars": without_secrets(spec.env)} if spec.env else {}
+    return {"env_vars": without_values(spec.env)} if spec.env else {}
 
 
 def message(listed: Listed, waiting: Waiting | None) -> str:

@@ -18,6 +18,7 @@ from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import JOB_NAME
 from trackyard.jobs.demand_shapes import parse_gang
 from trackyard.jobs.wishes import RESERVED, Archive, RaySpec, Wish, parse_priority
+from trackyard.store.bounds import Figures, Free, Labels, Text, Word
 
 PREFIX = "trackyard."
 #: metadata keys that speak to the queue, each with what it sets
@@ -50,17 +51,17 @@ _IDLE = frozenset(("excludes", "config"))
 class Body(msgspec.Struct, forbid_unknown_fields=True):
     """POST /api/jobs/ as Ray's clients send it, 2.42 to 2.60."""
 
-    entrypoint: str
-    submission_id: str | None = None
+    entrypoint: Text
+    submission_id: Word | None = None
     #: an old name of the same
-    job_id: str | None = None
-    runtime_env: dict[str, Any] | None = None
-    metadata: dict[str, str] | None = None
+    job_id: Word | None = None
+    runtime_env: Free | None = None
+    metadata: Labels | None = None
     entrypoint_num_cpus: float | None = None
     entrypoint_num_gpus: float | None = None
     entrypoint_memory: float | None = None
-    entrypoint_resources: dict[str, float] | None = None
-    entrypoint_label_selector: dict[str, str] | None = None
+    entrypoint_resources: Figures | None = None
+    entrypoint_label_selector: Labels | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

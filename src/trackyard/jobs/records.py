@@ -19,6 +19,10 @@ from trackyard.core.resources import NodeShare, Placement
 from trackyard.jobs.wishes import JobSpec
 from trackyard.store.database import Reader, Tx
 
+#: Jobs that one word may name: the members of the largest array.
+MAX_FOUND = 10_000
+#: Jobs that can be changed together within a few milliseconds.
+FEW_JOBS = 20
 #: The six words of the API; a job that is told to stop still runs.
 SHOWN = {
     JobState.QUEUED: "queued",
@@ -232,7 +236,9 @@ def latest_attempt(reader: Reader | Tx, job: JobRow) -> AttemptRow | None:
     return found[0] if found else None
 
 
-def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobRow]:
+def find_jobs(
+    reader: Reader | Tx, principal: Principal, text: str, *, most: int = MAX_FOUND
+) -> list[JobRow]:
     """Return what a user means by a word: a job's id, an array's, a name's newest, or Ray's id.
 
     The name of an array means all of its members, as its id does.
@@ -242,11 +248,15 @@ def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobR
         found = load_jobs(reader, "job_id = ? AND team_id = ?", (text, team))
         if not found:
             found = load_jobs(
-                reader, "array_id = ? AND team_id = ? ORDER BY array_index", (text, team)
+                reader,
+                "array_id = ? AND team_id = ? ORDER BY array_index LIMIT ?",
+                (text, team, most),
             )
         if not found and principal.is_admin:
             found = load_jobs(
-                reader, "job_id = ? OR array_id = ? ORDER BY array_index", (text, text)
+                reader,
+                "job_id = ? OR array_id = ? ORDER BY array_index LIMIT ?",
+                (text, text, most),
             )
         if found:
             return found
@@ -257,8 +267,8 @@ def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobR
         if found and found[0].array_id:
             return load_jobs(
                 reader,
-                "array_id = ? AND team_id = ? ORDER BY array_index",
-                (found[0].array_id, team),
+                "array_id = ? AND team_id = ? ORDER BY array_index LIMIT ?",
+                (found[0].array_id, team, most),
             )
         if found:
             return found
@@ -274,4 +284,15 @@ def find_jobs(reader: Reader | Tx, principal: Principal, text: str) -> list[JobR
 
 def find_job(reader: Reader | Tx, principal: Principal, text: str) -> JobRow:
     """Return the one job a user means; of an array, its first."""
-    return find_jobs(reader, principal, text)[0]
+    return find_jobs(reader, principal, text, most=1)[0]
+
+
+def is_large_array(reader: Reader, principal: Principal, text: str) -> bool:
+    """Tell whether an id or a name stands for an array that takes long to change as a whole."""
+    newest = reader.one(
+        "SELECT array_id FROM jobs WHERE team_id = ? AND name = ? ORDER BY id DESC LIMIT 1",
+        (principal.team_id, text),
+    )
+    array = newest[0] if newest is not None and newest[0] else text
+    row = reader.one("SELECT 1 FROM jobs WHERE array_id = ? LIMIT 1 OFFSET ?", (array, FEW_JOBS))
+    return row is not None

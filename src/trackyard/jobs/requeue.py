@@ -17,6 +17,7 @@ from trackyard.jobs.life import ask_stop, change_job, change_request, put_back
 from trackyard.jobs.queue_rules import check_rules
 from trackyard.jobs.records import JobRow, load_spec
 from trackyard.jobs.wishes import JobSpec, check_spec, parse_priority, split_gpus
+from trackyard.store.bounds import Int64, Word
 from trackyard.store.database import Tx
 
 
@@ -24,10 +25,10 @@ class Change(msgspec.Struct, forbid_unknown_fields=True):
     """What may change when a job is queued again; null leaves a field as it is."""
 
     gpus: float | None = None
-    nodes: int | None = None
+    nodes: Int64 | None = None
     time_limit_seconds: float | None = None
-    priority: str | None = None
-    queue: str | None = None
+    priority: Word | None = None
+    queue: Word | None = None
     #: forget on which nodes it failed before
     anywhere: bool = False
 

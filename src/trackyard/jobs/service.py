@@ -15,16 +15,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from trackyard.access.principal import Principal, Role
-from trackyard.core.errors import Denied, InvalidInput, NotFound
+from trackyard.access.principal import Principal
+from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.health import read_checks
 from trackyard.core.job import AttemptState, JobState
 from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
+from trackyard.fleet.evidence import Reporter
 from trackyard.jobs import hints, logs, signs
+from trackyard.jobs.actions import act
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, agreeing, brief
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.demand_watch import Rule, Watch
+from trackyard.jobs.followers import Followers
 from trackyard.jobs.forecast.desk import Desk
 from trackyard.jobs.foresight import Ahead
 from trackyard.jobs.life import ask_stop, end_attempt, hold, release
@@ -35,7 +38,6 @@ from trackyard.jobs.records import (
     JobRow,
     attempt_of,
     find_job,
-    find_jobs,
     job_by_inner,
     load_attempts,
     load_spec,
@@ -44,10 +46,12 @@ from trackyard.jobs.requeue import Change, requeue
 from trackyard.jobs.submission import (
     Addition,
     acting_for,
-    known_submission,
+    is_long,
     prepare,
     submit,
+    was_submitted,
 )
+from trackyard.jobs.trials import load_trials
 from trackyard.jobs.views import (
     EtaView,
     JobDetail,
@@ -70,6 +74,8 @@ from trackyard.tracking.service import Tracking
 T = TypeVar("T")
 #: Seconds between looks for new log lines that another server took.
 FOLLOW_SECONDS = 0.5
+#: Longest that the end of a server waits for clients that were just told of it.
+PARTING_SECONDS = 3.0
 #: How long after an attempt's end the rest of its log is waited for by who reads it.
 REST_SECONDS = 10.0
 #: How long an answer waits for the engine's nodes after the first start.
@@ -111,6 +117,7 @@ class Jobs:
         self._memory = signs.Memory()
         self._followers: dict[int, set[asyncio.Event]] = {}
         self._is_started = self._is_stopping = False
+        self.followers = Followers()
         #: running ahead takes the interpreter, so only one does at a time
         self._answering = asyncio.Lock()
         self._foreseen: tuple[Pass | None, dict[tuple[str, str], Any]] = (None, {})
@@ -130,6 +137,12 @@ class Jobs:
         await self._lists.foresight.close()
         await self.scheduler.stop()
 
+    async def part(self) -> None:
+        """Let clients whose stream just ended ask once more how their job stands."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PARTING_SECONDS):
+                await self.followers.gone()
+
     @property
     def is_stopping(self) -> bool:
         """Whether this server is about to end, and with it what streams from it."""
@@ -145,12 +158,11 @@ class Jobs:
         if addition is not None:
             spec = addition.spec(spec)
         caller = await self._db.peek(lambda reader: acting_for(reader, principal, wish.team))
-        known = await self._db.peek(lambda reader: known_submission(reader, caller, wish.key))
+        known = await self._db.peek(lambda reader: was_submitted(reader, caller, wish.key))
         if not known:
             now_ms = self._db.clock.time_ms()
-            ready = await self._db.peek(
-                lambda reader: prepare(reader, caller, wish, spec, now_ms=now_ms)
-            )
+            look = self._db.read if wish.after else self._db.peek
+            ready = await look(lambda reader: prepare(reader, caller, wish, spec, now_ms=now_ms))
             found = await self._answer(caller, wish, ready)
             if wish.dry_run:
                 return Submitted(jobs=[], answer=found)
@@ -163,10 +175,10 @@ class Jobs:
                 addition.record(tx, caller, made[0])
             return made
 
-        jobs = await self._db.write(change)
+        jobs = await self._db.write(change, is_long=known or is_long(wish))
         self.scheduler.wake()
         shown = await self._db.read(lambda reader: self._shown(reader, jobs[:1000]))
-        return Submitted(jobs=shown, answer=found, repeated=bool(known))
+        return Submitted(jobs=shown, answer=found, repeated=known)
 
     async def _answer(self, caller: Principal, wish: Wish, spec: JobSpec) -> Answer:
         """Answer a wish; running ahead of a long queue is left to those who ask for it."""
@@ -174,7 +186,8 @@ class Jobs:
         if not looked.loaded.snapshot.nodes and self._is_started:
             # The very first start: the engine is about to tell its nodes.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.scheduler.has_looked.wait(), FIRST_LOOK_SECONDS)
+                async with asyncio.timeout(FIRST_LOOK_SECONDS):
+                    await self.scheduler.has_looked.wait()
             looked = await self.scheduler.view()
         waiting = len(looked.loaded.snapshot.waiting)
         if not wish.dry_run and (waiting > FEW_WAITING or self._answering.locked()):
@@ -217,6 +230,8 @@ class Jobs:
                     3,
                 ),
                 claims=claims,
+                hint=hints.given(attempts[-1].notes) if attempts else None,
+                trials=load_trials(reader, row),
                 waits_for=[one.job for one in spec.after],
                 version=row.version,
             )
@@ -279,22 +294,19 @@ class Jobs:
     ) -> list[JobView]:
         """Stop a job, or every live job of an array, at whatever state it is."""
 
-        def change(tx: Tx) -> list[JobRow]:
-            rows = self._own(tx, principal, text, "stop")
-            for row in rows:
-                if JobState(row.state).is_final:
-                    continue
-                grace = load_spec(tx, row.spec_id).grace_seconds
-                ask_stop(
-                    tx,
-                    row,
-                    reason=ExitCause.STOPPED,
-                    grace_seconds=grace if grace_seconds is None else grace_seconds,
-                    actor=principal.name,
-                )
-            return rows
+        def change(tx: Tx, row: JobRow) -> None:
+            if JobState(row.state).is_final:
+                return
+            grace = load_spec(tx, row.spec_id).grace_seconds
+            ask_stop(
+                tx,
+                row,
+                reason=ExitCause.STOPPED,
+                grace_seconds=grace if grace_seconds is None else grace_seconds,
+                actor=principal.name,
+            )
 
-        return await self._act(change)
+        return await self._act(principal, text, "stop", change)
 
     async def hold_jobs(self, principal: Principal, text: str) -> list[JobView]:
         """Keep a waiting job, or the waiting ones of an array, from starting."""
@@ -306,43 +318,28 @@ class Jobs:
 
     async def requeue_jobs(self, principal: Principal, text: str, wish: Change) -> list[JobView]:
         """Queue a job again: an ended one anew, a running one after it saved, with changes."""
-
-        def change(tx: Tx) -> list[JobRow]:
-            rows = self._own(tx, principal, text, "requeue")
-            for row in rows:
-                requeue(tx, principal, row, wish)
-            return rows
-
-        return await self._act(change)
+        return await self._act(
+            principal,
+            text,
+            "requeue",
+            lambda tx, row: requeue(tx, principal, row, wish),
+        )
 
     async def _each_waiting(
         self, principal: Principal, text: str, verb: str, step: Callable[..., None]
     ) -> list[JobView]:
-        def change(tx: Tx) -> list[JobRow]:
-            rows = self._own(tx, principal, text, verb)
-            chosen = rows
-            if len(rows) > 1:
-                chosen = [row for row in rows if row.state == JobState.QUEUED]
-            for row in chosen:
+        def change(tx: Tx, row: JobRow) -> None:
+            if row.state == JobState.QUEUED or not row.array_id or row.job_id == text:
                 step(tx, row, actor=principal.name)
-            return rows
 
-        return await self._act(change)
+        return await self._act(principal, text, verb, change)
 
-    async def _act(self, change: Callable[[Tx], list[JobRow]]) -> list[JobView]:
-        rows = await self._db.write(change)
+    async def _act(
+        self, principal: Principal, text: str, verb: str, change: Callable[[Tx, JobRow], None]
+    ) -> list[JobView]:
+        rows = await act(self._db, principal, text, verb, change)
         self.scheduler.wake()
         return await self.view_of(rows[:1000])
-
-    def _own(self, tx: Tx, principal: Principal, text: str, verb: str) -> list[JobRow]:
-        rows = find_jobs(tx, principal, text)
-        for row in rows:
-            if row.user_id != principal.user_id and not principal.may(Role.maintainer):
-                raise Denied(
-                    f"job {row.job_id} is {row.user_name}'s: to {verb} it needs the role"
-                    f" maintainer in team {principal.team}"
-                )
-        return [job_by_inner(tx, row.id, lock=True) for row in rows]
 
     # -- logs -------------------------------------------------------------------------------
 
@@ -398,7 +395,8 @@ class Jobs:
                 if await self._db.peek(lambda reader: _is_told(reader, attempt.attempt_id, rank)):
                     return
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), FOLLOW_SECONDS)
+                    async with asyncio.timeout(FOLLOW_SECONDS):
+                        await event.wait()
 
     @contextlib.contextmanager
     def _heard(self, attempt: AttemptRow) -> Iterator[asyncio.Event]:
@@ -435,7 +433,8 @@ class Jobs:
                 if over or self._is_stopping:
                     return
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(event.wait(), FOLLOW_SECONDS)
+                    async with asyncio.timeout(FOLLOW_SECONDS):
+                        await event.wait()
 
     # -- runners ----------------------------------------------------------------------------
 
@@ -453,17 +452,22 @@ class Jobs:
         if self._memory.is_news(attempt_id, beat, now_ms):
             await self._db.write(lambda tx: signs.take_heartbeat(tx, attempt_id, beat))
             self._memory.note(attempt_id, beat, now_ms)
-        await self._take_health(attempt, beat, now_ms)
+        await self._take_health(attempt, principal.team_id, beat, now_ms)
         if attempt.stop_reason is None:
             return {}
         grace = max(0, (attempt.stop_ms or 0) + (attempt.grace_ms or 0) - now_ms) / 1000
         return {"stop": {"reason": attempt.stop_reason, "grace_seconds": grace}}
 
-    async def _take_health(self, attempt: AttemptRow, beat: signs.Heartbeat, now_ms: int) -> None:
+    async def _take_health(
+        self, attempt: AttemptRow, team_id: int, beat: signs.Heartbeat, now_ms: int
+    ) -> None:
         """Note what a heartbeat tells of its node: the clock, and what the runner found."""
         fleet, node = self.scheduler.fleet, signs.node_of(attempt, beat.member)
         if node is not None and beat.time_ms:
-            fleet.clocks.note(node, beat.time_ms - now_ms)
+            reporter = Reporter(
+                attempt.attempt_id, attempt.attempt_id.rpartition("-a")[0], team_id
+            )
+            fleet.clocks.note(node, reporter, beat.time_ms - now_ms)
         checks = read_checks(beat.health) if beat.health else ()
         if checks and fleet.is_news(attempt.attempt_id, beat.member, checks):
             await self._db.write(

@@ -14,6 +14,7 @@ from trackyard.core.ids import TEAM_NAME
 from trackyard.core.job import PriorityClass
 from trackyard.jobs.demand_shapes import parse_gang
 from trackyard.scheduling.policy import Order
+from trackyard.store.bounds import Int64, Labels, Word, Words
 
 #: Who may use a class, the widest circle first.
 CIRCLES = ("member", "maintainer", "owner", "admin")
@@ -36,35 +37,35 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     """A queue's rules; null means no limit."""
 
     #: teams that may use it; empty: all
-    teams: list[str] = []
+    teams: Words = []
     #: among jobs of one class, the queue with the lower rank goes first
-    rank: int = 0
+    rank: Int64 = 0
     #: fifo, fair, dominant, shortest or default; empty: the server's policy
-    order: str = ""
+    order: Word = ""
     quota_gpus: float | None = None
-    max_running: int | None = None
-    max_nodes_per_job: int | None = None
+    max_running: Int64 | None = None
+    max_nodes_per_job: Int64 | None = None
     max_gpus_per_job: float | None = None
     max_wall_seconds: float | None = None
     max_gpus_per_user: float | None = None
-    max_running_per_user: int | None = None
+    max_running_per_user: Int64 | None = None
     #: gang of jobs that ask for nothing themselves, as in 2x1gpu,8cpu; empty: none
-    gang: str = ""
+    gang: Word = ""
     #: CPUs and memory of a job without GPUs that states none; null: 1 CPU and no memory
     default_cpus: float | None = None
-    default_memory_bytes: int | None = None
+    default_memory_bytes: Int64 | None = None
     #: the same for each GPU of a job with GPUs; null: the GPU's part of its node
     default_cpus_per_gpu: float | None = None
-    default_memory_per_gpu_bytes: int | None = None
+    default_memory_per_gpu_bytes: Int64 | None = None
     #: CPUs and memory of one job, all nodes together
     max_cpus_per_job: float | None = None
-    max_memory_per_job_bytes: int | None = None
+    max_memory_per_job_bytes: Int64 | None = None
     #: whether a job may ask for no CPUs at all (`--cpus 0`)
     zero_cpus: bool = True
     #: least role for a priority class: member, maintainer, owner or admin
-    classes: dict[str, str] = {}
+    classes: Labels = {}
     #: whether jobs that say nothing may be stopped for others: no, yes, or always (no opting out)
-    preemptible_default: str = "no"
+    preemptible_default: Word = "no"
 
     def check(self) -> None:
         """Refuse values that make no sense."""
@@ -97,10 +98,10 @@ class TeamShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     quota_gpus: float | None = None
     #: most GPUs at once, borrowed ones included
     limit_gpus: float | None = None
-    max_running: int | None = None
+    max_running: Int64 | None = None
     #: least role for a priority class, where the queue does not say: member, maintainer, owner
     #: or admin
-    classes: dict[str, str] = {}
+    classes: Labels = {}
     #: urgent GPU-hours in seven days; null: no budget
     urgent_gpu_hours: float | None = None
 

@@ -9,21 +9,24 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import Conflict, NotFound
-from trackyard.core.health import CheckReport
+from trackyard.core.health import RUNNERS, CheckReport
 from trackyard.core.job import AttemptState
 from trackyard.core.ports import ExitRecord
 from trackyard.core.reasons import duration_words
+from trackyard.fleet.evidence import Reporter
 from trackyard.fleet.service import Fleet
 from trackyard.jobs.life import change_attempt, job_event, note_running
 from trackyard.jobs.load import note_samples
 from trackyard.jobs.progress import last_step
 from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, job_by_inner
+from trackyard.store.bounds import Figures, Free, Int64, Lines, Word
 from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.ingest import Series, write_batch
@@ -40,7 +43,7 @@ class Progress(msgspec.Struct, frozen=True):
     """Signs of progress as the runner sees them."""
 
     age_seconds: float = 0.0
-    step: int | None = None
+    step: Int64 | None = None
     promised_seconds: float | None = None
     stalled: bool = False
 
@@ -48,42 +51,42 @@ class Progress(msgspec.Struct, frozen=True):
 class Saved(msgspec.Struct, frozen=True):
     """The job's last complete checkpoint."""
 
-    name: str
-    step: int
-    sequence: int = 0
-    size_bytes: int = 0
-    created_ms: int = 0
+    name: Word
+    step: Int64
+    sequence: Int64 = 0
+    size_bytes: Int64 = 0
+    created_ms: Int64 = 0
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
     """A runner's report; unknown keys are ignored."""
 
-    epoch: int = 0
-    member: int = 0
-    state: str = ""
-    hostname: str = ""
-    log_lost_bytes: int = 0
+    epoch: Int64 = 0
+    member: Int64 = 0
+    state: Word = ""
+    hostname: Word = ""
+    log_lost_bytes: Int64 = 0
     progress: Progress | None = None
     checkpoint: Saved | None = None
-    notes: list[str] = []
+    notes: Lines = []
     #: the node's own time, and its health as the runner found it before the start
-    time_ms: int = 0
-    health: list[dict[str, Any]] = []
+    time_ms: Int64 = 0
+    health: Annotated[list[Free], Meta(max_length=1000)] = []
 
 
 class Sample(msgspec.Struct, frozen=True):
     """The machine at one moment."""
 
-    seq: int
-    time_ms: int
-    values: dict[str, float]
+    seq: Int64
+    time_ms: Int64
+    values: Figures
 
 
 class Samples(msgspec.Struct, frozen=True):
     """Samples of one member."""
 
-    samples: list[Sample]
-    member: int = 0
+    samples: Annotated[list[Sample], Meta(max_length=5000)]
+    member: Int64 = 0
 
 
 @dataclass(slots=True)
@@ -182,11 +185,22 @@ def node_of(attempt: AttemptRow, member: int) -> str | None:
 def take_health(
     tx: Tx, fleet: Fleet, attempt_id: str, member: int, checks: Sequence[CheckReport]
 ) -> None:
-    """Take what a runner found of its node's health."""
-    attempt = attempt_of(tx, attempt_id) if checks else None
+    """Take what a runner found of its node's health: the word of one attempt, of its own node."""
+    known = [check for check in checks if check.name in RUNNERS]
+    attempt = attempt_of(tx, attempt_id) if known else None
     node = None if attempt is None else node_of(attempt, member)
-    if node is not None and tx.one("SELECT 1 FROM nodes WHERE id = ?", (node,)) is not None:
-        fleet.take(tx, node, checks, source="runner", attempt_id=attempt_id)
+    if attempt is None or node is None:
+        return
+    if tx.one("SELECT 1 FROM nodes WHERE id = ?", (node,)) is not None:
+        reporter = reporter_of(tx, attempt)
+        fleet.take(tx, node, known, source="runner", reporter=reporter)
+
+
+def reporter_of(reader: Reader | Tx, attempt: AttemptRow) -> Reporter:
+    """Return whose word an attempt's report is."""
+    row = reader.one("SELECT job_id, team_id FROM jobs WHERE id = ?", (attempt.job,))
+    assert row is not None
+    return Reporter(attempt.attempt_id, row[0], row[1])
 
 
 def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> None:

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from trackyard.access.principal import Principal
-from trackyard.core.errors import Denied, NotFound
+from trackyard.access.secrets import check_names
+from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
 from trackyard.jobs.demand_shapes import choose, parse_gang
 from trackyard.jobs.life import job_event
 from trackyard.jobs.packages import require_package
 from trackyard.jobs.queue_rules import check_rules, queue_rules, with_preemption
-from trackyard.jobs.records import JobRow, find_jobs, load_jobs
+from trackyard.jobs.records import FEW_JOBS, MAX_FOUND, JobRow, find_jobs, load_jobs
 from trackyard.jobs.settings import QueueSettings
 from trackyard.jobs.wishes import After, JobSpec, Wish, check_spec, parse_array, parse_priority
 from trackyard.leases.records import find_lease
@@ -60,14 +61,11 @@ def prepare(
 ) -> JobSpec:
     """Check what the wish refers to and what its queue allows; resolve dependencies to job ids."""
     rules = queue_rules(reader, wish.queue)
+    check_names(reader, principal.team_id, spec.secrets)
     spec = with_preemption(spec, rules, wish.queue, wish.preemptible)
     if spec.package:
         require_package(reader, principal, spec.package)
-    after = [
-        After(job=job.job_id, when=one.when)
-        for one in wish.after
-        for job in find_jobs(reader, principal, one.job)
-    ]
+    after = _after(reader, principal, wish)
     lease = _lease(reader, principal, spec.lease)
     spec = msgspec.structs.replace(spec, after=after, lease=lease)
     spec = _with_gang(reader, spec, rules)
@@ -82,6 +80,23 @@ def prepare(
         jobs=len(parse_array(wish.array).indices) if wish.array else 1,
     )
     return spec
+
+
+def _after(reader: Reader | Tx, principal: Principal, wish: Wish) -> list[After]:
+    """Return the jobs to wait for; an array stands for its members, each of them once."""
+    found: dict[tuple[str, str], After] = {}
+    for one in dict.fromkeys(wish.after):
+        for job in find_jobs(reader, principal, one.job):
+            found[job.job_id, one.when] = After(job=job.job_id, when=one.when)
+        if len(found) > MAX_FOUND:
+            raise InvalidInput(f"after stands for over {MAX_FOUND} jobs: wait for fewer")
+    return list(found.values())
+
+
+def is_long(wish: Wish) -> bool:
+    """Tell whether a submission looks up or writes more than a few rows."""
+    array = parse_array(wish.array) if wish.array else None
+    return (array is not None and len(array.indices) > FEW_JOBS) or bool(wish.after)
 
 
 def _lease(reader: Reader | Tx, principal: Principal, name: str) -> str:
@@ -129,6 +144,12 @@ def known_submission(reader: Reader | Tx, principal: Principal, key: str) -> lis
         "SELECT job_id FROM submissions WHERE team_id = ? AND key = ?", (principal.team_id, key)
     )
     return [] if row is None else find_jobs(reader, principal, row[0])
+
+
+def was_submitted(reader: Reader, principal: Principal, key: str) -> bool:
+    """Tell whether a submission was made before under the same key."""
+    sql = "SELECT 1 FROM submissions WHERE team_id = ? AND key = ?"
+    return bool(key) and reader.one(sql, (principal.team_id, key)) is not None
 
 
 def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec) -> list[JobRow]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import zip_longest
@@ -21,12 +20,12 @@ from trackyard.jobs.records import (
     load_attempts,
     load_specs,
 )
-from trackyard.jobs.wishes import JobSpec, RaySpec
+from trackyard.jobs.trials import TrialView
+from trackyard.jobs.wishes import HIDDEN, JobSpec, RaySpec
 from trackyard.store.database import Reader
 
 _PRIORITIES = {level.value: level.name.lower() for level in PriorityClass}
 #: Names of variables whose values are kept from the team's other members.
-_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)KEY(_|$)|APIKEY", re.I)
 
 
 class ReasonView(msgspec.Struct):
@@ -217,6 +216,10 @@ class JobDetail(msgspec.Struct):
     #: lesser requests that would start now, where they were asked for
     smaller: list[Smaller] = []
     claims: list[ClaimView] = []
+    #: what mends the failure of its last attempt, where that is known
+    hint: str | None = None
+    #: of a hyperparameter search, the trials that its latest attempt told of
+    trials: list[TrialView] = []
 
 
 @lru_cache(maxsize=4096)
@@ -254,25 +257,25 @@ def load_waited_ms(
 
 
 def spec_view(spec: JobSpec) -> dict[str, Any]:
-    """Show what a job was submitted with; values that look like secrets are not told."""
+    """Show what a job was submitted with; values of variables are told to the job alone."""
     shown: dict[str, Any] = msgspec.to_builtins(spec)
     if "env" in shown:
-        shown["env"] = without_secrets(spec.env)
+        shown["env"] = without_values(spec.env)
     if spec.ray is not None:
         shown["ray"]["runtime_env"] = shown_environment(spec.ray)
     return shown
 
 
-def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return variables with the values left out that look like secrets."""
-    return {name: "***" if _SECRET.search(name) else text for name, text in variables.items()}
+def without_values(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return variables by name: any of them may hold a secret."""
+    return dict.fromkeys(variables, HIDDEN)
 
 
 def shown_environment(ray: RaySpec) -> dict[str, Any]:
     """Return a Ray client's runtime environment as others may see it."""
     shown = dict(ray.runtime_env)
     if isinstance(shown.get("env_vars"), dict):
-        shown["env_vars"] = without_secrets(shown["env_vars"])
+        shown["env_vars"] = without_values(shown["env_vars"])
     return shown
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import JOB_NAME, QUEUE_NAME, TEAM_NAME
@@ -28,6 +29,7 @@ from trackyard.core.resources import (
     Style,
 )
 from trackyard.jobs.demand_shapes import parse_gang
+from trackyard.store.bounds import Int64, Labels, Lines, Text, Word, Words
 
 MAX_COMMAND_BYTES = 128 * 1024
 MAX_ENV_BYTES = 256 * 1024
@@ -49,6 +51,8 @@ RESERVED = frozenset(
 )
 RESERVED_PREFIX = "YARD_"
 #: hooks by which a value becomes code of another program than the job's own
+#: what is shown in place of a value
+HIDDEN = "•••"
 LOADER_HOOKS = frozenset(
     "LD_PRELOAD LD_AUDIT DYLD_INSERT_LIBRARIES BASH_ENV ENV PROMPT_COMMAND PYTHONSTARTUP"
     " PYTHONHOME PERL5OPT RUBYOPT NODE_OPTIONS GIT_SSH_COMMAND".split()
@@ -61,67 +65,78 @@ _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 _EXPERIMENT = re.compile(r"[^\x00-\x1f\x7f]{1,500}\Z")
 
 
+#: A command line, and the environment it runs in, as they come over the wire.
+Command = Annotated[
+    list[Annotated[str, Meta(max_length=MAX_COMMAND_BYTES)]], Meta(max_length=MAX_COMMAND_BYTES)
+]
+Environment = Annotated[
+    dict[Word, Annotated[str, Meta(max_length=MAX_ENV_BYTES)]], Meta(max_length=10 * MAX_ENV)
+]
+
+
 class After(msgspec.Struct, frozen=True):
     """A job to wait for, by id, name or array, and how it must end."""
 
-    job: str
-    when: str = "success"
+    job: Word
+    when: Word = "success"
 
 
 class SourceCode(msgspec.Struct, frozen=True):
     """The git state of the working folder."""
 
-    commit: str = ""
-    branch: str | None = None
-    remote: str | None = None
+    commit: Word = ""
+    branch: Word | None = None
+    remote: Word | None = None
     dirty: bool = False
-    diff: str = ""
+    diff: Text = ""
 
 
 class Wish(msgspec.Struct, forbid_unknown_fields=True):
     """A submission as it comes over the wire; only `command` is needed."""
 
-    command: list[str]
-    name: str = ""
-    team: str = ""
-    queue: str = "default"
-    priority: str = "normal"
+    command: Command
+    name: Word = ""
+    team: Word = ""
+    queue: Word = "default"
+    priority: Word = "normal"
     gpus: float = 0
-    gpu_types: list[str] = []
+    gpu_types: Words = []
     #: null leaves CPUs and memory to the queue's defaults; 0 asks for none
     cpus: float | None = None
-    memory_bytes: int | None = None
-    nodes: int = 1
-    labels: dict[str, str] = {}
-    same: str = ""
+    memory_bytes: Int64 | None = None
+    nodes: Int64 = 1
+    labels: Labels = {}
+    same: Word = ""
     exclusive: bool = False
-    style: str = ""
+    style: Word = ""
     time_limit_seconds: float | None = None
     estimate_seconds: float | None = None
     #: null leaves it to the queue
     preemptible: bool | None = None
-    retries: int = 0
-    after: list[After] = []
-    array: str = ""
-    not_before_ms: int = 0
+    retries: Int64 = 0
+    after: Annotated[list[After], Meta(max_length=1000)] = []
+    array: Word = ""
+    not_before_ms: Int64 = 0
     hold: bool = False
-    lease: str = ""
+    lease: Word = ""
     #: workers that the command starts by itself elsewhere, as in 2x1gpu,8cpu
-    gang: str = ""
-    env: dict[str, str] = {}
-    pip: list[str] = []
+    gang: Word = ""
+    env: Environment = {}
+    #: names of the team's secrets, each handed over in a variable of that name
+    secrets: Words = []
+    pip: Lines = []
     pip_system_site_packages: bool = True
-    package: str = ""
-    package_format: str = "zip"
-    launcher: str = "plain"
-    processes_per_node: int | None = None
+    package: Word = ""
+    package_format: Word = "zip"
+    launcher: Word = "plain"
+    processes_per_node: Int64 | None = None
     grace_seconds: float = 30.0
     progress_seconds: float | None = None
-    experiment: str = ""
-    tags: dict[str, str] = {}
+    experiment: Word = ""
+    tags: Labels = {}
     source: SourceCode | None = None
     #: what the client calls this submission; repeating it submits nothing twice
-    key: str = ""
+    key: Word = ""
     dry_run: bool = False
 
 
@@ -173,6 +188,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     #: what the command itself needs beside its gang
     own_cpu_milli: int = 0
     env: dict[str, str] = {}
+    #: names of the team's secrets, each handed over in a variable of that name
+    secrets: list[str] = []
     pip: list[str] = []
     pip_system_site_packages: bool = True
     package: str = ""
@@ -260,6 +277,7 @@ def check(wish: Wish) -> JobSpec:
     _check_names(wish)
     _check_command(wish.command)
     check_env(wish.env)
+    _check_secrets(wish)
     _check_files(wish)
     _check_times(wish)
     parse_priority(wish.priority)
@@ -292,6 +310,7 @@ def check(wish: Wish) -> JobSpec:
         lease=wish.lease,
         gang=_gang(wish),
         env=wish.env,
+        secrets=wish.secrets,
         pip=wish.pip,
         pip_system_site_packages=wish.pip_system_site_packages,
         package=wish.package,
@@ -329,6 +348,13 @@ def _gang(wish: Wish) -> str:
     return wish.gang
 
 
+def _check_secrets(wish: Wish) -> None:
+    check_env(dict.fromkeys(wish.secrets, ""))
+    both = sorted(set(wish.env) & set(wish.secrets))
+    if both:
+        raise InvalidInput(f"{both[0]} is both a variable and a secret: leave one of them out")
+
+
 def check_env(env: Mapping[str, str]) -> None:
     """Refuse variables that cannot be set, that are ours, or that hook into other programs."""
     if len(env) > MAX_ENV or sum(len(k) + len(v) for k, v in env.items()) > MAX_ENV_BYTES:
@@ -350,6 +376,11 @@ def check_env(env: Mapping[str, str]) -> None:
             )
         if "\0" in value:
             raise InvalidInput(f"env {name} holds a NUL byte")
+        if value == HIDDEN:
+            raise InvalidInput(
+                f"env {name} has no value: values are not shown once a job is submitted, so write"
+                " it again, or store it with `yard secret set`"
+            )
 
 
 def split_gpus(value: float) -> tuple[int, int]:

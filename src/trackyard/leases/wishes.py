@@ -14,6 +14,7 @@ from trackyard.core.ports import NODE_ID
 from trackyard.leases.plan.where import BadWhere, Condition, parse
 from trackyard.leases.rules import MINUTE_MS
 from trackyard.leases.wording import refusal
+from trackyard.store.bounds import Int64, Line, Rows, Word
 
 BEFORE_END = ("drain", "notify")
 MAX_NODES = 10_000
@@ -37,10 +38,10 @@ class Who:
 class Choice(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which nodes."""
 
-    nodes: list[str] = []
-    type: str = ""
-    where: str = ""
-    count: int | None = None
+    nodes: Rows = []
+    type: Word = ""
+    where: Line = ""
+    count: Int64 | None = None
 
     def condition(self) -> Condition | None:
         """Read the expression, or refuse it."""
@@ -59,26 +60,26 @@ class Choice(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class NewLease(Choice, kw_only=True):
     """A lease to be made."""
 
-    name: str
-    min: int | None = None
-    max: int | None = None
+    name: Word
+    min: Int64 | None = None
+    max: Int64 | None = None
     #: null: now
-    starts_ms: int | None = None
-    ends_ms: int | None = None
-    minutes: int | None = None
+    starts_ms: Int64 | None = None
+    ends_ms: Int64 | None = None
+    minutes: Int64 | None = None
     #: for another team, or another person of it
-    team: str = ""
-    user: str = ""
-    purpose: str = ""
-    before_end: str = "drain"
+    team: Word = ""
+    user: Word = ""
+    purpose: Line = ""
+    before_end: Word = "drain"
     personal: bool = False
     pool: bool = False
     #: id or name of the pool it is handed out from
-    parent: str = ""
-    provider: str = ""
+    parent: Word = ""
+    provider: Word = ""
     dry_run: bool = False
     #: zone in which sentences name times
-    zone: str = ""
+    zone: Word = ""
 
     def check(self) -> None:
         """Refuse what makes no sense by itself."""
@@ -117,11 +118,11 @@ class NewLease(Choice, kw_only=True):
 class Extension(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A later end."""
 
-    ends_ms: int | None = None
+    ends_ms: Int64 | None = None
     #: added to the present end
-    minutes: int | None = None
+    minutes: Int64 | None = None
     dry_run: bool = False
-    zone: str = ""
+    zone: Word = ""
 
     def check(self) -> None:
         """Refuse what makes no sense by itself."""
@@ -133,14 +134,14 @@ class Extension(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class Shrinking(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """An earlier end, a later start, or fewer nodes."""
 
-    starts_ms: int | None = None
-    ends_ms: int | None = None
+    starts_ms: Int64 | None = None
+    ends_ms: Int64 | None = None
     #: taken off the end
-    minutes: int | None = None
+    minutes: Int64 | None = None
     #: to give back
-    nodes: list[str] = []
+    nodes: Rows = []
     dry_run: bool = False
-    zone: str = ""
+    zone: Word = ""
 
     def check(self) -> None:
         """Refuse what makes no sense by itself."""
@@ -155,14 +156,14 @@ class Shrinking(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class Moving(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Another time, other nodes, another name."""
 
-    starts_ms: int | None = None
-    ends_ms: int | None = None
-    nodes: list[str] | None = None
-    name: str | None = None
-    purpose: str | None = None
-    before_end: str | None = None
+    starts_ms: Int64 | None = None
+    ends_ms: Int64 | None = None
+    nodes: Rows | None = None
+    name: Word | None = None
+    purpose: Line | None = None
+    before_end: Word | None = None
     dry_run: bool = False
-    zone: str = ""
+    zone: Word = ""
 
     def check(self) -> None:
         """Refuse what makes no sense by itself."""
@@ -176,16 +177,16 @@ class Moving(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class Transfer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Another holder."""
 
-    user: str
-    team: str = ""
-    zone: str = ""
+    user: Word
+    team: Word = ""
+    zone: Word = ""
 
 
 class Release(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """An early end."""
 
-    note: str = ""
-    zone: str = ""
+    note: Line = ""
+    zone: Word = ""
 
 
 def _check_nodes(nodes: list[str]) -> None:

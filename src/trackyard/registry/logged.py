@@ -21,6 +21,7 @@ from trackyard.registry.logged_search import (
 )
 from trackyard.registry.rules import check_logged_name, check_tags
 from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.idempotency import Create
 from trackyard.tracking.experiments import require_active
 from trackyard.tracking.validation import MAX_PARAM, check_name, clip
 
@@ -52,6 +53,7 @@ class LoggedModels:
         source_run: str = "",
         tags: Sequence[tuple[str, str]] = (),
         params: Sequence[tuple[str, str]] = (),
+        create: Create | None = None,
     ) -> dict[str, Any]:
         """Create a logged model that waits for its files, and return it."""
         called = check_logged_name(name) if name else new_name()
@@ -59,6 +61,9 @@ class LoggedModels:
         given = _check_params(params)
 
         def operation(tx: Tx) -> dict[str, Any]:
+            first = create and create.retried(tx, lambda known: _is_pending(tx, principal, known))
+            if first:
+                return load_logged(tx, principal, [first])[0]
             location = require_active(tx, principal, experiment_id)[2]
             if source_run or principal.scope is not None:
                 _check_run(tx, principal, source_run)
@@ -82,6 +87,8 @@ class LoggedModels:
             _write(tx, "logged_model_tags", model_id, tagged)
             _write(tx, "logged_model_params", model_id, given)
             _event(tx, "logged_model.created", principal, model_id, name=called, run_id=source_run)
+            if create is not None:
+                create.made(model_id)
             return load_logged(tx, principal, [model_id])[0]
 
         return await self._database.write(operation)
@@ -237,6 +244,15 @@ def find_own(tx: Tx, principal: Principal, model_id: str) -> LoggedRow:
     if not reaches(tx, principal, found.source_run):
         raise NotFound(f"Logged model with ID '{model_id}' not found.")
     return found
+
+
+def _is_pending(tx: Tx, principal: Principal, model_id: str) -> bool:
+    row = tx.one(
+        "SELECT 1 FROM logged_models WHERE id = ? AND team_id = ? AND status = 'PENDING'"
+        " AND lifecycle = 'active'",
+        (model_id, principal.team_id),
+    )
+    return row is not None
 
 
 def _check_run(tx: Tx, principal: Principal, run_id: str) -> None:

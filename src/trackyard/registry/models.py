@@ -22,17 +22,16 @@ from trackyard.registry.search import search_models
 from trackyard.registry.versions import Versions, find_model, find_version, model_event
 from trackyard.registry.views import load_models
 from trackyard.store.database import Database, Tx
-from trackyard.store.replies import PeerCheck, connection_is_open
+from trackyard.store.idempotency import Create
 from trackyard.tracking.validation import check_name
 
 
 class Registry:
     """The team's registered models; `versions` holds what can be done with their versions."""
 
-    def __init__(self, database: Database, *, is_open: PeerCheck = connection_is_open) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self.versions = Versions(database, is_open=is_open)
-        self._named = self.versions.named
+        self.versions = Versions(database)
 
     async def create(
         self,
@@ -41,13 +40,19 @@ class Registry:
         *,
         tags: Sequence[tuple[str, str]] = (),
         description: str = "",
+        create: Create | None = None,
     ) -> dict[str, Any]:
-        """Create a registered model and return it."""
-        self._named(principal, name)
+        """Create a registered model and return it; a retry returns the first try's."""
+        check_model_name(name)
         tagged = check_tags(tags)
         check_description(description)
 
         def operation(tx: Tx) -> dict[str, Any]:
+            first = create and create.retried(
+                tx, lambda inner: _is_there(tx, principal, name, int(inner))
+            )
+            if first:
+                return load_models(tx, [int(first)])[0]
             _refuse_taken(tx, principal, name, is_prompt=tagged.get(PROMPT_TAG) == "true")
             inner = tx.insert(
                 "INSERT INTO models (team_id, name, description, created_ms, updated_ms,"
@@ -59,20 +64,22 @@ class Registry:
                 [(inner, key, value) for key, value in tagged.items()],
             )
             model_event(tx, "model.created", principal, name)
+            if create is not None:
+                create.made(str(inner))
             return load_models(tx, [inner])[0]
 
         return await self._database.write(operation)
 
     async def get(self, principal: Principal, name: str) -> dict[str, Any]:
         """Return a registered model."""
-        self._named(principal, name)
+        check_model_name(name)
         return await self._database.peek(
             lambda reader: load_models(reader, [find_model(reader, principal, name)])[0]
         )
 
     async def update(self, principal: Principal, name: str, description: str) -> dict[str, Any]:
         """Describe a registered model and return it."""
-        self._named(principal, name)
+        check_model_name(name)
         check_description(description)
 
         def operation(tx: Tx) -> dict[str, Any]:
@@ -88,7 +95,7 @@ class Registry:
 
     async def rename(self, principal: Principal, name: str, new_name: str) -> dict[str, Any]:
         """Give a registered model another name; its versions go with it."""
-        self._named(principal, name)
+        check_model_name(name)
         check_model_name(new_name, "new_name")
 
         def operation(tx: Tx) -> dict[str, Any]:
@@ -109,7 +116,7 @@ class Registry:
 
     async def delete(self, principal: Principal, name: str) -> None:
         """Delete a registered model with its versions, tags and aliases."""
-        self._named(principal, name)
+        check_model_name(name)
 
         def operation(tx: Tx) -> None:
             inner = find_model(tx, principal, name)
@@ -141,7 +148,7 @@ class Registry:
 
     async def set_tag(self, principal: Principal, name: str, key: str, value: str) -> None:
         """Set a tag of a registered model."""
-        self._named(principal, name)
+        check_model_name(name)
         check_tags([(key, value)])
 
         def operation(tx: Tx) -> None:
@@ -157,7 +164,7 @@ class Registry:
 
     async def delete_tag(self, principal: Principal, name: str, key: str) -> None:
         """Remove a tag of a registered model; one that is not there is no error."""
-        self._named(principal, name)
+        check_model_name(name)
         check_name(key, "key")
 
         def operation(tx: Tx) -> None:
@@ -169,7 +176,7 @@ class Registry:
 
     async def set_alias(self, principal: Principal, name: str, alias: str, version: str) -> None:
         """Point an alias at a version; it leaves the one it pointed at."""
-        self._named(principal, name)
+        check_model_name(name)
         check_new_alias(alias)
         number = check_version(version)
 
@@ -186,7 +193,7 @@ class Registry:
 
     async def delete_alias(self, principal: Principal, name: str, alias: str) -> None:
         """Remove an alias; one that is not there is no error."""
-        self._named(principal, name)
+        check_model_name(name)
         check_alias(alias)
 
         def operation(tx: Tx) -> None:
@@ -198,6 +205,14 @@ class Registry:
                 model_event(tx, "model_alias.deleted", principal, name, alias=alias)
 
         await self._database.write(operation)
+
+
+def _is_there(tx: Tx, principal: Principal, name: str, inner: int) -> bool:
+    row = tx.one(
+        "SELECT 1 FROM models WHERE id = ? AND team_id = ? AND name = ?",
+        (inner, principal.team_id, name),
+    )
+    return row is not None
 
 
 def _refuse_taken(tx: Tx, principal: Principal, name: str, *, is_prompt: bool = False) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import has_controls
+from trackyard.core.spelling import has_hidden, passes_for
 from trackyard.tracking.validation import check_name
 
 STAGE_NONE = "None"
@@ -49,12 +50,20 @@ def check_model_name(name: str, parameter: str = "name") -> str:
         raise InvalidInput(
             f"'{parameter}' exceeds the maximum length of {MAX_MODEL_NAME} characters"
         )
+    _check_spelling(name, parameter, unquote(name))
+    return name
+
+
+def _check_spelling(name: str, parameter: str, spelled: str | None) -> None:
+    """Refuse a name that people could take for another; `spelled` is it without quoting."""
     if has_controls(name):
         raise _bad_name(name, parameter, "it holds control characters")
-    plain = unicodedata.normalize("NFKC", unquote(name)).strip()
-    if plain != name:
-        raise _bad_name(name, parameter, f"it could pass for {plain[:80]!r}; use that spelling")
-    return name
+    if has_hidden(name):
+        raise _bad_name(name, parameter, "it holds characters that nobody sees; leave them out")
+    plain = name if spelled is None else unicodedata.normalize("NFKC", spelled).strip()
+    other = plain if plain != name else passes_for(name)
+    if other is not None:
+        raise _bad_name(name, parameter, f"it could pass for {other[:80]!r}; use that spelling")
 
 
 def _bad_name(name: str, parameter: str, why: str) -> InvalidInput:
@@ -69,8 +78,8 @@ def check_logged_name(name: str) -> str:
             f"Invalid model name ({name[:80]!r}) provided. Model name must be a non-empty string"
             f" and cannot contain the following characters: {_LOGGED_NAME_BANNED}"
         )
-    if has_controls(name):
-        raise _bad_name(name, "name", "it holds control characters")
+    # A script's own name for it: any form of a letter will do, as long as it is seen.
+    _check_spelling(name, "name", None)
     if len(name) > MAX_LOGGED_NAME:
         raise InvalidInput(f"'name' exceeds the maximum length of {MAX_LOGGED_NAME} characters")
     return name
@@ -95,9 +104,7 @@ def check_alias(alias: str) -> str:
 def check_new_alias(alias: str) -> str:
     """Refuse an alias that MLflow keeps for itself."""
     check_alias(alias)
-    plain = unicodedata.normalize("NFKC", alias)
-    if plain != alias:
-        raise _bad_name(alias, "alias", f"it could pass for {plain[:80]!r}; use that spelling")
+    _check_spelling(alias, "alias", alias)
     if alias.lower() == "latest":
         raise InvalidInput("'latest' alias name (case insensitive) is reserved.")
     if _VERSION_ALIAS.match(alias):

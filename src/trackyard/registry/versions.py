@@ -1,5 +1,5 @@
 """Versions of registered models: create, describe, tag, move through stages, delete. Owns their
-state changes, their numbers and the guard against a version made twice by a retried call.
+state changes and their numbers.
 """
 
 from __future__ import annotations
@@ -26,14 +26,7 @@ from trackyard.registry.search import search_versions
 from trackyard.registry.sources import parse_source, resolve
 from trackyard.registry.views import latest_versions, load_versions
 from trackyard.store.database import Database, Reader, Tx
-from trackyard.store.replies import (
-    LatestRequests,
-    PeerCheck,
-    connection_is_open,
-    digest_of,
-    find_retry,
-    remember,
-)
+from trackyard.store.idempotency import Create
 from trackyard.tracking.validation import check_name
 
 READY = "READY"
@@ -62,48 +55,34 @@ class NewVersion(NamedTuple):
 class Versions:
     """What can be done with versions of registered models."""
 
-    def __init__(self, database: Database, *, is_open: PeerCheck = connection_is_open) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._is_open = is_open
-        self._latest = LatestRequests()
-
-    def named(self, principal: Principal, name: str, mark: str = "") -> bool:
-        """Check a model's name and note the request; tell whether the last one bore this mark."""
-        check_model_name(name)
-        return self._latest.note((principal.team_id, caller(principal), name), mark)
 
     async def create(
-        self, principal: Principal, new: NewVersion, *, peer: str = ""
+        self, principal: Principal, new: NewVersion, create: Create | None = None
     ) -> dict[str, Any]:
         """Create the next version of a model and return it; a retry returns the first try's."""
-        digest = digest_of("create-model-version", principal.team_id, caller(principal), new)
-        is_latest = self.named(principal, new.name, digest)
+        check_model_name(new.name)
         tagged = check_tags(new.tags)
         check_description(new.description)
         parse_source(new.source)
 
         def operation(tx: Tx) -> dict[str, Any]:
-            if peer:
-                first = find_retry(
-                    tx,
-                    digest,
-                    peer=peer,
-                    is_latest=is_latest,
-                    is_fresh=lambda inner: _is_untouched(tx, int(inner)),
-                    is_open=self._is_open,
-                )
-                if first is not None:
-                    return load_versions(tx, [int(first)])[0]
+            first = create and create.retried(
+                tx, lambda inner: _is_as_made(tx, principal, new.name, int(inner))
+            )
+            if first:
+                return load_versions(tx, [int(first)])[0]
             inner = _create(tx, principal, new, tagged)
-            if peer:
-                remember(tx, digest, str(inner), peer=peer)
+            if create is not None:
+                create.made(str(inner))
             return load_versions(tx, [inner])[0]
 
         return await self._database.write(operation)
 
     async def get(self, principal: Principal, name: str, version: str) -> dict[str, Any]:
         """Return a version."""
-        self.named(principal, name)
+        check_model_name(name)
         number = check_version(version)
         return await self._database.peek(
             lambda reader: load_versions(
@@ -113,7 +92,7 @@ class Versions:
 
     async def by_alias(self, principal: Principal, name: str, alias: str) -> dict[str, Any]:
         """Return the version an alias points at; `latest` is the one with the highest number."""
-        self.named(principal, name)
+        check_model_name(name)
         check_alias(alias)
         return await self._database.peek(lambda reader: _by_alias(reader, principal, name, alias))
 
@@ -121,7 +100,7 @@ class Versions:
         self, principal: Principal, name: str, stages: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
         """Return the newest version of each stage asked for, of all stages by default."""
-        self.named(principal, name)
+        check_model_name(name)
         wanted = {check_stage(stage) for stage in stages} or set(STAGES)
 
         def query(reader: Reader) -> list[dict[str, Any]]:
@@ -133,7 +112,7 @@ class Versions:
 
     async def download_uri(self, principal: Principal, name: str, version: str) -> str:
         """Return the uri that clients download a version's files from."""
-        self.named(principal, name)
+        check_model_name(name)
         number = check_version(version)
 
         def query(reader: Reader) -> str:
@@ -171,7 +150,7 @@ class Versions:
         self, principal: Principal, name: str, version: str, description: str
     ) -> dict[str, Any]:
         """Describe a version and return it."""
-        self.named(principal, name)
+        check_model_name(name)
         number = check_version(version)
         check_description(description)
 
@@ -192,7 +171,7 @@ class Versions:
         self, principal: Principal, name: str, version: str, stage: str, *, archive: bool = False
     ) -> dict[str, Any]:
         """Move a version to a stage, archiving those that hold it if asked, and return it."""
-        self.named(principal, name)
+        check_model_name(name)
         number = check_version(version)
         wanted = check_stage(stage)
         if archive:
@@ -222,7 +201,7 @@ class Versions:
 
     async def delete(self, principal: Principal, name: str, version: str) -> None:
         """Delete a version with its tags and aliases; its number is never given out again."""
-        self.named(principal, name)
+        check_model_name(name)
         number = check_version(version)
 
         def operation(tx: Tx) -> None:
@@ -247,7 +226,7 @@ class Versions:
         self, principal: Principal, name: str, version: str, key: str, value: str
     ) -> None:
         """Set a tag of a version."""
-        self.named(principal, name)
+        check_model_name(name)
         number = check_version(version)
         check_tags([(key, value)])
 
@@ -264,7 +243,7 @@ class Versions:
 
     async def delete_tag(self, principal: Principal, name: str, version: str, key: str) -> None:
         """Remove a tag of a version; one that is not there is no error."""
-        self.named(principal, name)
+        check_model_name(name)
         number = check_version(version)
         check_name(key, "key")
 
@@ -312,11 +291,6 @@ def find_version(reader: Tx | Reader, principal: Principal, name: str, number: i
 def touch(tx: Tx, model_id: int) -> None:
     """Mark a model as changed now."""
     tx.run("UPDATE models SET updated_ms = ? WHERE id = ?", (tx.now_ms, model_id))
-
-
-def caller(principal: Principal) -> str:
-    """Return what tells one caller from another: the token, or the name of a browser's user."""
-    return principal.token_id or principal.name
 
 
 def model_event(tx: Tx, kind: str, principal: Principal, name: str, **data: Any) -> None:
@@ -392,13 +366,14 @@ def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str
     return inner
 
 
-def _is_untouched(tx: Tx, inner: int) -> bool:
+def _is_as_made(tx: Tx, principal: Principal, name: str, inner: int) -> bool:
     """Tell whether a version is as it was made: not moved, described, aliased or deleted."""
     row = tx.one(
-        "SELECT 1 FROM model_versions v WHERE v.id = ? AND v.stage = ? AND v.updated_ms ="
-        " v.created_ms AND NOT EXISTS (SELECT 1 FROM model_aliases a"
+        "SELECT 1 FROM model_versions v JOIN models m ON m.id = v.model_id"
+        " WHERE v.id = ? AND m.team_id = ? AND m.name = ? AND v.stage = ?"
+        " AND v.updated_ms = v.created_ms AND NOT EXISTS (SELECT 1 FROM model_aliases a"
         " WHERE a.model_id = v.model_id AND a.version = v.version)",
-        (inner, STAGE_NONE),
+        (inner, principal.team_id, name, STAGE_NONE),
     )
     return row is not None
 

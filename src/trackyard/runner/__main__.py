@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from typing import Any, Callable, List, Optional
 
-from trackyard.runner import nursery, processes, records
+from trackyard.runner import nursery, processes, records, sandbox
 from trackyard.runner.machine.survey import survey
-from trackyard.runner.spec import BadSpecError, Spec, load, mark
+from trackyard.runner.spec import BadSpecError, Spec, load, mark, with_credential
 from trackyard.runner.supervise import Supervisor
 
 BAD_SPEC_CODE = 64
@@ -80,6 +80,14 @@ def guard(spec: Spec, lifeline: Optional[int] = None) -> int:
     if lock is None:
         sys.stderr.write(f"attempt {spec.attempt_id} already runs or ran here; left alone\n")
         return ALREADY_RAN_CODE
+    # The command runs as the same user: it must not find the credential in our memory.
+    processes.hide_memory()
+    try:
+        spec = with_credential(spec)
+        sandbox.become(spec)
+    except (BadSpecError, OSError) as fault:
+        sys.stderr.write(f"{fault}\n")
+        return BAD_SPEC_CODE
     processes.become_subreaper()
     child = os.fork()
     if child == 0:

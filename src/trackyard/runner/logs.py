@@ -15,9 +15,10 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Deque, List, Optional
+from typing import Deque, Iterable, List, Optional
 
 from trackyard.runner.records import write_all
+from trackyard.runner.redaction import Redactor
 
 MEMORY_BYTES = 4 * 1024 * 1024
 TAIL_BYTES = 64 * 1024
@@ -182,9 +183,10 @@ class LogSpool:
 class Output:
     """The pipe a command writes to, read into the log."""
 
-    def __init__(self, spool: LogSpool, *, echo: bool) -> None:
+    def __init__(self, spool: LogSpool, *, echo: bool, secrets: Iterable[str] = ()) -> None:
         self._spool = spool
         self._echo = echo
+        self._redactor = Redactor(secrets)
         self._pipe: Optional[int] = None
         self._captured: Optional[List[bytes]] = None
         self._last = time.monotonic()
@@ -216,13 +218,16 @@ class Output:
             self.close()
             return False
         self._last = time.monotonic()
+        self._write(self._redactor.feed(data))
+        return True
+
+    def _write(self, data: bytes) -> None:
         self._spool.append(data)
         if self._captured is not None:
             self._captured.append(data)
         if self._echo:
             with contextlib.suppress(OSError):
                 write_all(1, data)
-        return True
 
     def drain(self) -> None:
         """Take all that is there."""
@@ -231,6 +236,7 @@ class Output:
 
     def close(self) -> None:
         """Let go of the pipe."""
+        self._write(self._redactor.rest())
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None

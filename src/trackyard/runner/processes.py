@@ -18,12 +18,14 @@ from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional
 
 MARKER = "YARD_MARK"
 PROC = Path("/proc")
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish"})
+#: Programs that only wait for the one they started; bubblewrap is one, too.
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "fish", "bwrap"})
 
 PIPE_BYTES = 1024 * 1024
 
 _F_SETPIPE_SZ = 1031
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -54,6 +56,14 @@ _prctl = _load_prctl()
 def become_subreaper() -> bool:
     """Adopt every orphan below this process; tell whether the system allows it."""
     return _prctl is not None and _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+def hide_memory() -> bool:
+    """Keep other processes of this user from reading our memory and starting environment.
+
+    Both hold the runner's credential. What is executed from here is readable again.
+    """
+    return _prctl is not None and _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
 
 
 def die_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
@@ -211,6 +221,11 @@ def stop_leaders(main: int, processes: Dict[int, Process], *, deep: bool) -> Set
 def _program(pid: int) -> str:
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH119
+    except OSError:
+        pass
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as file:  # noqa: PTH123
+            return file.read().strip()
     except OSError:
         return ""
 

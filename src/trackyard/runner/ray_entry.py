@@ -13,14 +13,16 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 import sys
 import tempfile
+import time
 import zlib
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from trackyard.runner import records
+from trackyard.runner import processes, ray_tasks, records
 from trackyard.runner.spec import BadSpecError, Spec, parse
 
 SPEC_VARIABLE = "YARD_SPEC"
@@ -33,6 +35,8 @@ LOG_LINE = "[yard-log]"
 ENDED_CODE = 76
 BAD_SPEC_CODE = 64
 WATCH_SECONDS = 0.5
+#: how long what an ended attempt left in its folder can be looked at
+KEEP_SECONDS = 24 * 3600.0
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 Guard = Callable[[Spec, int], int]
@@ -40,15 +44,19 @@ Guard = Callable[[Spec, int], int]
 
 def run(guard: Guard) -> int:
     """Run the attempt that the environment describes; say at the end how it went."""
+    # The spec in our starting environment holds the runner's credential.
+    processes.hide_memory()
     try:
         data = read_spec(os.environ)
-        complete(data, dict(os.environ), Path.cwd())
+        complete(data, dict(os.environ), ray_folder(os.environ))
         spec = parse(data)
     except (BadSpecError, KeyError, ValueError) as fault:
         sys.stderr.write(f"the runner cannot use its spec: {fault}\n")
         return BAD_SPEC_CODE
     spec.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-    records.write_json(spec.state_dir / "spec.json", data)
+    records.write_json(spec.state_dir / "spec.json", without_credential(data))
+    prepare_tasks(spec.state_dir)
+    remove_old(spec.state_dir.parent.parent, time.time())
     sys.stdout.write(f"{LOG_LINE}\n")
     sys.stdout.flush()
     code = _run_apart(lambda lifeline: guard(spec, lifeline))
@@ -67,6 +75,12 @@ def read_spec(environ: Any) -> Dict[str, Any]:
     if not isinstance(data, dict):
         raise ValueError("it is no JSON object")
     return data
+
+
+def without_credential(data: Dict[str, Any]) -> Dict[str, Any]:
+    """Return a spec that may lie where the command can read it."""
+    report = data.get("report")
+    return data if report is None else {**data, "report": {**report, "token": ""}}
 
 
 def pack_spec(data: Dict[str, Any]) -> str:
@@ -91,8 +105,8 @@ def complete(data: Dict[str, Any], environ: Dict[str, str], here: Path) -> None:
         if data.get(key):
             data[key] = str(base / data[key])
     share = (facts.get("members") or [{}])[member]
-    if facts.get("in_place"):
-        data["working_dir"] = str(here)
+    if facts.get("copies"):
+        data["source_dir"] = str(here)
     values = base_environment(environ)
     data["gpus"] = share.get("given")
     if data["gpus"] is None:
@@ -101,7 +115,8 @@ def complete(data: Dict[str, Any], environ: Dict[str, str], here: Path) -> None:
         values["YARD_GPUS"] = next((environ[name] for name in _VISIBLE if name in environ), "")
     platform = {**dict(data.get("env") or {}), **dict(data.get("platform_env") or {})}
     if JOB_CONFIG in environ:
-        values[JOB_CONFIG] = job_config(environ[JOB_CONFIG], platform)
+        tasks = Path(data["state_dir"]) / "tasks" if facts.get("has_folder") else None
+        values[JOB_CONFIG] = job_config(environ[JOB_CONFIG], platform, tasks, here.name)
     data["base_env"] = values
     data["witness"] = environ.get("RAY_ADDRESS", "")
 
@@ -144,8 +159,14 @@ def visible_gpus(environ: Dict[str, str], amount: float) -> Optional[List[Dict[s
     return [{"index": int(name), "fraction": fraction, "vendor": vendor} for name in names]
 
 
-def job_config(text: str, variables: Dict[str, str]) -> str:
-    """Return the job's configuration for a driver: without our runner, with its variables."""
+def job_config(
+    text: str, variables: Dict[str, str], tasks: Optional[Path] = None, package: str = ""
+) -> str:
+    """Return the job's configuration for a driver: without our runner, with its variables.
+
+    Its tasks on this machine find in `tasks` what brings them to the driver's own folder, if
+    they were started in Ray's folder of the same `package`.
+    """
     try:
         config = json.loads(text)
         environment = dict(config.get("runtime_env") or {})
@@ -157,12 +178,49 @@ def job_config(text: str, variables: Dict[str, str]) -> str:
         if name not in (SPEC_VARIABLE, STOP_WAIT)
     }
     environment["env_vars"] = {**own, **variables}
+    if tasks is not None:
+        paths = [str(tasks), *filter(None, [environment["env_vars"].get("PYTHONPATH")])]
+        environment["env_vars"].update(
+            {
+                "PYTHONPATH": os.pathsep.join(paths),
+                ray_tasks.FOLDER: str(tasks.with_name("work")),
+                ray_tasks.PACKAGE: package,
+                ray_tasks.HOST: ray_tasks.host(),
+            }
+        )
     modules = list(environment.get("py_modules") or ())[:-1]
     environment["py_modules"] = modules
     if not modules:
         del environment["py_modules"]
     config["runtime_env"] = environment
     return json.dumps(config)
+
+
+# Folders
+
+
+def ray_folder(environ: Any) -> Path:
+    """Return the folder that Ray started this process in, even if it was replaced meanwhile."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path(environ.get("PWD") or "/")
+
+
+def prepare_tasks(state_dir: Path) -> None:
+    """Leave what the driver's tasks on this machine load first."""
+    folder = state_dir / "tasks"
+    folder.mkdir(exist_ok=True)
+    shutil.copyfile(ray_tasks.__file__, folder / "sitecustomize.py")
+
+
+def remove_old(attempts: Path, now: float) -> None:
+    """Remove the folders of attempts that ended a day ago and were told to the server."""
+    for mark in attempts.glob("*/m*/delivered"):
+        with contextlib.suppress(OSError):
+            if now - mark.stat().st_mtime > KEEP_SECONDS:
+                shutil.rmtree(mark.parent, ignore_errors=True)
+                mark.parent.parent.rmdir()
 
 
 # Processes

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
@@ -59,7 +59,10 @@ class Report:
     """Where to report and how often."""
 
     url: str
+    #: the runner's own credential, which the command never gets
     token: str = field(repr=False, default="")
+    #: a file that holds it in place of the spec, read once and removed
+    token_file: Optional[Path] = None
     heartbeat_seconds: float = 3.0
     sample_seconds: float = 5.0
     #: how long after its command's end a runner tries to deliver what the server has not got
@@ -80,6 +83,23 @@ class Health:
 
 
 @dataclass(frozen=True)
+class Account:
+    """The user that the runner becomes."""
+
+    uid: int
+    gid: int
+    groups: Tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sandbox:
+    """What a command is not shown, and what of that it is shown all the same."""
+
+    hide: Tuple[Path, ...] = ()
+    show: Tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
 class Spec:
     """Everything one runner needs to know."""
 
@@ -91,15 +111,17 @@ class Spec:
     cache_dir: Path
     #: the variables the command starts from, before the user's and the platform's
     base_env: Mapping[str, str] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: names in `env` whose values are kept out of the log
+    secrets: Tuple[str, ...] = ()
     platform_env: Mapping[str, str] = field(default_factory=dict, repr=False)
     package: Optional[Package] = None
     #: archives whose roots Python imports from
     modules: Tuple[Package, ...] = ()
     #: as Ray does: import from the working folder too, and fill in ${NAME} in variables
     ray_rules: bool = False
-    #: where the command runs if there is no package; None: a fresh folder
-    working_dir: Optional[Path] = None
+    #: what to copy into the command's folder if there is no package; None: nothing
+    source_dir: Optional[Path] = None
     pip: Tuple[str, ...] = ()
     pip_system_site_packages: bool = True
     python: str = "python3"
@@ -125,6 +147,10 @@ class Spec:
     kernel_limits: bool = True
     #: None does not look at the node
     health: Optional[Health] = None
+    #: None stays who started the runner
+    account: Optional[Account] = None
+    #: None shows the command all that its user may see
+    sandbox: Optional[Sandbox] = None
 
 
 def mark(spec: Spec) -> str:
@@ -134,6 +160,19 @@ def mark(spec: Spec) -> str:
     """
     facts = f"{spec.state_dir.absolute()}\n{spec.attempt_id}\n{spec.gang.member}"
     return hashlib.sha256(facts.encode()).hexdigest()[:24]
+
+
+def with_credential(spec: Spec) -> Spec:
+    """Return the spec with the runner's credential, and remove the file that held it."""
+    report = spec.report
+    if report is None or report.token_file is None:
+        return spec
+    try:
+        token = report.token_file.read_text().strip()
+        report.token_file.unlink()
+    except OSError as fault:
+        raise BadSpecError(f"the runner's credential cannot be read: {fault}") from fault
+    return replace(spec, report=replace(report, token=token))
 
 
 def load(path: Path) -> Spec:
@@ -174,11 +213,12 @@ def _parse(data: Dict[str, Any]) -> Spec:
         cache_dir=Path(data["cache_dir"]),
         base_env=_environment(data, "base_env"),
         env=_environment(data, "env"),
+        secrets=tuple(str(name) for name in data.get("secrets") or ()),
         platform_env=_environment(data, "platform_env"),
         package=_package(data.get("package")),
         modules=tuple(_required(module) for module in data.get("modules") or ()),
         ray_rules=bool(data.get("ray_rules", False)),
-        working_dir=_path(data.get("working_dir")),
+        source_dir=_path(data.get("source_dir")),
         pip=tuple(str(line) for line in data.get("pip") or ()),
         pip_system_site_packages=bool(data.get("pip_system_site_packages", True)),
         python=str(data.get("python") or "python3"),
@@ -198,6 +238,8 @@ def _parse(data: Dict[str, Any]) -> Spec:
         loss_news_seconds=float(data.get("loss_news_seconds", 2.0)),
         kernel_limits=bool(data.get("kernel_limits", True)),
         health=_health(data.get("health")),
+        account=_account(data.get("account")),
+        sandbox=_sandbox(data.get("sandbox")),
     )
 
 
@@ -262,6 +304,7 @@ def _report(data: Optional[Dict[str, Any]]) -> Optional[Report]:
     return Report(
         url=url,
         token=str(data.get("token", "")),
+        token_file=_path(data.get("token_file")),
         heartbeat_seconds=float(data.get("heartbeat_seconds", 3.0)),
         sample_seconds=float(data.get("sample_seconds", 5.0)),
         linger_seconds=float(data.get("linger_seconds", 3600.0)),
@@ -275,6 +318,24 @@ def _health(data: Optional[Dict[str, Any]]) -> Optional[Health]:
         return None
     limits = {str(name): float(value) for name, value in (data.get("limits") or {}).items()}
     return Health(limits=limits, gpu_file=_path(data.get("gpu_file")))
+
+
+def _account(data: Optional[Dict[str, Any]]) -> Optional[Account]:
+    if data is None:
+        return None
+    found = Account(int(data["uid"]), int(data["gid"]), tuple(int(one) for one in data["groups"]))
+    if found.uid <= 0 or found.gid <= 0:
+        raise BadSpecError("account is root, whom no job runs as")
+    return found
+
+
+def _sandbox(data: Optional[Dict[str, Any]]) -> Optional[Sandbox]:
+    if data is None:
+        return None
+    return Sandbox(
+        hide=tuple(Path(path) for path in data.get("hide") or ()),
+        show=tuple(Path(path) for path in data.get("show") or ()),
+    )
 
 
 def _one_of(value: Any, key: str, allowed: Tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Set
 
-from trackyard.runner import ending, gang, limits, processes, records, workspace
+from trackyard.runner import ending, gang, limits, processes, records, sandbox, workspace
 from trackyard.runner.fitness import Fitness
 from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.gpus import drivers
@@ -65,7 +65,8 @@ class Supervisor:
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self._output = Output(self._spool, echo=spec.echo)
+        hidden = [spec.env[name] for name in spec.secrets if name in spec.env]
+        self._output = Output(self._spool, echo=spec.echo, secrets=hidden)
         self._main: Optional[int] = None
         self._main_status: Optional[int] = None
         self._command_began: Optional[float] = None
@@ -242,7 +243,9 @@ class Supervisor:
     def _spawn(self, line: List[str], folder: Path, env: Mapping[str, str]) -> int:
         doors = self._cgroup.open_doors() if self._cgroup is not None else []
         try:
-            pid, pipe = processes.spawn(line, folder, env, doors)
+            pid, pipe = processes.spawn(
+                sandbox.line_in(self._spec, line, str(folder)), folder, env, doors
+            )
         finally:
             for door in doors:
                 os.close(door)

@@ -23,6 +23,7 @@ from trackyard.runner.spec import Package, Spec
 
 DOWNLOAD_SECONDS = 60.0
 DOWNLOAD_TRIES = 5
+COPY_TRIES = 5
 CHUNK_BYTES = 1024 * 1024
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 RunProgram = Callable[[List[str], Path, Dict[str, str]], "tuple[int, str]"]
@@ -36,11 +37,31 @@ class SetupError(Exception):
 
 def prepare_folder(spec: Spec, pause: Pause) -> Path:
     """Return the folder the command runs in, unpacked from its package if it has one."""
+    folder = spec.state_dir / "work"
+    if spec.package is None and spec.source_dir is not None:
+        _copy(spec.source_dir, folder, pause)
+        return folder
     if spec.package is None:
-        folder = spec.working_dir or spec.state_dir / "work"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-    return _unpacked(spec.package, spec, spec.state_dir / "work", pause)
+    return _unpacked(spec.package, spec, folder, pause)
+
+
+def _copy(source: Path, folder: Path, pause: Pause) -> None:
+    """Copy a folder that another program may replace at any time: whole, or not at all."""
+    trouble = f"{source} changed while it was read"
+    for attempt in range(COPY_TRIES):
+        if attempt:
+            pause(0.5)
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            before = source.stat().st_ino
+            shutil.copytree(source, folder, symlinks=True)
+            if source.stat().st_ino == before:
+                return
+        except (OSError, shutil.Error) as fault:
+            trouble = str(fault)
+    raise SetupError(f"The job's folder could not be copied: {trouble}.")
 
 
 def prepare_modules(spec: Spec, pause: Pause) -> List[Path]:

@@ -9,8 +9,7 @@ import base64
 import binascii
 from collections import OrderedDict
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from trackyard.access.directory import Directory
 from trackyard.access.principal import Principal, Role
@@ -22,16 +21,20 @@ from trackyard.server.http import Request
 from trackyard.server.routing import Permission, Route
 
 COOKIE = "yard_session"
+SIGN_ON_COOKIE = "yard_sign_on"
 RAY_COOKIE = "ray-authentication-token"
 #: Headers that a browser sends with a write and a Ray client does not.
 _BROWSERS = ("origin", "referer", "sec-fetch-site", "sec-fetch-mode")
 #: How long a verified token is believed without asking the database again, in seconds.
 TRUST_SECONDS = 1.0
 CACHE_SIZE = 4096
-#: Failed sign-ins allowed per peer address within the window, in seconds.
+#: Failed sign-ins allowed per account and address within the window, in seconds.
 SIGNIN_TRIES, SIGNIN_WINDOW = 10, 60.0
 #: Refusals noted per caller within the window, in seconds, and of all callers together.
 NOTES, ALL_NOTES, NOTES_WINDOW = 3, 300, 60.0
+
+#: How much of a line of proxies is looked at, from its end.
+MAX_FORWARDED = 1024
 
 _NEEDED = {
     Permission.READ: Role.viewer,
@@ -62,6 +65,7 @@ class Gate:
         hosts: frozenset[str],
         secure: bool = False,
         proxies: Iterable[str] = (),
+        forwarders: Iterable[str] = (),
     ) -> None:
         self._directory = directory
         self._sessions = sessions
@@ -73,8 +77,10 @@ class Gate:
         #: who may speak to us in the clear besides this machine; anyone where we speak TLS
         self._proxies = tuple(ip_network(proxy) for proxy in proxies)
         self._known_peers: dict[str, bool] = {}
+        #: whose word on the caller's address is taken
+        self._forwarders = tuple(ip_network(proxy) for proxy in (*proxies, *forwarders))
         self._trusted: OrderedDict[str, tuple[float, Principal]] = OrderedDict()
-        self._failures: dict[str, list[float]] = {}
+        self._failures: dict[tuple[str, str], list[float]] = {}
         self.used: dict[str, int] = {}
         self._noted: dict[str, int] = {}
         self._noted_since = 0.0
@@ -103,17 +109,36 @@ class Gate:
     def _is_proxy(self, address: str) -> bool:
         known = self._known_peers.get(address)
         if known is None:
-            try:
-                peer = ip_address(address.strip("[]"))
-            except ValueError:
+            peer = _address(address)
+            if peer is None:
                 return False
-            if isinstance(peer, IPv6Address) and peer.ipv4_mapped is not None:
-                peer = peer.ipv4_mapped
             known = peer.is_loopback or any(peer in proxy for proxy in self._proxies)
             if len(self._known_peers) > CACHE_SIZE:
                 self._known_peers.clear()
             self._known_peers[address] = known
         return known
+
+    def address_of(self, request: Request) -> str:
+        """Return the caller's address: the last in the proxies' line that is no proxy of ours.
+
+        Anyone may send the header; it is read only if one of the named proxies sent the request.
+        """
+        address = request.peer.rpartition(":")[0]
+        if not self._forwarders or not self._forwards(address):
+            return address
+        lines = [text for name, text in request.headers() if name == "x-forwarded-for"]
+        for hop in reversed(",".join(lines)[-MAX_FORWARDED:].split(",")):
+            named = _address(hop.strip())
+            if named is None:
+                break
+            address = str(named)
+            if not self._forwards(address):
+                break
+        return address
+
+    def _forwards(self, address: str) -> bool:
+        peer = _address(address)
+        return peer is not None and any(peer in proxy for proxy in self._forwarders)
 
     def _own_host(self, host: str) -> bool:
         name, port = _split_host(host)
@@ -139,8 +164,11 @@ class Gate:
             self.check_single_host(request)
             return
         principal = request.principal = await self.identify(request)
-        if principal.scope is not None and not route.attempts:
-            raise Denied("the token of a running attempt is not good for this call")
+        scope = principal.scope
+        if scope is not None and not route.takes_attempt(scope.purpose):
+            raise Denied(
+                f"the token of a running attempt's {scope.purpose} is not good for this call"
+            )
         if principal.is_feed and not route.feeds:
             raise Denied("the token of a calendar feed opens that feed and nothing else")
         if route.permission is Permission.ADMIN:
@@ -240,7 +268,7 @@ class Gate:
             self._noted_since = now
             self._noted.clear()
         principal: Principal | None = request.principal
-        address = request.peer.rpartition(":")[0]
+        address = self.address_of(request)
         caller = principal.name if principal is not None else f"address:{address}"
         count = self._noted.get(caller, 0)
         if count >= NOTES or len(self._noted) >= ALL_NOTES:
@@ -259,20 +287,35 @@ class Gate:
 
     # -- sign-in throttle -------------------------------------------------------------------
 
-    def check_signin(self, peer: str) -> None:
-        """Slow down a peer that keeps guessing."""
+    def check_signin(self, request: Request, account: str) -> None:
+        """Slow down who keeps guessing at one account; others at that address are not held up."""
         now = self._clock.monotonic()
-        address = peer.rpartition(":")[0]
-        recent = [when for when in self._failures.get(address, ()) if now - when < SIGNIN_WINDOW]
-        self._failures[address] = recent
+        key = (self.address_of(request), account)
+        recent = [when for when in self._failures.get(key, ()) if now - when < SIGNIN_WINDOW]
+        if recent:
+            self._failures[key] = recent
+        else:
+            self._failures.pop(key, None)
         if len(recent) >= SIGNIN_TRIES:
             raise TooMany("too many failed sign-ins; wait a minute", retry_after=60)
 
-    def note_failure(self, peer: str) -> None:
+    def note_failure(self, request: Request, account: str) -> None:
         """Remember a failed sign-in."""
         if len(self._failures) > CACHE_SIZE:
             self._failures.clear()
-        self._failures.setdefault(peer.rpartition(":")[0], []).append(self._clock.monotonic())
+        key = (self.address_of(request), account)
+        self._failures.setdefault(key, []).append(self._clock.monotonic())
+
+
+def session_cookie(secret: str, *, secure: bool) -> str:
+    """Return the line that gives a browser its session."""
+    more = "; Secure" if secure else ""
+    return f"{COOKIE}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age=1209600{more}"
+
+
+def sign_on_of(header: str) -> str | None:
+    """Return the single sign-on that is under way, from a Cookie header."""
+    return _cookie_of(header, SIGN_ON_COOKIE)
 
 
 def session_of(header: str) -> str | None:
@@ -281,11 +324,12 @@ def session_of(header: str) -> str | None:
 
 
 def _cookie_of(header: str, name: str) -> str | None:
-    try:
-        cookie = SimpleCookie(header).get(name)
-    except CookieError:
-        return None
-    return cookie.value if cookie is not None else None
+    """Return the first cookie of a name; ours hold nothing that needs quoting."""
+    for part in header.split(";"):
+        key, separator, value = part.partition("=")
+        if separator and key.strip() == name:
+            return value.strip().strip('"')
+    return None
 
 
 def _token_of(header: str) -> str | None:
@@ -301,6 +345,22 @@ def _token_of(header: str) -> str | None:
     except (binascii.Error, UnicodeDecodeError):
         return None
     return decoded.partition(":")[2]
+
+
+def _address(text: str) -> IPv4Address | IPv6Address | None:
+    """Read an address, in brackets or with a port as some proxies write it."""
+    text = text.strip().strip('"')
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found
 
 
 def _split_host(host: str) -> tuple[str, str | None]:

@@ -10,12 +10,23 @@ import secrets
 from typing import Any
 
 from trackyard.access.principal import Principal
-from trackyard.core.errors import BadRequest, EndpointNotFound, InternalFault, YardError
+from trackyard.core.errors import (
+    BadRequest,
+    EndpointNotFound,
+    HeadTooLarge,
+    InternalFault,
+    TooBusy,
+    TooMany,
+    YardError,
+)
 from trackyard.server.access import Gate
 from trackyard.server.http import BODY_SECONDS, Request, Response, error_response
+from trackyard.server.live import LiveResponse
 from trackyard.server.pace import Pace, Turn
 from trackyard.server.routing import Route, Router
+from trackyard.server.streams import Streams, caller_of
 from trackyard.server.wire import ProtocolClosed
+from trackyard.store.turns import CALLER
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +46,7 @@ class Application:
         self.router = router
         self.gate = gate
         self._pace = pace or Pace()
+        self.streams = Streams(gate)
         self._body_seconds = body_seconds
         #: path under which a proxy mounts us, without a trailing slash
         self.prefix = prefix
@@ -76,7 +88,21 @@ class Application:
         if response is _TAKEN_OVER:
             return
         response.secure()
-        await response.send(proto)
+        if isinstance(response, LiveResponse):
+            await self._stream(request, response, proto)
+        else:
+            await response.send(proto)
+
+    async def _stream(self, request: Request, response: LiveResponse, proto: Any) -> None:
+        """Send an answer that stays open, unless its caller has too many of them."""
+        try:
+            with self.streams.holding(request) as response.ended:
+                await response.send(proto)
+        except (TooMany, TooBusy) as fault:
+            await response.pieces.aclose()
+            refusal = error_response(fault, plain=request.plain)
+            refusal.secure()
+            await refusal.send(proto)
 
     async def _answer(self, request: Request) -> Response:
         path = request.path
@@ -91,18 +117,33 @@ class Application:
             await self.gate.identify(request)
             raise EndpointNotFound(f"no {method} {path[:200]} here")
         route, request.params = found
-        request.plain = route.plain
+        request.route, request.plain = route, route.plain
+        task = asyncio.current_task()
+        if task is not None:
+            task.set_name(route.label)
+        self._check_headers(request, route)
         await self.gate.admit(request, route)
         if request.params and any("\0" in value for value in request.params.values()):
             raise BadRequest("the path holds a NUL character; leave it out")
         principal: Principal | None = request.principal
-        if principal is None or is_socket:
+        if principal is not None:
+            CALLER.set(caller_of(request))
+        if principal is None:
             response = await route.handler(request)
+        elif is_socket:
+            with self.streams.holding(request) as request.ended:
+                response = await route.handler(request)
         else:
             response = await self._in_turn(request, route, principal)
         if method == "HEAD":
             response.body = b""
         return response
+
+    def _check_headers(self, request: Request, route: Route) -> None:
+        """Refuse header lines beyond the route's limit, before anything reads them."""
+        size, limit = request.scope.headers.size, route.header_limit
+        if limit is not None and size > limit:
+            raise HeadTooLarge(f"the header lines have {size} bytes; this call takes {limit}")
 
     async def _in_turn(self, request: Request, route: Route, principal: Principal) -> Response:
         """Run a handler within its caller's pace."""

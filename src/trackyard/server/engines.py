@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 
 from trackyard.core.errors import SetupError
 from trackyard.core.ports import Engine, EngineError
+from trackyard.engines.isolation import CHOICES, Isolation, choose
 from trackyard.fleet.policy import read_policy
 from trackyard.jobs.admission.launching import Site
 from trackyard.leases.rules import read_rules
 from trackyard.scheduling import Policy, preset
 from trackyard.server.settings import Settings
+from trackyard.store.database import Reader
 
 ENGINES = ("local", "ray=http://head:8265", "none")
 RAY = "ray="
@@ -93,7 +95,51 @@ def open_engine(settings: Settings) -> Engine | None:
     )
     health = read_policy(settings.health)
     looking = Looking(every_seconds=health.every_seconds, limits=health.limits)
-    return LocalEngine(settings.home / "engine", declared=declared, looking=looking)
+    folder = settings.home / "engine"
+    apart = isolation(settings)
+    return LocalEngine(folder, declared=declared, looking=looking, isolation=apart)
+
+
+def isolation(settings: Settings) -> Isolation:
+    """Return how jobs on this machine are kept apart, or say why it cannot be done."""
+    if settings.run_as not in CHOICES:
+        raise SetupError(
+            f"run_as is {settings.run_as!r}", hint=f"choose one of {', '.join(CHOICES)}"
+        )
+    try:
+        return choose(settings.run_as, settings.home / "engine", _private(settings))
+    except EngineError as fault:
+        raise SetupError(str(fault)) from fault
+
+
+def shared_rights(settings: Settings, reader: Reader) -> str:
+    """Say that several people's jobs run with the server's own rights; nothing where they do not.
+
+    A job then reads the home folder, the admin's token among it.
+    """
+    if settings.engine != "local" or settings.run_as != "server":
+        return ""
+    row = reader.one("SELECT count(*) FROM users WHERE disabled_ms IS NULL")
+    people = int(row[0]) if row else 0
+    if people < 2:
+        return ""
+    return (
+        f"{people} people's jobs run with the server's own rights and can read its home folder,"
+        ' the admin token included; set run_as = "user" to keep them apart'
+    )
+
+
+def _private(settings: Settings) -> list[Path]:
+    """Return what no job may see: the home, and files with secrets that lie elsewhere."""
+    login = Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "trackyard"
+    named = (
+        settings.secrets_key,
+        settings.tls_key,
+        settings.ray_token_file,
+        str(settings.oidc.get("client_secret_file", "")),
+    )
+    files = [Path(name).expanduser().absolute() for name in named if name]
+    return [path for path in (settings.home, login, *files) if path.exists()]
 
 
 def _open_ray(settings: Settings) -> Engine:

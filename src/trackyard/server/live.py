@@ -1,6 +1,6 @@
 """An answer that stays open: pieces as they come, until there are no more or nobody listens.
 
-Owns noticing that the caller has gone while there is nothing to send.
+Owns noticing that the caller has gone, or may listen no longer, while there is nothing to send.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trackyard.server.http import Response
 class LiveResponse(Response):
     """A stream that may be silent for long."""
 
-    __slots__ = ("pieces",)
+    __slots__ = ("ended", "pieces")
 
     def __init__(
         self,
@@ -27,27 +27,28 @@ class LiveResponse(Response):
     ) -> None:
         super().__init__(status=status, headers=headers)
         self.pieces = pieces
+        #: resolved when the caller's credential has ended; set by the application
+        self.ended: asyncio.Future[None] | None = None
 
     async def send(self, proto: Any) -> None:
-        """Write the pieces; let go of their source as soon as the caller has gone."""
+        """Write the pieces; let go of their source as soon as nobody may or will read them."""
         transport = proto.response_stream(self.status, self.headers)
+        pump = asyncio.create_task(self._pump(transport))
         gone = asyncio.ensure_future(proto.client_disconnect())
-        piece: asyncio.Task[bytes | None] | None = None
+        waited: set[asyncio.Future[Any]] = {pump, gone}
+        if self.ended is not None:
+            waited.add(self.ended)
         try:
-            while True:
-                piece = asyncio.create_task(self._next())
-                await asyncio.wait({gone, piece}, return_when=asyncio.FIRST_COMPLETED)
-                data = piece.result() if piece.done() else None
-                if data is None:
-                    return
-                await transport.send_bytes(data)
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            if pump.done():
+                pump.result()
         finally:
             gone.cancel()
-            if piece is not None and not piece.done():
-                piece.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await piece
+            pump.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await pump
             await self.pieces.aclose()
 
-    async def _next(self) -> bytes | None:
-        return await anext(self.pieces, None)
+    async def _pump(self, transport: Any) -> None:
+        async for piece in self.pieces:
+            await transport.send_bytes(piece)

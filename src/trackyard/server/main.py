@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trackyard.access.directory import Directory, create_team, create_user
+from trackyard.access.sealing import Seal
+from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
 from trackyard.access.tokens import digest, new_token
 from trackyard.artifacts.blobs import open_blobs
@@ -44,7 +46,15 @@ from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
 from trackyard.server.clock import choose_clock
-from trackyard.server.engines import check_engine, open_engine, policy, site
+from trackyard.server.ending import END_SECONDS, Ending
+from trackyard.server.engines import (
+    check_engine,
+    isolation,
+    open_engine,
+    policy,
+    shared_rights,
+    site,
+)
 from trackyard.server.home import (
     HomeLock,
     allow_many_sockets,
@@ -54,27 +64,39 @@ from trackyard.server.home import (
     write_secret,
 )
 from trackyard.server.logs import set_up_logging
+from trackyard.server.oidc import read_oidc
 from trackyard.server.routes import table
 from trackyard.server.routing import Router
 from trackyard.server.services import Services
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
+from trackyard.server.store_check import check_store, check_store_later
+from trackyard.server.watchdog import Watchdog
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
 from trackyard.store.faults import is_damaged
+from trackyard.store.idempotency import Creates
 from trackyard.store.migrate import prepare
+from trackyard.store.pending import PendingFile
 from trackyard.store.reserve import Reserve
 from trackyard.tracking.service import Tracking
 
 log = logging.getLogger(__name__)
 
-#: Seconds that requests in flight are given at the end.
-DRAIN_SECONDS = 15.0
+#: Seconds that scheduling, and then requests in flight, are given at the end.
+SCHEDULING_SECONDS, DRAIN_SECONDS = 3.0, 3.0
+#: The database is waited for until the ending as a whole is out of time.
+ENDLESS = 3600.0
 TOUCH_EVERY = 30.0
+#: Seconds for which bytes stay after their file was replaced or deleted, where another server may
+#: be reading them.
+LINGER_SECONDS = 60.0
 ADMIN, FIRST_TEAM = "admin", "default"
+#: Told the settings in force, a code to sign in with, and what an operator must know.
+Announce = Callable[[Settings, str | None, str], None]
 
 
-def run(settings: Settings, *, announce: Callable[[Settings, str | None], None]) -> int:
+def run(settings: Settings, *, announce: Announce) -> int:
     """Serve until a signal ends it; return the exit code."""
     set_up_logging()
     settings.check()
@@ -82,6 +104,7 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
     read_config(settings.queues, settings.teams)
     read_policy(settings.health)
     read_rules(settings.leases)
+    read_oidc(settings.oidc)
     choose_clock(ephemeral=settings.ephemeral)
     throwaway: Path | None = None
     if settings.ephemeral:
@@ -94,6 +117,7 @@ def run(settings: Settings, *, announce: Callable[[Settings, str | None], None])
         lock.acquire()
         settings = dataclasses.replace(settings, port=free_port(settings.host, settings.port))
         _make_database_folder(settings)
+        isolation(settings)
         prepare(settings.database_url)
         # Worker threads wait for the interpreter at most this long when the loop is busy.
         sys.setswitchinterval(0.001)
@@ -125,13 +149,19 @@ def _run_loop(main: object) -> None:
     uvloop.run(main)  # type: ignore[arg-type]
 
 
-async def _serve(settings: Settings, announce: Callable[[Settings, str | None], None]) -> None:
+async def _serve(settings: Settings, announce: Announce) -> None:
     services = build(settings)
     services.database.start()
+    is_checked = await check_store(services)
+    await services.creates.recover()
     code = await _first_start(services)
     await _apply_config(services)
+    warning = await services.database.read(lambda reader: shared_rights(settings, reader))
+    if warning:
+        log.warning("%s", warning)
     services.tracking.start()
     services.hub.start()
+    services.watchdog.start()
     services.jobs.start()
     application = Application(
         Router(table.routes(services)),
@@ -139,20 +169,30 @@ async def _serve(settings: Settings, announce: Callable[[Settings, str | None], 
         prefix=settings.prefix,
         body_seconds=settings.request_seconds,
     )
-    touching = asyncio.create_task(_touch_tokens(services))
+    background = [asyncio.create_task(_touch_tokens(services))]
+    if not is_checked:
+        background.append(asyncio.create_task(check_store_later(services)))
+    ending = Ending(seconds=END_SECONDS + settings.drain_seconds)
     try:
-        await _listen(settings, application, services, lambda: _ready(settings, code, announce))
+        await _listen(
+            settings,
+            application,
+            services,
+            ending,
+            lambda: _ready(settings, code, warning, announce),
+        )
     finally:
         note_address(settings.address_path, settings.url, pid=0)
-        touching.cancel()
-        await _stop(application, services)
+        for task in background:
+            task.cancel()
+        services.watchdog.stop()
+        await _stop(services, ending)
+        ending.done()
 
 
-def _ready(
-    settings: Settings, code: str | None, announce: Callable[[Settings, str | None], None]
-) -> None:
+def _ready(settings: Settings, code: str | None, warning: str, announce: Announce) -> None:
     note_address(settings.address_path, settings.url, pid=os.getpid())
-    announce(settings, code)
+    announce(settings, code, warning)
 
 
 def build(settings: Settings) -> Services:
@@ -169,6 +209,7 @@ def build(settings: Settings) -> Services:
         hosts=_own_hosts(settings),
         secure=bool(settings.tls_cert or settings.trusted_proxies),
         proxies=() if settings.tls_cert else settings.trusted_proxies,
+        forwarders=settings.trusted_proxies,
     )
     hub = Hub(database)
     tracking = Tracking(database)
@@ -177,6 +218,8 @@ def build(settings: Settings) -> Services:
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
     dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
+    secrets = Secrets(database, Seal(settings.secrets_key_path))
+    dispatcher.secrets_of = secrets.values
     leases = Leases(database, read_rules(settings.leases))
     scheduler = Scheduler(
         database,
@@ -196,14 +239,19 @@ def build(settings: Settings) -> Services:
         settings=settings,
         clock=clock,
         database=database,
+        creates=Creates(database, PendingFile(settings.home / "pending")),
         directory=directory,
         sessions=sessions,
+        secrets=secrets,
         gate=gate,
         hub=hub,
+        watchdog=Watchdog(lambda: database.writing_for),
         tracking=tracking,
         registry=Registry(database),
         logged_models=LoggedModels(database),
-        artifacts=Artifacts(database, blobs),
+        artifacts=Artifacts(
+            database, blobs, linger_seconds=0.0 if database.is_sqlite else LINGER_SECONDS
+        ),
         jobs=Jobs(
             database,
             tracking,
@@ -277,6 +325,7 @@ async def _listen(
     settings: Settings,
     application: Application,
     services: Services,
+    ending: Ending,
     ready: Callable[[], None],
 ) -> None:
     listener = Listener(
@@ -287,10 +336,10 @@ async def _listen(
         head_seconds=settings.request_seconds,
         most=most_sockets(),
     )
-    loop = asyncio.get_running_loop()
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    ending.listen()
+    if settings.tls_cert:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGHUP, listener.reload_certificate)
     try:
         await listener.start()
     except (OSError, ssl.SSLError) as fault:
@@ -300,10 +349,15 @@ async def _listen(
         ) from fault
     try:
         ready()
-        await stopping.wait()
+        await ending.asked.wait()
     finally:
-        await services.jobs.stop()
+        # No longer ready, and no more streams: a balancer looks elsewhere from here on.
         await services.hub.stop()
+        await asyncio.sleep(settings.drain_seconds)
+        await asyncio.gather(
+            ending.wait_for("scheduling", services.jobs.stop(), SCHEDULING_SECONDS),
+            services.jobs.part(),
+        )
         await listener.stop(DRAIN_SECONDS)
 
 
@@ -318,13 +372,11 @@ async def _touch_tokens(services: Services) -> None:
             log.exception("cannot note when tokens were used")
 
 
-async def _stop(application: Application, services: Services) -> None:
-    """Let requests finish, then commit what is queued and close."""
-    deadline = services.clock.monotonic() + DRAIN_SECONDS
-    while application.in_flight and services.clock.monotonic() < deadline:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
-    await services.tracking.stop()
-    await services.database.close()
+async def _stop(services: Services, ending: Ending) -> None:
+    """Commit what is queued and close."""
+    await ending.wait_for("settling of metrics", services.tracking.stop(), 2.0)
+    await ending.wait_for("the database", services.database.close(), ENDLESS)
+    services.creates.file.close()
     await services.artifacts.blobs.close()
 
 

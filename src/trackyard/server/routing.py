@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from trackyard.access.principal import Purpose
 from trackyard.server.http import Request, Response
+from trackyard.store.bounds import unbounded
+
+#: Bytes of a body that is read whole, where a route names no other limit, and of a public one.
+BODY_LIMIT, PUBLIC_BODY_LIMIT = 1024 * 1024, 4 * 1024
+#: Bytes of all header lines, cookies among them, and those of a caller without a credential.
+HEADER_LIMIT, PUBLIC_HEADER_LIMIT = 32 * 1024, 8 * 1024
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -35,11 +42,13 @@ class Route:
     path: str
     handler: Handler
     permission: Permission
-    #: whether the narrow token of a running attempt may call it (the handler checks the run)
+    #: whether the token of a job's command may call it (the handler checks the run)
     attempts: bool = False
+    #: whether the token of the runner around a command may call it
+    runners: bool = False
     #: whether a token for the calendar feed may call it
     feeds: bool = False
-    #: request and reply types of a documented route
+    #: request and reply types; every field of a request has its bounds
     takes: Any = None
     gives: Any = None
     #: query parameters of a documented route: name -> one line
@@ -50,12 +59,32 @@ class Route:
     stays_open: bool = False
     #: errors are one plain sentence, for clients that print what they get
     plain: bool = False
+    #: bytes of a body that is read whole, and of all header lines; None for the usual
+    body_limit: int | None = None
+    header_limit: int | None = None
+    #: what a task that serves it is called
+    label: str = field(init=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.permission, Permission):
             raise TypeError(f"route {self.method} {self.path} declares no permission")
-        if self.permission is Permission.PUBLIC and self.attempts:
+        if self.permission is Permission.PUBLIC and (self.attempts or self.runners):
             raise TypeError(f"route {self.method} {self.path} is public and needs no token kind")
+        if self.takes is not None and (gaps := unbounded(self.takes)):
+            raise TypeError(f"route {self.method} {self.path} takes any amount at {gaps[0]}")
+        object.__setattr__(self, "label", f"{self.method} {self.path}")
+        is_public = self.permission is Permission.PUBLIC
+        if self.body_limit is None:
+            object.__setattr__(self, "body_limit", PUBLIC_BODY_LIMIT if is_public else BODY_LIMIT)
+        if self.header_limit is None:
+            limit = PUBLIC_HEADER_LIMIT if is_public else HEADER_LIMIT
+            object.__setattr__(self, "header_limit", limit)
+
+    def takes_attempt(self, purpose: Purpose) -> bool:
+        """Tell whether an attempt's token made for this purpose opens the route."""
+        return (self.attempts and purpose is not Purpose.RUNNER) or (
+            self.runners and purpose is not Purpose.COMMAND
+        )
 
 
 class Router:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trackyard.access.directory import Directory
+from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
@@ -15,7 +16,9 @@ from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
+from trackyard.server.watchdog import Watchdog
 from trackyard.store.database import Database
+from trackyard.store.idempotency import Creates
 from trackyard.tracking.service import Tracking
 
 
@@ -26,10 +29,13 @@ class Services:
     settings: Settings
     clock: Clock
     database: Database
+    creates: Creates
     directory: Directory
     sessions: Sessions
+    secrets: Secrets
     gate: Gate
     hub: Hub
+    watchdog: Watchdog
     tracking: Tracking
     registry: Registry
     logged_models: LoggedModels

@@ -38,6 +38,9 @@ class Settings:
     """Certificate file; with tls_key the server speaks https."""
     tls_key: str = ""
     """Key file of the certificate."""
+    secrets_key: str = ""
+    """File with the key that seals teams' secrets; empty for `secrets.key` in the home folder,
+    where it is made. Servers on one database need the same."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or networks of proxies that speak TLS in front of this server; nobody else but
     this machine may then speak to it in the clear."""
@@ -45,9 +48,15 @@ class Settings:
     """Path under which a proxy mounts this server."""
     request_seconds: int = 30
     """Seconds that a caller has to send a request, uploads of artifacts aside."""
+    drain_seconds: int = 0
+    """Seconds for which the port stays open after SIGTERM, while /ready says no: for balancers
+    that only learn from /ready that a server is going."""
     engine: str = "local"
     """What runs jobs: `local` for this machine, `ray=http://head:8265` for a Ray cluster, `none`
     for a server that only serves."""
+    run_as: str = "server"
+    """Whom jobs on this machine run as: `server` with the server's own rights; `user` kept apart,
+    as a user of each team's own where the server is root, else by bubblewrap; `bubblewrap`."""
     ray_token_file: str = ""
     """File that holds the Ray cluster's token, where it has one; RAY_AUTH_TOKEN serves as well."""
     ray_folder: str = ""
@@ -82,6 +91,8 @@ class Settings:
     """Table [leases] of the config file: lengths, quotas, turnaround and lending of leases."""
     health: dict[str, Any] = field(default_factory=dict)
     """Table [health] of the config file: how nodes are looked at, quarantined and given back."""
+    oidc: dict[str, Any] = field(default_factory=dict)
+    """Table [oidc] of the config file: single sign-on at an OpenID Connect provider."""
     ephemeral: bool = False
     """Use a throw-away home folder, removed at the end."""
 
@@ -99,6 +110,13 @@ class Settings:
     def token_path(self) -> Path:
         """Return the file that holds the admin token."""
         return self.home / "token"
+
+    @property
+    def secrets_key_path(self) -> Path:
+        """Return the file that holds the key of secrets."""
+        return (
+            Path(self.secrets_key).expanduser() if self.secrets_key else self.home / "secrets.key"
+        )
 
     @property
     def lock_path(self) -> Path:

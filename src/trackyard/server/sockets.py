@@ -1,7 +1,7 @@
 """WebSockets that send text until there is no more, or nobody listens.
 
-Owns accepting one, keeping it awake through silence, noticing that its client has gone, and saying
-good-bye with a code: clients take a close without one for a cut line.
+Owns accepting one, keeping it awake through silence, noticing that its client has gone or may
+listen no longer, and closing it with a code: clients take a close without one for a cut line.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 from trackyard.server.http import Request
 from trackyard.server.wire import ProtocolClosed
 
-#: RFC 6455: the work is done; the server goes away.
-NORMAL, GOING_AWAY = 1000, 1001
+#: RFC 6455 and its registry: the work is done; the server restarts, come again; the credential
+#: that opened it is good no longer.
+NORMAL, RESTART, POLICY = 1000, 1012, 1008
 #: Seconds of silence after which a ping keeps proxies from dropping the line.
 AWAKE_SECONDS = 20.0
 #: Seconds for a client to answer our good-bye.
@@ -29,6 +30,13 @@ class TextSocket:
         self._request = request
         self._transport = transport
         self._gone = asyncio.ensure_future(self._listen())
+        ended: asyncio.Future[None] | None = request.ended
+        self._ended = asyncio.get_running_loop().create_future() if ended is None else ended
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the credential that opened it has ended."""
+        return self._ended.done()
 
     @classmethod
     async def accept(cls, request: Request) -> TextSocket:
@@ -41,16 +49,16 @@ class TextSocket:
         try:
             while True:
                 piece = asyncio.create_task(_next(pieces))
-                while not piece.done() and not self._gone.done():
+                while not (piece.done() or self._gone.done() or self._ended.done()):
                     done, _ = await asyncio.wait(
-                        {self._gone, piece},
+                        {self._gone, self._ended, piece},
                         timeout=AWAKE_SECONDS,
                         return_when=asyncio.FIRST_COMPLETED,
                     )
                     if not done:
                         await self._transport.ping()
                 text = piece.result() if piece.done() else None
-                if text is None:
+                if text is None or self._ended.done():
                     return not self._gone.done()
                 await self.send(text)
         except ProtocolClosed:
@@ -71,7 +79,8 @@ class TextSocket:
         self._request.proto.close(code)
         if code is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._gone), FAREWELL_SECONDS)
+                async with asyncio.timeout(FAREWELL_SECONDS):
+                    await asyncio.shield(self._gone)
         self._gone.cancel()
 
     async def _listen(self) -> None:

@@ -8,8 +8,11 @@ Notices of new metric points are light and carry none.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections import deque
+from collections.abc import AsyncGenerator
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,25 +37,36 @@ _encode = msgspec.json.Encoder().encode
 class Subscriber:
     """One open stream."""
 
-    __slots__ = ("lost", "queue", "team_id")
+    __slots__ = ("lost", "team_id", "waiting", "wake")
 
     def __init__(self, team_id: int) -> None:
         self.team_id = team_id
-        self.queue: asyncio.Queue[tuple[int | None, bytes]] = asyncio.Queue(QUEUE)
+        self.waiting: deque[tuple[int | None, bytes]] = deque()
+        self.wake = asyncio.Event()
         self.lost = False
 
-    def offer(self, event_id: int | None, data: bytes) -> None:
+    def offer(self, event_id: int | None, message: bytes) -> None:
         """Queue a message; a reader too slow for it is told to read again."""
-        try:
-            self.queue.put_nowait((event_id, data))
-        except asyncio.QueueFull:
+        if len(self.waiting) >= QUEUE:
             self.lost = True
+        else:
+            self.waiting.append((event_id, message))
+        self.wake.set()
 
     def clear(self) -> None:
         """Drop what waits: it is read from the log instead."""
         self.lost = False
-        while not self.queue.empty():
-            self.queue.get_nowait()
+        self.waiting.clear()
+
+    def take(self, after: int) -> tuple[bytes, int]:
+        """Return what waits beyond an event, as one piece, and the last event in it."""
+        parts = []
+        for event_id, message in self.waiting:
+            if event_id is None or event_id > after:
+                after = event_id or after
+                parts.append(message)
+        self.waiting.clear()
+        return b"".join(parts), after
 
 
 class Hub:
@@ -64,6 +78,8 @@ class Hub:
         self._touched: dict[tuple[int, str], None] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._last_id = 0
+        #: the newest row of points at the last look but one, and at the last
+        self._points_seen = (0, 0)
         self.closing = False
         if database.is_sqlite:
             database.listen(self._committed)
@@ -82,7 +98,7 @@ class Hub:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for subscriber in self._subscribers:
-            subscriber.offer(None, b"")
+            subscriber.wake.set()
 
     def points(self, team_id: int, run_id: str) -> None:
         """Note that a run has new points."""
@@ -92,16 +108,23 @@ class Hub:
     def _committed(self, events: list[tuple[int, int, Event]]) -> None:
         if not self._subscribers:
             return
+        if len(events) > QUEUE:
+            # More than any stream could take: each reads the log, a page at a time.
+            teams = {event.team_id for _, _, event in events}
+            for subscriber in self._subscribers:
+                if subscriber.team_id in teams:
+                    subscriber.lost = True
+                    subscriber.wake.set()
+            return
         for event_id, time_ms, event in events:
             self._deliver(event_id, event.team_id, shape(event_id, time_ms, event))
 
     def _deliver(self, event_id: int, team_id: int | None, shaped: dict[str, Any]) -> None:
-        if team_id is None:
-            return
-        data = _encode(shaped)
-        for subscriber in self._subscribers:
-            if subscriber.team_id == team_id:
-                subscriber.offer(event_id, data)
+        listening = [one for one in self._subscribers if one.team_id == team_id]
+        if listening:
+            message = _message(event_id, _encode(shaped))
+            for subscriber in listening:
+                subscriber.offer(event_id, message)
 
     async def _flush_points(self) -> None:
         while True:
@@ -111,10 +134,10 @@ class Hub:
             for team_id, run_id in touched:
                 by_team.setdefault(team_id, []).append(run_id)
             for team_id, runs in by_team.items():
-                data = _encode({"kind": "points", "runs": runs[:1000]})
+                message = _message(None, _encode({"kind": "points", "runs": runs[:1000]}))
                 for subscriber in self._subscribers:
                     if subscriber.team_id == team_id:
-                        subscriber.offer(None, data)
+                        subscriber.offer(None, message)
 
     async def _poll(self) -> None:
         """Fetch what any process has written, for as long as the server lives."""
@@ -122,6 +145,7 @@ class Hub:
             try:
                 if self._subscribers and self._last_id:
                     await self._deliver_new()
+                    await self._note_points()
                 else:
                     await self._skip_to_newest()
             except Exception as fault:  # noqa: BLE001 - a database that is away comes back
@@ -133,6 +157,16 @@ class Hub:
         newest = await self._db.read(_newest_id)
         if not (self._subscribers and self._last_id):
             self._last_id = newest
+
+    async def _note_points(self) -> None:
+        """Note which runs got points by any process; those seen at the last look once more, for
+        rows become visible out of their order.
+        """
+        before, last = self._points_seen
+        newest, found = await self._db.read(partial(_points_after, after=before))
+        self._points_seen = (last or newest, newest)
+        for team_id, run_id in found if before else ():
+            self._touched[(team_id, run_id)] = None
 
     async def _deliver_new(self) -> None:
         is_more = True
@@ -148,30 +182,16 @@ class Hub:
             lambda reader: read_events(reader, team_id, since=since, limit=PAGE)
         )
 
-    async def stream(
-        self,
-        team_id: int,
-        since: int | None,
-        is_welcome: Callable[[], Awaitable[bool]] | None = None,
-    ) -> AsyncGenerator[bytes, None]:
-        """Yield server-sent events of a team, first those after `since`, then as they happen.
-
-        Ends when its caller is welcome no longer, which is asked now and then.
-        """
+    async def stream(self, team_id: int, since: int | None) -> AsyncGenerator[bytes, None]:
+        """Yield server-sent events of a team, first those after `since`, then as they happen."""
         subscriber = Subscriber(team_id)
         self._subscribers.add(subscriber)
-        clock = self._db.clock
         try:
             if not self._last_id and not self._db.is_sqlite:
                 await self._skip_to_newest()
             yield b"retry: 2000\n\n"
             last, is_behind = since or 0, since is not None
-            asked = clock.monotonic()
             while not self.closing:
-                if is_welcome is not None and clock.monotonic() - asked >= PING_EVERY:
-                    asked = clock.monotonic()
-                    if not await is_welcome():
-                        return
                 if is_behind:
                     rows = await self._page(team_id, last)
                     is_behind = len(rows) == PAGE
@@ -184,14 +204,12 @@ class Hub:
                     is_behind = last > 0
                     yield b"event: reload\ndata: {}\n\n"
                     continue
-                try:
-                    event_id, data = await asyncio.wait_for(subscriber.queue.get(), PING_EVERY)
-                except TimeoutError:
-                    yield b": alive\n\n"
-                    continue
-                if data and (event_id is None or event_id > last):
-                    last = event_id or last
-                    yield _message(event_id, data)
+                piece, last = subscriber.take(last)
+                yield piece or b": alive\n\n"
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(PING_EVERY):
+                        await subscriber.wake.wait()
+                subscriber.wake.clear()
         finally:
             self._subscribers.discard(subscriber)
 
@@ -253,6 +271,20 @@ def read_events(
 def _newest_id(reader: Reader) -> int:
     row = reader.one("SELECT max(id) FROM events")
     return int(row[0] or 0) if row else 0
+
+
+def _points_after(reader: Reader, after: int) -> tuple[int, list[tuple[int, str]]]:
+    """Return the newest row of points and the runs of those after one."""
+    row = reader.one("SELECT max(id) FROM metric_log")
+    newest = int(row[0] or 0) if row else 0
+    if not after or newest <= after:
+        return max(newest, after), []
+    rows = reader.all(
+        "SELECT team_id, uuid FROM runs WHERE id IN (SELECT run_id FROM metric_log WHERE id > ?)"
+        f" LIMIT {PAGE}",
+        (after,),
+    )
+    return newest, [(row[0], row[1]) for row in rows]
 
 
 def _message(event_id: int | None, data: bytes) -> bytes:

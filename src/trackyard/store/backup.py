@@ -22,10 +22,16 @@ _LEFT_OUT = (
     "DELETE FROM artifacts WHERE owner IN (SELECT 'upload:' || id FROM uploads)",
     "DELETE FROM uploads",
 )
-_BLOBS = (
-    "SELECT blob, size, sha256 FROM artifacts WHERE blob > ? UNION"
-    " SELECT blob, size, digest FROM packages WHERE blob > ? ORDER BY blob LIMIT ?"
+#: Each blob once, with the first of the objects that it belongs to.
+_NAMED = (
+    "SELECT blob, size, sha256, owner, path FROM artifacts WHERE blob {0} ? UNION ALL"
+    " SELECT blob, size, digest, 'package', digest FROM packages WHERE blob {0} ?"
 )
+_BLOBS = (
+    "SELECT blob, max(size), max(sha256), min(owner), min(path)"
+    f" FROM ({_NAMED.format('>')}) GROUP BY blob ORDER BY blob LIMIT ?"
+)
+_COMPLAINTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +47,8 @@ class Snapshot:
     mark: int
     files: int
     file_bytes: int
+    #: what SQLite finds wrong with the copy, and so with the database itself
+    damage: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +58,9 @@ class BlobRow:
     blob: str
     size: int
     sha256: str
+    #: run or logged model and path, or `package` and digest
+    owner: str
+    path: str
 
 
 def snapshot(url: str, target: Path) -> Snapshot:
@@ -72,7 +83,8 @@ def snapshot(url: str, target: Path) -> Snapshot:
         schema = copy.execute("SELECT version_num FROM alembic_version").fetchone()[0]
         mark = copy.execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0]
         sizes = [row.size for row in _every_blob(copy)]
-    except sqlite3.OperationalError as fault:
+        damage = _damage(copy)
+    except sqlite3.DatabaseError as fault:
         raise explain_write(fault) from fault
     finally:
         copy.close()
@@ -85,6 +97,7 @@ def snapshot(url: str, target: Path) -> Snapshot:
         mark=mark,
         files=len(sizes),
         file_bytes=sum(sizes),
+        damage=damage,
     )
 
 
@@ -93,19 +106,25 @@ def blobs_after(path: Path, after: str, limit: int = _PAGE) -> list[BlobRow]:
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as copy:
         rows = copy.execute(_BLOBS, (after, after, limit)).fetchall()
     copy.close()
-    return [BlobRow(blob=row[0], size=row[1], sha256=row[2]) for row in rows]
+    return [_row(row) for row in rows]
 
 
 def find_blob(path: Path, blob: str) -> BlobRow | None:
     """Return a blob if the copy refers to it."""
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as copy:
-        row = copy.execute(
-            "SELECT size, sha256 FROM artifacts WHERE blob = ? UNION"
-            " SELECT size, digest FROM packages WHERE blob = ?",
-            (blob, blob),
-        ).fetchone()
+        row = copy.execute(_NAMED.format("="), (blob, blob)).fetchone()
     copy.close()
-    return None if row is None else BlobRow(blob=blob, size=row[0], sha256=row[1])
+    return None if row is None else _row(row)
+
+
+def _row(row: tuple[str, int, str, str, str]) -> BlobRow:
+    return BlobRow(blob=row[0], size=row[1], sha256=row[2], owner=row[3], path=row[4])
+
+
+def _damage(copy: sqlite3.Connection) -> list[str]:
+    rows = copy.execute(f"PRAGMA integrity_check({_COMPLAINTS})").fetchall()
+    words = [" ".join(str(row[0]).split()) for row in rows]
+    return [] if words == ["ok"] else words
 
 
 def _every_blob(copy: sqlite3.Connection) -> Iterator[BlobRow]:
@@ -114,7 +133,7 @@ def _every_blob(copy: sqlite3.Connection) -> Iterator[BlobRow]:
         rows = copy.execute(_BLOBS, (after, after, _PAGE)).fetchall()
         for row in rows:
             after = row[0]
-            yield BlobRow(blob=row[0], size=row[1], sha256=row[2])
+            yield _row(row)
         if len(rows) < _PAGE:
             return
 

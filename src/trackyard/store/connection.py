@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from trackyard.core.clock import SYSTEM_CLOCK
 from trackyard.core.errors import SetupError
-from trackyard.store.boot import name_of
 
 if TYPE_CHECKING:
     import psycopg
@@ -205,7 +204,7 @@ class PostgresConnection:
                 url,
                 autocommit=True,
                 connect_timeout=10,
-                application_name=name_of(),
+                application_name="trackyard",
                 # Random reads are cheap on today's disks; our queries are too short to compile.
                 options="-c synchronous_commit=on -c timezone=UTC -c random_page_cost=1.1"
                 " -c jit=off" + (" -c default_transaction_read_only=on" if readonly else ""),

@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,6 +25,7 @@ from trackyard.core.clock import Clock
 from trackyard.core.errors import SetupError, TooBusy, YardError
 from trackyard.core.events import Event
 from trackyard.store import crashpoints, journal
+from trackyard.store.changes import EVERYTHING, Changes, WatchedConnection
 from trackyard.store.checkpoints import keep_short
 from trackyard.store.connection import (
     Connection,
@@ -44,9 +44,11 @@ from trackyard.store.faults import (
     not_kept,
     unconfirmed,
 )
+from trackyard.store.patience import bound_write
+from trackyard.store.readers import Readers
 from trackyard.store.reserve import Reserve
 from trackyard.store.sole import SoleWriter
-from trackyard.store.transaction import EVERYTHING, Reader, Tx
+from trackyard.store.transaction import Reader, Tx
 
 __all__ = ["NOT_QUICK", "Database", "Listener", "Reader", "Tx"]
 
@@ -59,6 +61,8 @@ GROUP_LIMIT = 256
 QUEUE_LIMIT = 20_000
 #: Turns of the event loop for which a group waits while it grows.
 GATHER_LOOKS = 8
+#: Seconds of work after which a group is committed as it is, so that the event loop gets a turn.
+SLICE_SECONDS = 0.015
 #: Seconds above which a commit leaves the event loop: below it, handing it to a thread costs more.
 SLOW_COMMIT = 0.002
 #: Seconds after which a read is ended, and for which a write waits for a database to come back.
@@ -83,6 +87,9 @@ class _Pending:
     future: asyncio.Future[Any]
     quick: Callable[[Tx], Any] | None = None
     frees: bool = False
+    is_long: bool = False
+    #: the task that asked for it, by its name
+    asker: str = ""
     result: Any = None
     fault: BaseException | None = None
 
@@ -108,23 +115,26 @@ class Database:
         self._listeners: list[Listener] = []
         #: called when a transaction was undone, so that caches can forget what it taught them
         self.undo_hooks: list[Callable[[], None]] = []
-        #: called with each event of a careful write as it happens, before its commit
-        self.change_hooks: list[Callable[[Event], None]] = []
-        self.journal = journal.Journal()
-        #: called after each commit with the inner ids of the runs it touched
+        #: what the writer's transactions change; SQLite only
+        self.changes = Changes()
+        self.journal = journal.Journal(self.changes)
+        #: called after each commit with the inner ids of the runs it changed, before any caller
+        #: hears of it: the one place from which caches learn what to forget
         self.commit_hooks: list[Callable[[Collection[int]], None]] = []
-        self._touched: set[int] = set()
         self._sole = SoleWriter()
         #: whether the peeker shows what can no longer be moved, and so serves every reader
         self._has_last_view = False
         #: whether every write of the open group went by its quick form
         self._is_quick_group = False
         self._moving: asyncio.TimerHandle | None = None
-        self._background: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[bool]] = set()
         self._commits = ThreadPoolExecutor(1, thread_name_prefix="yard-commit")
         self._mover: asyncio.Task[None] | None = None
-        self._pool = ThreadPoolExecutor(readers, thread_name_prefix="yard-read")
-        self._free: SimpleQueue[Any] = SimpleQueue()
+        self._readers = Readers(
+            readers, lambda: self._connect(readonly=True), is_remote=not self.is_sqlite
+        )
+        #: who asked for the write that is being run
+        self.writing_for = ""
         self._writer = self._connect(readonly=False)
         self._peeker = self._connect(readonly=True)
         #: set once the disk has failed to keep a commit: nothing is written any more
@@ -156,7 +166,7 @@ class Database:
 
     def _recover(self) -> None:
         """Move what a crash left in the journal, and see which keys are given out next."""
-        entries = journal.replay(self._writer)
+        entries = journal.replay(self._writer, self.clock.time_ms())
         if entries:
             log.info("moved %d journal entries of an earlier process into their tables", entries)
         self._sole.learn(self._writer)
@@ -165,9 +175,9 @@ class Database:
         """Forget what is known if another process wrote to the file, pointed at it by mistake."""
         if self._sole.was_alone(self._writer):
             return
-        self.journal.take_over(self._writer)
+        self.journal.take_over(self._writer, self.clock.time_ms())
         self._sole.learn(self._writer)
-        self._touched.add(EVERYTHING)
+        self.changes.add((EVERYTHING,))
         for hook in self.undo_hooks:
             hook()
 
@@ -185,9 +195,7 @@ class Database:
             self._mover.cancel()
             await asyncio.gather(self._mover, return_exceptions=True)
         self._commits.shutdown(wait=True)
-        self._pool.shutdown(wait=True)
-        while not self._free.empty():
-            self._free.get().close()
+        self._readers.close()
         self._peeker.close()
         self._writer.close()
 
@@ -204,12 +212,11 @@ class Database:
 
         None for `seconds` lets it take its time: for work that no caller waits for.
         """
-        if self.journal.waiting:
-            await self._move_waiting()
+        if self.journal.waiting and not await self._move_waiting():
             if self._has_last_view:
                 return query(self._peeker)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._read, query, seconds)
+            return await self._readers.run(lambda _: self._read_over_journal(query), seconds)
+        return await self._readers.run(query, seconds)
 
     async def peek(self, query: Callable[[Reader], T], *, journaled: bool = True) -> T:
         """Run a point look-up at once: on the loop for SQLite, where a thread would cost more.
@@ -217,24 +224,34 @@ class Database:
         A query that looks at no table of the journal's says so, and waits for none of its rows.
         """
         if self.is_sqlite:
-            if journaled and self.journal.waiting:
-                await self._move_waiting()
+            if journaled and self.journal.waiting and not await self._move_waiting():
+                return await self.read(query)
             try:
                 return query(self._peeker)
             except sqlite3.DatabaseError as fault:
                 raise explain_read(fault, None) or fault from fault
         return await self.read(query)
 
-    async def _move_waiting(self) -> None:
-        """Bring rows that wait in the journal into their tables, so that a reader sees them."""
+    async def _move_waiting(self) -> bool:
+        """Bring rows that wait in the journal into their tables; return whether they are there."""
         try:
             await self.write(_nothing, frees=True)
         except YardError as fault:
-            # They stay on disk and are tried again; who only reads is served what there is.
+            # They stay on disk and are tried again.
             log.warning("cannot move the journal into its tables now: %s", fault.message)
             if self._is_broken and not self._has_last_view:
                 self._has_last_view = True
                 self._peeker = self._last_view()
+                for hook in self.commit_hooks:
+                    hook((EVERYTHING,))
+            return False
+        return True
+
+    def _read_over_journal(self, query: Callable[[Reader], T]) -> T:
+        """Run a query on what the tables would hold, where the journal cannot be moved now."""
+        conn = self._connect(readonly=False)
+        with contextlib.closing(conn):
+            return journal.read_over(conn, query, self.clock.time_ms())
 
     def _last_view(self) -> SqliteConnection | PostgresConnection:
         """Return a connection that shows all that was acknowledged, where no more is written."""
@@ -260,43 +277,6 @@ class Database:
             self._background.add(task)
             task.add_done_callback(self._background.discard)
 
-    def _read(self, query: Callable[[Reader], T], seconds: float | None) -> T:
-        for is_last in (False, True):
-            conn = self._take_reader()
-            try:
-                conn.limit(seconds)
-                result = query(conn)
-            except BaseException as fault:
-                if isinstance(conn, PostgresConnection) and conn.closed():
-                    # It may have died while it lay idle, and the others with it.
-                    self._drop_readers()
-                    if is_last:
-                        raise away() from fault
-                    continue
-                self._free.put(conn)
-                answer = explain_read(fault, seconds)
-                if answer is not None:
-                    raise answer from fault
-                raise
-            self._free.put(conn)
-            return result
-        raise AssertionError
-
-    def _take_reader(self) -> SqliteConnection | PostgresConnection:
-        try:
-            conn: SqliteConnection | PostgresConnection = self._free.get_nowait()
-        except Empty:
-            try:
-                conn = self._connect(readonly=True)
-            except SetupError as fault:
-                raise away() from fault
-        return conn
-
-    def _drop_readers(self) -> None:
-        with contextlib.suppress(Empty):
-            while True:
-                self._free.get_nowait().close()
-
     # -- writes -----------------------------------------------------------------------------
 
     def write(
@@ -305,12 +285,14 @@ class Database:
         quick: Callable[[Tx], Any] | None = None,
         *,
         frees: bool = False,
+        is_long: bool = False,
     ) -> asyncio.Future[T]:
         """Queue a write; the future resolves once the commit is durable.
 
         `quick` does the same without looking at the database: it checks by what this process
         knows, defers its rows as its last act, or returns NOT_QUICK. SQLite only, where no other
         process writes. `frees` says that it makes room, so that a full disk takes it still.
+        `is_long` says that it takes more than a few milliseconds: it runs off the event loop.
         """
         if self._wake is None or self._closing:
             raise TooBusy("the server is shutting down; try again shortly", retry_after=2)
@@ -321,7 +303,11 @@ class Database:
         if self._reserve.is_spent and not frees and not self._reserve.is_back():
             raise no_room()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Pending(operation, future, quick if self.is_sqlite else None, frees))
+        if not self.is_sqlite:
+            bound_write(future)
+        task = asyncio.current_task()
+        asker, brief = task.get_name() if task else "", quick if self.is_sqlite else None
+        self._queue.append(_Pending(operation, future, brief, frees, is_long, asker))
         if not self._wake.is_set():
             self._wake.set()
         return future
@@ -337,22 +323,32 @@ class Database:
                 await self._wake.wait()
                 continue
             await self._gather()
-            group = [self._queue.popleft() for _ in range(min(len(self._queue), GROUP_LIMIT))]
+            group = self._next_group()
             try:
-                if self.is_sqlite:
+                if self.is_sqlite and not group[0].is_long:
                     events = self._run_group(group)
                     if self._commit_seconds < SLOW_COMMIT:
                         self._commit()
                     else:
                         await loop.run_in_executor(self._commits, self._commit)
                 else:
-                    events = await loop.run_in_executor(self._commits, self._run_and_commit, group)
+                    run = self._run_here if self.is_sqlite else self._run_and_commit
+                    events = await loop.run_in_executor(self._commits, run, group)
             except BaseException as fault:  # noqa: BLE001 - whatever it was, each gets its own try
                 log.warning("a group of %d writes failed together: %s", len(group), fault)
                 events = await loop.run_in_executor(self._commits, self._after_fault, group, fault)
             if crashpoints.ARMED:
                 crashpoints.reached("after-commit", [event.kind for _, _, event in events])
             self._settle(group, events)
+
+    def _next_group(self) -> list[_Pending]:
+        """Take the writes of the next commit; a long one has a commit of its own."""
+        group = [self._queue.popleft()]
+        while self._queue and len(group) < GROUP_LIMIT:
+            if self._queue[0].is_long or group[0].is_long:
+                break
+            group.append(self._queue.popleft())
+        return group
 
     async def _gather(self) -> None:
         """Let requests that are on their way join the group: a commit costs more than a look."""
@@ -363,16 +359,16 @@ class Database:
                 return
 
     def _settle(self, group: list[_Pending], events: list[tuple[int, int, Event]]) -> None:
-        if self._touched:
-            touched, self._touched = self._touched, set()
+        changed = self.changes.take()
+        if changed:
             for hook in self.commit_hooks:
-                hook(touched)
+                hook(changed)
         if self.journal.waiting:
             self._move_soon()
         self.committed_groups += 1
         self.committed_requests += len(group)
         for pending in group:
-            if pending.future.cancelled():
+            if pending.future.done():
                 continue
             if pending.fault is not None:
                 pending.future.set_exception(pending.fault)
@@ -436,24 +432,24 @@ class Database:
         writer = self._ensure_writer()
         now_ms = self.clock.time_ms()
         writer.begin()
+        watched: Connection = writer
         if self.is_sqlite:
             self._check_alone()
+            watched = WatchedConnection(writer, self.changes)
         events: list[Event] = []
         self._is_quick_group = True
-        for pending in group:
-            tx = Tx(
-                writer,
-                now_ms,
-                later=self.journal.add,
-                new_id=self._sole.new_id,
-                touched=self._touched,
-            )
+        until = self.clock.monotonic() + SLICE_SECONDS
+        for at, pending in enumerate(group):
+            if self._put_back(group, at, until):
+                break
+            self.writing_for = pending.asker
+            tx = Tx(watched, now_ms, later=self.journal.add, new_id=self._sole.new_id)
             if pending.quick is not None and self._run_quick(pending, tx):
                 events.extend(tx.events)
                 continue
             self._is_quick_group = False
             if not self.journal.is_empty():
-                self.journal.move(writer)
+                self.journal.move(writer, now_ms)
             before = writer.changes()
             try:
                 pending.result = pending.operation(tx)
@@ -464,12 +460,17 @@ class Database:
                 pending.fault = refusal
                 continue
             events.extend(tx.events)
-            for hook in self.change_hooks:
-                for event in tx.events:
-                    hook(event)
         if crashpoints.ARMED:
             crashpoints.reached("before-commit", [event.kind for event in events])
         return self._append(writer, now_ms, events)
+
+    def _put_back(self, group: list[_Pending], at: int, until: float) -> bool:
+        """Leave the rest of a group to the next one if this one has held the loop for long."""
+        if at == 0 or not self.is_sqlite or self.clock.monotonic() <= until:
+            return False
+        self._queue.extendleft(reversed(group[at:]))
+        del group[at:]
+        return True
 
     def _append(
         self, writer: Connection, now_ms: int, events: Iterable[Event]
@@ -506,7 +507,7 @@ class Database:
         written = [(self._sole.new_id("events"), now_ms, event) for event in events]
         rows = [(number, *_event_row(now_ms, event)) for number, _, event in written]
         if rows and self._is_quick_group:
-            self.journal.add(journal.EVENT, rows)
+            self.journal.add_events(rows)
         elif rows:
             writer.many(journal.INSERT_EVENT, rows)
         self.journal.write(writer)
@@ -542,22 +543,21 @@ class Database:
         if not self.is_sqlite:
             return self._run_and_commit([pending])
         try:
-            return self._run_here(pending)
+            return self._run_here([pending])
         except sqlite3.OperationalError as fault:
             if not (pending.frees and is_full(fault) and self._reserve.spend()):
                 raise
             self._undo()
-            return self._run_here(pending)
+            return self._run_here([pending])
 
-    def _run_here(self, pending: _Pending) -> list[tuple[int, int, Event]]:
-        events = self._run_group([pending])
+    def _run_here(self, group: list[_Pending]) -> list[tuple[int, int, Event]]:
+        events = self._run_group(group)
         self._commit()
         return events
 
     def _undo(self) -> None:
         self.journal.undone()
         self._sole.doubt()
-        self._touched.clear()
         for hook in self.undo_hooks:
             hook()
         try:

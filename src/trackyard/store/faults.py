@@ -25,6 +25,8 @@ _AWAY = frozenset(
         "TooManyConnections",
     )
 )
+#: psycopg's faults of pages that are not as they were written.
+_ROTTEN = frozenset(("DataCorrupted", "IndexCorrupted"))
 _MET = frozenset(("DeadlockDetected", "SerializationFailure", "LockNotAvailable"))
 
 
@@ -49,18 +51,17 @@ def is_away(fault: BaseException) -> bool:
 
 
 def is_damaged(fault: BaseException) -> bool:
-    """Tell whether SQLite met a page that is not as it was written."""
-    return (
-        isinstance(fault, sqlite3.DatabaseError)
-        and getattr(fault, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
-    )
+    """Tell whether the database met a page that is not as it was written."""
+    if isinstance(fault, sqlite3.DatabaseError):
+        return getattr(fault, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+    return type(fault).__name__ in _ROTTEN
 
 
 def damaged() -> InternalFault:
     """Return the answer to a request that met a damaged page."""
     return InternalFault(
         "the database file is damaged where this request looked; an admin can restore it from a"
-        " backup, and `yard gc --scrub` names what is damaged"
+        " backup, and `yard verify` names what is damaged"
     )
 
 

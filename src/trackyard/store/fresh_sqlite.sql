@@ -48,6 +48,13 @@ CREATE TABLE leaders (
 	expires_ms BIGINT NOT NULL,
 	CONSTRAINT pk_leaders PRIMARY KEY (role)
 );
+CREATE TABLE lost_answers (
+	digest TEXT NOT NULL,
+	result TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_lost_answers PRIMARY KEY (digest, result)
+);
+CREATE INDEX ix_lost_answers_created_ms ON lost_answers (created_ms);
 CREATE TABLE metric_blocks (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	run_id BIGINT NOT NULL,
@@ -115,6 +122,8 @@ CREATE TABLE node_verdicts (
 	source TEXT NOT NULL,
 	attempt_id TEXT NOT NULL,
 	at_ms BIGINT NOT NULL,
+	job_id TEXT DEFAULT '' NOT NULL,
+	team_id BIGINT,
 	CONSTRAINT pk_node_verdicts PRIMARY KEY (id)
 );
 CREATE INDEX ix_node_verdicts_at_ms ON node_verdicts (at_ms);
@@ -143,15 +152,13 @@ CREATE TABLE queues (
 	updated_ms BIGINT NOT NULL,
 	CONSTRAINT pk_queues PRIMARY KEY (name)
 );
-CREATE TABLE replies (
-	digest TEXT NOT NULL,
-	result TEXT NOT NULL,
-	peer TEXT NOT NULL,
-	boot TEXT NOT NULL,
+CREATE TABLE rejected_writes (
+	id INTEGER NOT NULL,
+	data BLOB NOT NULL,
+	reason TEXT NOT NULL,
 	created_ms BIGINT NOT NULL,
-	CONSTRAINT pk_replies PRIMARY KEY (digest)
+	CONSTRAINT pk_rejected_writes PRIMARY KEY (id)
 );
-CREATE INDEX ix_replies_created_ms ON replies (created_ms);
 CREATE TABLE settings (
 	"key" TEXT NOT NULL,
 	value TEXT NOT NULL,
@@ -196,6 +203,14 @@ CREATE TABLE experiments (
 	CONSTRAINT pk_experiments PRIMARY KEY (id),
 	CONSTRAINT uq_experiments_team_id_name UNIQUE (team_id, name),
 	CONSTRAINT fk_experiments_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE TABLE identities (
+	issuer TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	user_id INTEGER NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_identities PRIMARY KEY (issuer, subject),
+	CONSTRAINT fk_identities_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE
 );
 CREATE TABLE jobs (
 	id INTEGER NOT NULL,
@@ -329,6 +344,16 @@ CREATE TABLE ray_packages (
 	CONSTRAINT pk_ray_packages PRIMARY KEY (team_id, name),
 	CONSTRAINT fk_ray_packages_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
+CREATE TABLE secrets (
+	team_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	sealed TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	actor TEXT NOT NULL,
+	CONSTRAINT pk_secrets PRIMARY KEY (team_id, name),
+	CONSTRAINT fk_secrets_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
 CREATE TABLE sessions (
 	digest TEXT NOT NULL,
 	user_id INTEGER NOT NULL,
@@ -381,11 +406,13 @@ CREATE TABLE tokens (
 	expires_ms BIGINT,
 	used_ms BIGINT,
 	revoked_ms BIGINT,
+	parent_id TEXT,
 	CONSTRAINT pk_tokens PRIMARY KEY (id),
 	CONSTRAINT uq_tokens_digest UNIQUE (digest),
 	CONSTRAINT fk_tokens_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE,
 	CONSTRAINT fk_tokens_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
+CREATE INDEX ix_tokens_parent_id ON tokens (parent_id);
 CREATE TABLE attempts (
 	id INTEGER NOT NULL,
 	attempt_id TEXT NOT NULL,
@@ -676,3 +703,17 @@ CREATE TABLE tags (
 )
  WITHOUT ROWID;
 CREATE INDEX ix_tags_short_values ON tags (name_id, run_id, value) WHERE length(value) <= 200;
+CREATE TABLE trials (
+	attempt INTEGER NOT NULL,
+	trial TEXT NOT NULL,
+	number BIGINT NOT NULL,
+	state TEXT NOT NULL,
+	params TEXT NOT NULL,
+	metrics TEXT NOT NULL,
+	metric TEXT NOT NULL,
+	iterations BIGINT NOT NULL,
+	ran_ms BIGINT NOT NULL,
+	error TEXT NOT NULL,
+	CONSTRAINT pk_trials PRIMARY KEY (attempt, trial),
+	CONSTRAINT fk_trials_attempt FOREIGN KEY(attempt) REFERENCES attempts (id) ON DELETE CASCADE
+);

@@ -86,13 +86,38 @@ Table(
     _ref("team_id", "teams.id"),
     _text("role"),
     _text("label"),
-    #: for attempt tokens: {"run_id", "attempt", "rank"}; JSON
+    #: for attempt tokens: {"run_id", "attempt", "rank", "purpose"}; JSON
     _text("scope", nullable=True),
     _int("created_ms"),
     _int("expires_ms", nullable=True),
     _int("used_ms", nullable=True),
     _int("revoked_ms", nullable=True),
+    #: the token it was issued with, which it never outlives; none for a root
+    _text("parent_id", nullable=True),
     UniqueConstraint("digest"),
+    Index(None, "parent_id"),
+)
+Table(
+    "identities",
+    metadata,
+    #: a person as an identity provider knows it, and the user here
+    _text("issuer"),
+    _text("subject"),
+    _ref("user_id", "users.id"),
+    _int("created_ms"),
+    PrimaryKeyConstraint("issuer", "subject"),
+)
+Table(
+    "secrets",
+    metadata,
+    _ref("team_id", "teams.id"),
+    _text("name"),
+    #: the value, sealed under a key outside the database
+    _text("sealed"),
+    _int("created_ms"),
+    _int("updated_ms"),
+    _text("actor"),
+    PrimaryKeyConstraint("team_id", "name"),
 )
 Table(
     "sessions",
@@ -131,13 +156,12 @@ Table(
     sqlite_autoincrement=True,
 )
 Table(
-    "replies",
+    "lost_answers",
     metadata,
-    #: digest of principal, route and body of a create call, for retries of an unanswered try
+    #: digest of caller, route and body of a create call whose answer was handed to nobody
     Column("digest", Text, primary_key=True),
-    _text("result"),
-    _text("peer"),
-    _text("boot"),
+    #: what it made, for its retry
+    Column("result", Text, primary_key=True),
     _int("created_ms"),
     Index(None, "created_ms"),
 )
@@ -148,6 +172,15 @@ Table(
     _id(),
     #: rows that are not in their tables yet; msgpack of store.journal
     Column("data", LargeBinary, nullable=False),
+)
+Table(
+    "rejected_writes",
+    metadata,
+    #: what the journal held and no table would take, kept for a person to look at
+    _id(),
+    Column("data", LargeBinary, nullable=False),
+    _text("reason"),
+    _int("created_ms"),
 )
 
 # Tracking ------------------------------------------------------------------------------------
@@ -456,6 +489,7 @@ from trackyard.store import (  # noqa: E402
     schema_jobs,
     schema_leases,
     schema_ray,
+    schema_trials,
 )
 
 __all__ = [
@@ -465,4 +499,5 @@ __all__ = [
     "schema_jobs",
     "schema_leases",
     "schema_ray",
+    "schema_trials",
 ]

@@ -73,6 +73,9 @@ Table(
     #: the attempt around which it was seen; empty for none
     words("attempt_id"),
     integer("at_ms"),
+    #: job and team of that attempt: whose word it is
+    Column("job_id", Text, nullable=False, server_default=""),
+    integer("team_id", nullable=True),
     Index(None, "node_id", "id"),
     Index(None, "at_ms"),
 )

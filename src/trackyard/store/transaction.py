@@ -12,11 +12,16 @@ from trackyard.store.connection import Connection, Dialect, Row
 
 Values = Sequence[Any]
 
-#: What a transaction touches that changes many rows it does not name.
-EVERYTHING = 0
+
+class Deferred(Protocol):
+    """How a quick write hands over rows that reach their tables later."""
+
+    def __call__(self, number: int, rows: Iterable[Values], *, run: int) -> None:
+        """Defer rows of a statement of `store.journal`; they are about one run, by inner id."""
+        ...
 
 
-def _nowhere(number: int, _: Iterable[Values]) -> None:
+def _nowhere(number: int, rows: Iterable[Values], *, run: int) -> None:  # noqa: ARG001
     raise AssertionError(f"rows of statement {number} were deferred where there is no journal")
 
 
@@ -39,7 +44,6 @@ class Tx:
         "now_ms",
         "one",
         "run",
-        "touched",
     )
 
     def __init__(
@@ -47,9 +51,8 @@ class Tx:
         conn: Connection,
         now_ms: int,
         *,
-        later: Callable[[int, Iterable[Values]], None] = _nowhere,
+        later: Deferred = _nowhere,
         new_id: Callable[[str], int] = _no_key,
-        touched: set[int] | None = None,
     ) -> None:
         self.conn = conn
         self.dialect: Dialect = conn.dialect
@@ -64,8 +67,6 @@ class Tx:
         self.later = later
         #: the next key of a table whose keys this process gives out; SQLite only
         self.new_id = new_id
-        #: inner ids of the runs whose facts or values change; whoever changes one adds it
-        self.touched = set() if touched is None else touched
 
     def event(
         self,

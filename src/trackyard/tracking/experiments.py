@@ -11,8 +11,8 @@ from typing import Any
 from trackyard.access.principal import Principal
 from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, new_experiment_id
+from trackyard.core.spelling import plain
 from trackyard.store.database import Reader, Tx
-from trackyard.store.transaction import EVERYTHING
 from trackyard.tracking.validation import (
     MAX_EXPERIMENT_TAG_V3,
     check_experiment_name,
@@ -61,6 +61,7 @@ def create_experiment(
             else ""
         )
         raise AlreadyExists(f"Experiment(name={checked}) already exists.{hint}")
+    _check_no_lookalike(tx, principal, checked)
     inner = new_experiment_id()
     tx.run(
         f"INSERT INTO experiments (team_id, {_COLUMNS}) VALUES (?, ?, ?, ?, 'active', ?, ?)",
@@ -76,6 +77,20 @@ def create_experiment(
     _write_tags(tx, inner, tags)
     _event(tx, "experiment.created", principal, inner, name=checked)
     return inner
+
+
+def _check_no_lookalike(
+    tx: Tx, principal: Principal, name: str, *, but: int | None = None
+) -> None:
+    """Refuse a name that people could not tell from another one of the team."""
+    wanted = plain(name)
+    rows = tx.all("SELECT id, name FROM experiments WHERE team_id = ?", (principal.team_id,))
+    for inner, other in rows:
+        if inner != but and other != name and plain(other) == wanted:
+            raise AlreadyExists(
+                f"the experiment name {name[:80]!r} could pass for {other[:80]!r}, which exists;"
+                " use that one, or a name that differs to the eye"
+            )
 
 
 def check_location(location: str | None) -> str | None:
@@ -141,6 +156,7 @@ def rename_experiment(tx: Tx, principal: Principal, inner: int, name: str | None
     )
     if taken is not None and taken[0] != inner:
         raise AlreadyExists(f"Experiment(name={checked}) already exists.")
+    _check_no_lookalike(tx, principal, checked, but=inner)
     tx.run(
         "UPDATE experiments SET name = ?, updated_ms = ? WHERE id = ?",
         (checked, tx.now_ms, inner),
@@ -162,7 +178,6 @@ def delete_experiment(tx: Tx, principal: Principal, inner: int) -> None:
         " AND lifecycle = 'active'",
         (tx.now_ms, inner),
     )
-    tx.touched.add(EVERYTHING)
     _event(tx, "experiment.deleted", principal, inner, name=row[0])
 
 
@@ -179,7 +194,6 @@ def restore_experiment(tx: Tx, principal: Principal, inner: int) -> None:
         "UPDATE runs SET lifecycle = 'active', deleted_ms = NULL WHERE experiment_id = ?",
         (inner,),
     )
-    tx.touched.add(EVERYTHING)
     _event(tx, "experiment.restored", principal, inner, name=row[0])
 
 
@@ -212,6 +226,15 @@ def require(tx: Tx | Reader, principal: Principal, inner: int) -> tuple[str, str
     if row is None:
         raise _unknown(principal, inner)
     return row[0], row[1], row[2]
+
+
+def is_active(tx: Tx, principal: Principal, inner: int) -> bool:
+    """Tell whether the caller's team has this experiment and has not deleted it."""
+    row = tx.one(
+        "SELECT 1 FROM experiments WHERE id = ? AND team_id = ? AND lifecycle = 'active'",
+        (inner, principal.team_id),
+    )
+    return row is not None
 
 
 def require_active(tx: Tx, principal: Principal, inner: int) -> tuple[str, str, str]:

@@ -17,7 +17,8 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
-from trackyard.core.strict_json import check_twins, too_deep
+from trackyard.core.strict_json import MAX_VALUES, check_twins, count_values, too_deep
+from trackyard.store.bounds import Int64, Line, Text, Word
 from trackyard.store.database import Tx
 from trackyard.store.journal import INSERT_POINTS, UPSERT_LATEST
 from trackyard.store.names import Names
@@ -51,43 +52,40 @@ Series = dict[str, tuple[Sequence[int], Sequence[int], Sequence[float]]]
 Stretch = tuple[int, Sequence[int], Sequence[int], Sequence[float]]
 
 
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-
-
 class MetricIn(msgspec.Struct, gc=False):
     """A metric point as a client sends it."""
 
-    key: str
-    value: float | str
+    key: Line
+    value: float | Word
     timestamp: Int64
     step: Int64 = 0
-    model_id: str | None = None
-    dataset_name: str | None = None
-    dataset_digest: str | None = None
+    model_id: Word | None = None
+    dataset_name: Line | None = None
+    dataset_digest: Word | None = None
 
 
 class Pair(msgspec.Struct, gc=False):
     """A parameter or tag as a client sends it."""
 
-    key: str
-    value: str = ""
+    key: Line
+    value: Text = ""
 
 
 class Batch(msgspec.Struct):
-    """The body of log-batch."""
+    """The body of log-batch; how many it may hold is MLflow's to say, and `check_limits` does."""
 
-    run_id: str = ""
-    run_uuid: str = ""
-    metrics: list[MetricIn] = []
-    params: list[Pair] = []
-    tags: list[Pair] = []
+    run_id: Word = ""
+    run_uuid: Word = ""
+    metrics: Annotated[list[MetricIn], msgspec.Meta(max_length=MAX_VALUES)] = []
+    params: Annotated[list[Pair], msgspec.Meta(max_length=MAX_VALUES)] = []
+    tags: Annotated[list[Pair], msgspec.Meta(max_length=MAX_VALUES)] = []
 
 
 class SingleMetric(MetricIn, gc=False):
     """The body of log-metric."""
 
-    run_id: str = ""
-    run_uuid: str = ""
+    run_id: Word = ""
+    run_uuid: Word = ""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -97,6 +95,7 @@ _single_decoder = msgspec.json.Decoder(SingleMetric)
 
 def decode_batch(raw: bytes) -> Batch:
     """Read log-batch's body; the careful path runs only for what the quick one refuses."""
+    count_values(raw)
     try:
         batch = _batch_decoder.decode(raw)
     except RecursionError:
@@ -237,7 +236,6 @@ def write_batch(
 ) -> RunRow:
     """Write a checked batch to a run; return what was known of the run."""
     run = find_active_run(tx, principal, run_id)
-    tx.touched.add(run.id)
     fresh = _new_params(tx, names, run.id, run_id, params) if params else []
     if fresh:
         tx.many("INSERT INTO params (run_id, name_id, value) VALUES (?, ?, ?)", fresh)
@@ -437,8 +435,8 @@ def _careful_metric(item: dict[str, Any], prefix: str) -> MetricIn:
             )
     if not isinstance(item["key"], str):
         raise InvalidInput(
-            f"Invalid value {json.dumps(item['key'])} for parameter '{prefix}key' supplied: a"
-            " metric's name is a string"
+            f"Invalid value {json.dumps(item['key'])[:200]} for parameter '{prefix}key' supplied:"
+            " a metric's name is a string"
         )
     step = item.get("step")
     return MetricIn(
@@ -446,9 +444,9 @@ def _careful_metric(item: dict[str, Any], prefix: str) -> MetricIn:
         value=number(item["value"], f"{prefix}value"),
         timestamp=integer(item["timestamp"], f"{prefix}timestamp"),
         step=0 if step is None else integer(step, f"{prefix}step"),
-        model_id=item.get("model_id"),
-        dataset_name=item.get("dataset_name"),
-        dataset_digest=item.get("dataset_digest"),
+        model_id=_text(item, "model_id") or None,
+        dataset_name=_text(item, "dataset_name") or None,
+        dataset_digest=_text(item, "dataset_digest") or None,
     )
 
 
@@ -463,7 +461,7 @@ def _pairs(body: dict[str, Any], name: str) -> list[Pair]:
             )
         if value is not None and not isinstance(value, str):
             raise InvalidInput(
-                f"Invalid value {json.dumps(value)} for parameter '{name}[{position}].value'"
+                f"Invalid value {json.dumps(value)[:200]} for parameter '{name}[{position}].value'"
                 " supplied. See the API docs for more information about request parameters."
             )
         found.append(Pair(key=key, value=value or ""))

@@ -111,7 +111,6 @@ def _log_dataset(tx: Tx, experiment: int, run: int, item: dict[str, Any], path: 
         " ON CONFLICT (run_id, dataset_id) DO NOTHING",
         (run, row[0], msgspec.json.encode(_tags(item, path)).decode()),
     )
-    tx.touched.add(run)
 
 
 def _tags(item: dict[str, Any], path: str) -> list[dict[str, str]]:
@@ -140,7 +139,6 @@ def _link_model(tx: Tx, run: int, item: dict[str, Any], direction: str) -> None:
         " ON CONFLICT (run_id, direction, model_id) DO NOTHING",
         (run, model_id, direction, int(step)),
     )
-    tx.touched.add(run)
 
 
 def _bounded(

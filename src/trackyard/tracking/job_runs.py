@@ -42,7 +42,6 @@ def set_run_state(
         "UPDATE runs SET status = ?, end_ms = ?, start_ms = coalesce(?, start_ms) WHERE id = ?",
         (status, end_ms, start_ms, inner),
     )
-    tx.touched.add(inner)
     if status == before:
         return
     tx.event(
@@ -113,7 +112,6 @@ def _tell(tx: Tx, inner: int, actor: str, *, attempt: int, cut: int, reached: in
 
 def _restore_latest(tx: Tx, inner: int, cut: int) -> None:
     """Bring the latest values back to what survives."""
-    tx.touched.add(inner)
     rows = tx.all(
         "SELECT m.name_id, n.name FROM metric_latest m JOIN names n ON n.id = m.name_id"
         " WHERE m.run_id = ? AND m.step > ?",

@@ -145,7 +145,7 @@ def decode_block(data: bytes) -> Points:
     except (zlib.error, struct.error, ValueError) as fault:
         raise InternalFault(
             "points of this metric are damaged on the disk; an admin can restore the database from"
-            " a backup, and `yard gc --scrub` names all that is damaged"
+            " a backup, and `yard verify` names all that is damaged"
         ) from fault
 
 

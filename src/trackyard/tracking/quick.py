@@ -14,13 +14,12 @@ from typing import Any
 import msgspec
 
 from trackyard.access.principal import Principal
-from trackyard.core.events import Event
 from trackyard.core.ids import new_run_id
 from trackyard.store import journal
-from trackyard.store.boot import BOOT
+from trackyard.store.changes import EVERYTHING
 from trackyard.store.database import NOT_QUICK, Database, Tx
+from trackyard.store.idempotency import Create
 from trackyard.store.names import Names
-from trackyard.store.replies import WINDOW_MS
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.ingest import (
     PointRows,
@@ -50,9 +49,6 @@ KNOWN_PARAMS = 500
 #: Points from which on a batch is written to its table at once: it fills a row by itself.
 LARGE_BATCH = 50
 
-#: Events after which what is known still holds.
-_HARMLESS = ("run.created", "job.", "attempt.", "artifact.", "token.", "session.", "node.")
-
 
 class KnownRun:
     """An active run, as this process last saw or made it."""
@@ -76,11 +72,11 @@ class QuickRuns:
         self._runs: dict[str, KnownRun] = {}
         #: (team, experiment) -> artifact location of active experiments
         self._locations: dict[tuple[int, int], str] = {}
-        #: marks of create calls of this window and the one before; None until they were read
-        self._replies: tuple[set[int], set[int]] | None = None
-        self._window_ms = 0
+        #: uuid of known runs by inner id
+        self._uuids: dict[int, str] = {}
         database.undo_hooks.append(self._forget)
-        database.change_hooks.append(self._changed)
+        database.changes.on_run.append(self._forget_run)
+        database.changes.on_experiment.append(self._locations.clear)
 
     # -- what is known ----------------------------------------------------------------------
 
@@ -93,50 +89,27 @@ class QuickRuns:
         """Remember an active experiment."""
         self._locations[principal.team_id, inner] = location
 
-    def learn_replies(self, tx: Tx) -> None:
-        """Read which create calls may still be retried, once."""
-        if self._replies is None:
-            rows = tx.all(
-                "SELECT digest FROM replies WHERE created_ms >= ?", (tx.now_ms - WINDOW_MS,)
-            )
-            self._replies = ({_mark(row[0]) for row in rows}, set())
-            self._window_ms = tx.now_ms
-
-    def note_reply(self, tx: Tx, digest: str) -> None:
-        """Remember a create call."""
-        if self._replies is None:
-            return
-        young, _ = self._replies
-        if tx.now_ms - self._window_ms > WINDOW_MS:
-            self._window_ms = tx.now_ms
-            self._replies = (set(), young)
-            young = self._replies[0]
-        young.add(_mark(digest))
-
-    def _is_known_reply(self, digest: str) -> bool:
-        assert self._replies is not None
-        mark = _mark(digest)
-        return mark in self._replies[0] or mark in self._replies[1]
-
     def _keep(self, run_id: str, run: KnownRun) -> None:
         if len(self._runs) >= KNOWN_RUNS:
-            del self._runs[next(iter(self._runs))]
+            oldest = next(iter(self._runs))
+            del self._uuids[self._runs.pop(oldest).inner]
         self._runs[run_id] = run
+        self._uuids[run.inner] = run_id
 
     def _forget(self) -> None:
         self._runs.clear()
+        self._uuids.clear()
         self._locations.clear()
-        self._replies = None
 
-    def _changed(self, event: Event) -> None:
-        """Forget what a careful write has changed."""
-        if event.kind.startswith(_HARMLESS):
-            return
-        if event.kind in ("run.logged", "run.updated", "run.finished", "run.inputs"):
-            self._runs.pop(event.subject_id, None)
-        else:
+    def _forget_run(self, inner: int) -> None:
+        """Forget a run that a careful write changes, or all of them."""
+        if inner == EVERYTHING:
             self._runs.clear()
-            self._locations.clear()
+            self._uuids.clear()
+            return
+        run_id = self._uuids.pop(inner, None)
+        if run_id is not None:
+            del self._runs[run_id]
 
     def _find(self, principal: Principal, run_id: str) -> KnownRun | None:
         """Return a run the caller may log to, if that is known for sure."""
@@ -183,7 +156,6 @@ class QuickRuns:
         tagged = self._pairs(inner, tags) if tags else ()
         if fresh is None or tagged is None or any(key == RUN_NAME_TAG for key, _ in tags):
             return NOT_QUICK
-        tx.touched.add(inner)
         if series:
             scope = principal.scope
             attempt, rank = (scope.attempt, scope.rank) if scope is not None else (0, 0)
@@ -192,11 +164,13 @@ class QuickRuns:
         if fresh:
             assert run.params is not None
             run.params.update(fresh)
-            tx.later(journal.PARAM, [(inner, name_id, value) for name_id, value in fresh])
+            tx.later(
+                journal.PARAM, [(inner, name_id, value) for name_id, value in fresh], run=inner
+            )
             if len(run.params) > KNOWN_PARAMS:
                 run.params = None
         if tagged:
-            tx.later(journal.TAG, tagged)
+            tx.later(journal.TAG, tagged, run=inner)
         if fresh or tags:
             record_logged(tx, principal, run_id, run.experiment_id, params=params, tags=tags)
         return None
@@ -229,14 +203,11 @@ class QuickRuns:
         user: str | None,
         start_ms: int,
         tags: Sequence[tuple[str, str]],
-        digest: str,
-        peer: str,
+        create: Create,
     ) -> Any:
         """Create a run and return it whole."""
         location = self._locations.get((principal.team_id, experiment_id))
-        if principal.scope is not None or location is None or self._replies is None:
-            return NOT_QUICK
-        if self._is_known_reply(digest):
+        if principal.scope is not None or location is None or not create.is_first():
             return NOT_QUICK
         tagged = dict(tags)
         name = agree_on_name(run_name, tagged.get(RUN_NAME_TAG))
@@ -260,10 +231,13 @@ class QuickRuns:
         run = KnownRun(inner, experiment_id, principal.team_id)
         run.info, run.params = info, {}
         self._keep(run_id, run)
-        self.note_reply(tx, digest)
-        tx.later(journal.RUN, (_run_row(inner, experiment_id, principal.team_id, info),))
-        tx.later(journal.TAG, [(inner, name_id, value) for _, name_id, value in checked])
-        tx.later(journal.REPLY, ((digest, run_id, peer, BOOT, tx.now_ms),))
+        create.made(run_id)
+        tx.later(
+            journal.RUN, (_run_row(inner, experiment_id, principal.team_id, info),), run=inner
+        )
+        tx.later(
+            journal.TAG, [(inner, name_id, value) for _, name_id, value in checked], run=inner
+        )
         record(tx, "run.created", principal, run_id, experiment_id, name=name)
         by_name = sorted(zip((row[1] for row in checked), tagged, checked, strict=True))
         shown = [{"key": key, "value": row[2]} for _, key, row in by_name]
@@ -295,8 +269,7 @@ class QuickRuns:
             status=info.status if status is None else status,
             end_time=info.end_time if end_ms is None else end_ms,
         )
-        tx.touched.add(run.inner)
-        tx.later(journal.RUN_STATE, ((status, end_ms, run.inner),))
+        tx.later(journal.RUN_STATE, ((status, end_ms, run.inner),), run=run.inner)
         ended = status in ENDED and info.status not in ENDED
         kind = "run.finished" if ended else "run.updated"
         record(tx, kind, principal, run_id, run.experiment_id, **changes)
@@ -309,8 +282,8 @@ def _log_points(tx: Tx, rows: PointRows, place: tuple[int, int, int]) -> None:
     if rows.points >= LARGE_BATCH:
         tx.insert(journal.INSERT_POINTS, stretch)
     else:
-        tx.later(journal.POINTS, (stretch,))
-    tx.later(journal.LATEST, rows.latest)
+        tx.later(journal.POINTS, (stretch,), run=place[0])
+    tx.later(journal.LATEST, rows.latest, run=place[0])
 
 
 def _run_row(inner: int, experiment_id: int, team_id: int, info: RunInfo) -> tuple[Any, ...]:
@@ -324,8 +297,3 @@ def _run_row(inner: int, experiment_id: int, team_id: int, info: RunInfo) -> tup
         info.start_time,
         info.artifact_uri,
     )
-
-
-def _mark(digest: str) -> int:
-    """Return a short mark of a digest; two that share one are merely looked up."""
-    return int(digest[:15], 16)

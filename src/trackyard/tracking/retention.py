@@ -56,7 +56,6 @@ def _purge(tx: Tx, inner: int, run_id: str, *, actor: str) -> None:
     for table in ("metric_log", "metric_blocks"):
         tx.run(f"DELETE FROM {table} WHERE run_id = ?", (inner,))
     tx.run("DELETE FROM runs WHERE id = ?", (inner,))
-    tx.touched.add(inner)
     tx.event(
         "run.purged",
         team_id=row[0],

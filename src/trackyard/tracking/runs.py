@@ -20,7 +20,7 @@ from trackyard.tracking.experiments import outer_experiment_id, require_active
 from trackyard.tracking.validation import MAX_TAG, check_name, check_run_name, clip
 
 if TYPE_CHECKING:
-    from trackyard.tracking.shelf import Shelf
+    from trackyard.tracking.run_cache import RunCache
 
 STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 ENDED = frozenset(("FINISHED", "FAILED", "KILLED"))
@@ -199,7 +199,6 @@ def update_run(
 ) -> None:
     """Change a run's state, end or name."""
     run = find_active_run(tx, principal, run_id)
-    tx.touched.add(run.id)
     changes: list[tuple[str, Any]] = []
     if status is not None:
         changes.append(("status", status))
@@ -229,7 +228,6 @@ def delete_run(tx: Tx, principal: Principal, run_id: str) -> None:
     tx.run(
         "UPDATE runs SET lifecycle = 'deleted', deleted_ms = ? WHERE id = ?", (tx.now_ms, run.id)
     )
-    tx.touched.add(run.id)
     record(tx, "run.deleted", principal, run_id, run.experiment_id)
 
 
@@ -241,7 +239,6 @@ def restore_run(tx: Tx, principal: Principal, run_id: str) -> None:
             f"The run {run_id} must be in the 'deleted' state. Current state is {run.lifecycle}."
         )
     tx.run("UPDATE runs SET lifecycle = 'active', deleted_ms = NULL WHERE id = ?", (run.id,))
-    tx.touched.add(run.id)
     record(tx, "run.restored", principal, run_id, run.experiment_id)
 
 
@@ -267,24 +264,23 @@ def write_tags(tx: Tx, names: Names, inner: int, tags: Sequence[tuple[str, str]]
         for position, (key, value) in enumerate(tags)
     ]
     tx.many(UPSERT_TAG, rows)
-    tx.touched.add(inner)
 
 
 # -- loading ----------------------------------------------------------------------------------
 
 
 def load_runs(
-    reader: Reader, principal: Principal, inner_ids: Sequence[int], shelf: Shelf | None = None
+    reader: Reader, principal: Principal, inner_ids: Sequence[int], cache: RunCache | None = None
 ) -> list[Run]:
-    """Return whole runs in the order of their inner ids; from the shelf where it has them."""
-    if shelf is None:
+    """Return whole runs in the order of their inner ids; from the cache where it has them."""
+    if cache is None:
         found = _load(reader, principal, inner_ids)
         return [found[inner] for inner in inner_ids if inner in found]
-    mark, team_id = shelf.mark(), principal.team_id
-    kept = {inner: shelf.get(inner, team_id) for inner in inner_ids}
+    mark, team_id = cache.mark(), principal.team_id
+    kept = {inner: cache.get(inner, team_id) for inner in inner_ids}
     fresh = _load(reader, principal, [inner for inner, run in kept.items() if run is None])
     for inner, run in fresh.items():
-        shelf.put(inner, team_id, run, size=_size(run), mark=mark)
+        cache.put(inner, team_id, run, size=_size(run), mark=mark)
     wanted = ((fresh.get(inner) or kept[inner]) for inner in inner_ids)
     return [run for run in wanted if run is not None]
 

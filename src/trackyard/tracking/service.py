@@ -17,9 +17,9 @@ from trackyard.store.names import Names
 from trackyard.tracking import compaction
 from trackyard.tracking.points import BLOCK_POINTS
 from trackyard.tracking.quick import QuickRuns
+from trackyard.tracking.run_cache import RunCache
 from trackyard.tracking.runs import Run, find_run, load_runs
 from trackyard.tracking.settling import BUSY_SHARE, CALLERS, SETTLE_EVERY, Pace, share_of
-from trackyard.tracking.shelf import Shelf
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +32,9 @@ class Tracking:
         self.names = Names(database)
         self.quick = QuickRuns(database, self.names)
         #: finished runs; None where another process may change them behind our back
-        self.shelf = Shelf() if database.is_sqlite else None
-        if self.shelf is not None:
-            database.commit_hooks.append(self.shelf.committed)
+        self.cache = RunCache() if database.is_sqlite else None
+        if self.cache is not None:
+            database.commit_hooks.append(self.cache.committed)
         self.pace = Pace()
         self._task: asyncio.Task[None] | None = None
         #: told (team id, run id) after points of a run were committed
@@ -57,7 +57,7 @@ class Tracking:
 
         def load(reader: Reader) -> Run:
             inner = find_run(reader, principal, run_id).id
-            return load_runs(reader, principal, [inner], self.shelf)[0]
+            return load_runs(reader, principal, [inner], self.cache)[0]
 
         return await self.database.peek(load)
 

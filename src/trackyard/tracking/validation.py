@@ -7,6 +7,7 @@ import re
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import has_controls
+from trackyard.core.spelling import has_hidden, mixes_alphabets
 from trackyard.core.strict_json import check_text
 
 MAX_KEY = 250
@@ -93,6 +94,12 @@ def check_experiment_name(name: str | None) -> str:
         )
     if has_controls(name):
         raise InvalidInput("the experiment name holds control characters; leave them out")
+    if has_hidden(name):
+        raise InvalidInput("the experiment name holds characters that nobody sees; leave them out")
+    if mixes_alphabets(name):
+        raise InvalidInput(
+            "a word of the experiment name mixes alphabets that look alike; use one of them"
+        )
     return name
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -82,6 +83,26 @@ def let_go(server: JobServer, job: str) -> list[int]:
     (server.home.parent / "nodes" / "checkpoints" / job / "go").touch()
     server.wait(job, "succeeded", patience=180)
     return [int(line.split()[-1]) for line in server.logs(job).splitlines() if "starts at" in line]
+
+
+def follow(
+    server: JobServer, cluster: RayCluster, job: str
+) -> tuple[subprocess.Popen[bytes], Path]:
+    """Follow a job by the stock command until its first words came; return what it writes to."""
+    heard = server.home.parent / f"heard-{job}"
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(server.home.parent),
+        "RAY_ADDRESS": server.url,
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": server.token,
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    line = [cluster.bin / "ray", "job", "logs", "--follow", job]
+    with heard.open("wb") as sink:
+        client = subprocess.Popen(line, env=env, stdout=sink, stderr=sink)
+    eventually(lambda: "starts at" in heard.read_text(), patience=150)
+    return client, heard
 
 
 def carriers(word: str) -> list[int]:
@@ -180,12 +201,17 @@ def test_everything_is_still_there_after_the_head_was_started_anew(
     yard.wait(done, "failed", patience=150)
     word = f"600.{os.getpid()}3"
     job, first = start_counting(yard, word)
+    client, heard = follow(yard, ray_cluster, job)
     ray_cluster.restart_head()
     eventually(lambda: yard.detail(job)["job"]["attempt"] >= 2, patience=150)
     assert not first & set(carriers(word))
     yard.wait(job, "running", patience=180)
     let_go(yard, job)
     assert yard.detail(job)["attempts"][0]["cause"] == "node_lost"
+    # Who followed it heard both attempts to the end.
+    assert client.wait(120) == 0
+    assert heard.read_text().count("starts at") >= 2, heard.read_text()
+    assert "1006" not in heard.read_text()
     kept = yard.detail(done)["attempts"][0]
     assert (kept["exit_code"], kept["cause"]) == (3, "exit_code")
     assert "before" in yard.logs(done)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import time
 
 import pytest
 
@@ -14,6 +15,7 @@ from trackyard.artifacts.owners import Owner
 from trackyard.artifacts.service import Artifacts, forget_owner
 from trackyard.artifacts.tree import Size
 from trackyard.core.errors import BadRequest, InvalidInput, NotFound
+from trackyard.store.database import Database
 
 pytestmark = EVERYWHERE
 
@@ -273,3 +275,20 @@ class TestListing:
         dropped = await team.database.write(lambda tx: forget_owner(tx, run.id))
         assert dropped == len(self.PATHS)
         assert await artifacts.list(run.id) == []
+
+
+async def test_a_file_replaced_at_one_server_is_still_read_at_another(
+    database: Database, blobs: BlobStore, team: Team
+) -> None:
+    """Where several servers share a store, bytes outlive their row for a while, then they go."""
+    one = Artifacts(database, blobs, linger_seconds=0.3)
+    other = Artifacts(database, blobs, linger_seconds=0.3)
+    run = await team.run()
+    old = await one.put(team.principal, run, "f", stream(b"old"))
+    found = await other.find(run.id, "f")
+    await one.put(team.principal, run, "f", stream(b"new"))
+    assert await other.read_all(found) == b"old"
+    deadline = time.monotonic() + 60
+    while old.blob in {met.blob async for met in blobs.walk()}:
+        assert time.monotonic() < deadline, "it never went"
+        await asyncio.sleep(0.05)

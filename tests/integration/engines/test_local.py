@@ -24,6 +24,7 @@ from trackyard.core.ports import (
     GpuShare,
     NodeShare,
     NoticeKind,
+    ReportTo,
 )
 from trackyard.engines.local import LocalEngine
 from trackyard.engines.machine import Declared, Looking
@@ -51,6 +52,29 @@ SCRIPTS = {
         "import os, time\nif os.environ['RANK'] == '1': raise SystemExit(9)\ntime.sleep(600)"
     ),
 }
+
+
+#: Prints all that a command can read of its runner without special rights.
+SPYING = """
+import os, pathlib
+print(dict(os.environ))
+seen = 0
+folder = pathlib.Path(os.environ["YARD_NOTICE_FILE"]).parent.parent
+for path in folder.rglob("*"):
+    if path.is_file() and path.name != "log":
+        seen += 1
+        print(path, path.read_bytes().strip(b"\\0"))
+pid = os.getppid()
+while pid > 1:
+    try:
+        print(pid, pathlib.Path(f"/proc/{pid}/environ").read_bytes()[:65536])
+    except OSError:
+        print(pid, "is closed")
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    pid = int(fields[1])
+print("looked at", seen)
+assert seen > 1
+"""
 
 
 def _record(engine: LocalEngine, attempt_id: str) -> ExitRecord | None:
@@ -135,6 +159,23 @@ class TestLocalEngine(ProcessConformance):
         os.kill(runner, signal.SIGKILL)
         harness.wait_for(spec.attempt_id, AttemptPhase.LOST)
         assert processes_of(spec.attempt_id, word) == []
+
+    def test_the_command_finds_the_runners_credential_nowhere(self, harness: LocalHarness) -> None:
+        """Not in its environment, nor in files of the attempt, nor in what its parents started
+        with; the runner itself has it.
+        """
+        secret = "yard_runner0000_" + "s" * 51
+        spec = harness.spec(
+            "",
+            argv=(sys.executable, "-c", SPYING),
+            report=ReportTo(url="http://127.0.0.1:9", token=secret, linger_seconds=0),
+        )
+        report = harness.run(spec)
+        said = harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=100_000).decode()
+        assert report.exit is not None
+        assert report.exit.exit_code == 0, said
+        assert "looked at" in said
+        assert secret not in said
 
     def test_a_killed_guard_changes_nothing(self, harness: LocalHarness) -> None:
         spec = harness.spec("save on stop")
@@ -380,7 +421,7 @@ class TestLocalEngine(ProcessConformance):
         harness.run(spec)
         folder = harness.home / "attempts" / spec.attempt_id
         holders = [p for p in folder.rglob("*") if p.is_file() and b"s3cret" in p.read_bytes()]
-        assert [p.name for p in holders] == ["spec.json"]
+        assert [p.name for p in holders] == ["m0.spec.json"]
         assert holders[0].stat().st_mode & 0o077 == 0
         assert folder.stat().st_mode & 0o077 == 0
 

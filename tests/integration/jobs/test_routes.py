@@ -48,13 +48,15 @@ class Runner:
     def __init__(self, site: Site, spec: LaunchSpec) -> None:
         self.spec = spec
         assert spec.report is not None
-        self.script = Caller(site.platform.application, spec.report.token)
+        self.own = Caller(site.platform.application, spec.report.token)
+        self.script = Caller(site.platform.application, spec.platform_env["YARD_TOKEN"])
 
     async def post(self, verb: str, body: Any = None, **more: Any) -> Answer:
         epoch = str(more.pop("epoch", self.spec.epoch))
         attempt = more.pop("attempt", self.spec.attempt_id)
         path = f"/api/v1/attempts/{attempt}/{verb}"
-        return await self.script("POST", path, body, headers={"x-yard-epoch": epoch}, **more)
+        caller = more.pop("caller", self.own)
+        return await caller("POST", path, body, headers={"x-yard-epoch": epoch}, **more)
 
 
 @pytest.fixture
@@ -147,7 +149,7 @@ async def test_a_script_inside_a_job_logs_and_makes_child_runs_and_reaches_no_ot
 async def test_a_logger_that_creates_its_own_run_is_given_the_job_run_in_every_attempt(
     site: Site,
 ) -> None:
-    """The first run created is the job's; a repetition too; a nested and a second one are new."""
+    """The first run created is the job's; all others are new, in equal words or not."""
     job = await site.submit(gpus=1, name="lit")
 
     async def create(script: Caller, start: int, **tags: str) -> str:
@@ -165,8 +167,8 @@ async def test_a_logger_that_creates_its_own_run_is_given_the_job_run_in_every_a
     first = await create(script, 2, flavour="lightning")
     again = await create(script, 2, flavour="lightning")
     second = await create(script, 3)
-    assert first == again == job["run_id"]
-    assert len({nested, first, second}) == 3
+    assert first == job["run_id"]
+    assert len({nested, first, again, second}) == 4
     run = (await site.platform.admin.mlflow("GET", f"runs/get?run_id={first}")).json()["run"]
     tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
     assert (tags["flavour"], tags["mlflow.runName"]) == ("lightning", "lit")
@@ -197,6 +199,39 @@ async def test_an_attempt_token_is_no_user_and_a_user_is_no_runner(site: Site) -
         headers={"x-yard-epoch": "1"},
     )
     assert answer.status == 403
+
+
+async def test_a_command_speaks_not_for_its_runner_nor_the_runner_for_it(site: Site) -> None:
+    """What the command is given opens none of the runner's reports; the runner tracks nothing."""
+    job = await site.submit(gpus=1)
+    runner = site.runner(job)
+    reports = (("heartbeat", {"state": "running"}), ("samples", {"samples": []}), ("exit", {}))
+    for verb, body in reports:
+        assert (await runner.post(verb, body, caller=runner.script)).status == 403, verb
+    answer = await runner.post("logs?offset=0", raw=b"x", caller=runner.script)
+    assert answer.status == 403
+    assert (await runner.post("heartbeat", {"state": "running"})).status == 200
+    point = {"key": "loss", "value": 1.0, "timestamp": 1, "run_id": job["run_id"]}
+    assert (await runner.own.mlflow("POST", "runs/log-metric", point)).status == 403
+    assert (await runner.script.mlflow("POST", "runs/log-metric", point)).status == 200
+
+
+async def test_an_attempt_started_before_the_upgrade_goes_on_with_its_one_token(
+    site: Site,
+) -> None:
+    job = await site.submit(gpus=1)
+    runner = site.runner(job)
+    database = site.platform.services.database
+    await database.write(
+        lambda tx: tx.run(
+            "UPDATE tokens SET scope = replace(scope, ',\"purpose\":\"runner\"', '')"
+            " WHERE kind = 'attempt'"
+        )
+    )
+    site.platform.services.gate.forget()
+    point = {"key": "loss", "value": 1.0, "timestamp": 1, "run_id": job["run_id"]}
+    assert (await runner.post("heartbeat", {"state": "running"})).status == 200
+    assert (await runner.own.mlflow("POST", "runs/log-metric", point)).status == 200
 
 
 async def test_an_old_epoch_is_refused_with_409_on_every_report(site: Site) -> None:
@@ -299,7 +334,7 @@ async def test_queues_shares_and_nodes_are_for_admins_and_leave_their_trace(site
 async def test_secrets_of_a_job_are_not_shown(site: Site) -> None:
     job = await site.submit(env={"WANDB_API_KEY": "s3cret", "LR": "0.1"})
     shown = await site.platform.admin("GET", f"/api/v1/jobs/{job['job_id']}")
-    assert shown.json()["spec"]["env"] == {"WANDB_API_KEY": "***", "LR": "0.1"}
+    assert shown.json()["spec"]["env"] == {"WANDB_API_KEY": "•••", "LR": "•••"}
     assert b"s3cret" not in shown.body
 
 

@@ -3,9 +3,10 @@
 import pytest
 
 from tests.integration.registry.world import World
-from trackyard.core.errors import InvalidInput, NotFound
+from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
 from trackyard.registry.rules import PROMPT_TAG
 from trackyard.registry.versions import NewVersion
+from trackyard.store.idempotency import digest_of
 
 
 async def found(world: World, text: str | None = None, *order: str) -> list[str]:
@@ -193,7 +194,7 @@ class TestSearch:
 
 
 class TestRetries:
-    """A create call repeated after a lost reply makes one version."""
+    """A create call repeated after a lost reply makes one; without proof of that it makes two."""
 
     @pytest.fixture
     async def new(self, world: World) -> NewVersion:
@@ -201,54 +202,65 @@ class TestRetries:
         await world.registry.create(world.principal, "net")
         return NewVersion(name="net", source=f"runs:/{run_id}/model", tags=[("k", "v")])
 
-    async def create(self, world: World, new: NewVersion, peer: str) -> str:
-        made = await world.registry.versions.create(world.principal, new, peer=peer)
+    async def create(self, world: World, new: NewVersion, *, lost: bool) -> str:
+        call = world.creates.begin(digest_of(new), lambda: lost)
+        made = await world.registry.versions.create(world.principal, new, call)
+        if lost:
+            await call.unanswered()
+        else:
+            assert call.claim()
         return str(made["version"])
 
-    async def test_a_retry_on_a_new_connection_gets_the_first_version(
+    async def test_a_retry_of_a_lost_answer_gets_the_first_version(
         self, world: World, new: NewVersion
     ) -> None:
-        assert await self.create(world, new, "10.0.0.1:1") == "1"
-        assert await self.create(world, new, "10.0.0.1:2") == "1"
-        assert await self.create(world, new, "10.0.0.1:3") == "1"
+        assert await self.create(world, new, lost=True) == "1"
+        assert await self.create(world, new, lost=True) == "1"
+        assert await self.create(world, new, lost=False) == "1"
         assert await found(world) == ["net/1"]
         assert [kind for kind, _ in await world.events()].count("model_version.created") == 1
 
-    async def test_two_wishes_on_one_connection_are_two_versions(
+    async def test_the_same_words_after_an_answer_are_another_version(
         self, world: World, new: NewVersion
     ) -> None:
-        assert await self.create(world, new, "10.0.0.1:1") == "1"
-        assert await self.create(world, new, "10.0.0.1:1") == "2"
-
-    async def test_two_clients_at_once_are_two_versions(
-        self, world: World, new: NewVersion
-    ) -> None:
-        world.open_peers.add("10.0.0.1:1")
-        assert await self.create(world, new, "10.0.0.1:1") == "1"
-        assert await self.create(world, new, "10.0.0.1:2") == "2"
-
-    async def test_a_look_at_the_model_in_between_means_the_reply_arrived(
-        self, world: World, new: NewVersion
-    ) -> None:
-        assert await self.create(world, new, "10.0.0.1:1") == "1"
-        await world.registry.get(world.principal, "net")
-        assert await self.create(world, new, "10.0.0.1:2") == "2"
+        assert await self.create(world, new, lost=False) == "1"
+        assert await self.create(world, new, lost=False) == "2"
 
     async def test_other_words_are_another_version(self, world: World, new: NewVersion) -> None:
-        assert await self.create(world, new, "10.0.0.1:1") == "1"
-        assert await self.create(world, new._replace(tags=[]), "10.0.0.1:2") == "2"
+        assert await self.create(world, new, lost=True) == "1"
+        assert await self.create(world, new._replace(tags=[]), lost=False) == "2"
 
-    async def test_a_restart_in_between_still_makes_one(
-        self, world: World, new: NewVersion
+    async def test_a_registered_model_is_given_to_its_retry_and_to_no_other(
+        self, world: World
     ) -> None:
-        assert await self.create(world, new, "10.0.0.1:1") == "1"
-        world.open_peers.add("10.0.0.1:1")
+        for lost in (True, False):
+            call = world.creates.begin("d", lambda: False)
+            made = await world.registry.create(world.principal, "new", create=call)
+            assert made["name"] == "new"
+            if lost:
+                await call.unanswered()
+            else:
+                assert call.claim()
+        with pytest.raises(AlreadyExists):
+            await world.registry.create(
+                world.principal, "new", create=world.creates.begin("d", lambda: False)
+            )
 
-        def restart(tx: object) -> None:
-            tx.run("UPDATE replies SET boot = 'an earlier one'")  # type: ignore[attr-defined]
-
-        await world.database.write(restart)
-        assert await self.create(world, new, "10.0.0.1:1") == "1"
+    async def test_a_logged_model_is_given_to_its_retry_and_to_no_other(
+        self, world: World
+    ) -> None:
+        made = []
+        for lost in (True, False, False):
+            call = world.creates.begin("d", lambda: False)
+            model = await world.logged.create(
+                world.principal, experiment_id=world.principal.default_experiment, create=call
+            )
+            made.append(model["info"]["model_id"])
+            if lost:
+                await call.unanswered()
+            else:
+                assert call.claim()
+        assert made[0] == made[1] != made[2]
 
     async def test_a_version_in_use_is_not_given_again(
         self, world: World, new: NewVersion
@@ -263,6 +275,6 @@ class TestRetries:
             ),
             start=1,
         ):
-            assert await self.create(world, new, f"10.0.0.1:{number}") == str(number)
+            assert await self.create(world, new, lost=True) == str(number)
             await world.database.write(lambda tx, change=change: tx.run(change))  # type: ignore[misc]
-        assert await self.create(world, new, "10.0.0.1:9") == "5"
+        assert await self.create(world, new, lost=False) == "5"

@@ -9,6 +9,7 @@ from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.registry.versions import NewVersion
 from trackyard.store.database import Database, Tx
+from trackyard.store.idempotency import Creates
 from trackyard.store.names import Names
 from trackyard.tracking.runs import create_run
 
@@ -21,8 +22,7 @@ class World:
     registry: Registry
     logged: LoggedModels
     principal: Principal
-    #: what the socket tables are made to say of a first connection
-    open_peers: set[str]
+    creates: Creates
 
     async def run(self, *paths: str) -> str:
         """Make a run of the Default experiment that holds artifacts at these paths."""
@@ -128,10 +128,9 @@ async def make_world(database: Database, team: str) -> World:
         return team_id, row[0]
 
     team_id, default = await database.write(operation)
-    open_peers: set[str] = set()
     return World(
         database=database,
-        registry=Registry(database, is_open=lambda peer: peer in open_peers),
+        registry=Registry(database),
         logged=LoggedModels(database),
         principal=Principal(
             name="ada",
@@ -142,5 +141,5 @@ async def make_world(database: Database, team: str) -> World:
             role=Role.maintainer,
             token_id=f"token-{team}",
         ),
-        open_peers=open_peers,
+        creates=Creates(database),
     )

@@ -164,3 +164,17 @@ def make_wheel(folder: Path) -> Path:
             f"yardtest.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n",
         )
     return wheel
+
+
+def test_a_folder_that_another_program_owns_is_copied(start: Start, tmp_path: Path) -> None:
+    """What the command writes stays when that program throws its own folder away."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "main.py").write_text(
+        "import shutil, sys\nshutil.rmtree(sys.argv[1])\n"
+        "open('result.json', 'w').write('{}')\nprint('written')\n"
+    )
+    runner = start(argv=[sys.executable, "main.py", str(theirs)], source_dir=str(theirs))
+    record = runner.wait()
+    assert record["cause"] == "succeeded", (record, runner.log)
+    assert runner.log == b"written\n"

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ TRACE = re.compile(
 class Headers:
     def __init__(self, lines: list[tuple[str, str]]) -> None:
         self._lines = lines
+        self.size = sum(len(name) + len(value) for name, value in lines)
 
     def get(self, name: str, default: Any = None) -> Any:
         return next((value for key, value in self._lines if key == name), default)
@@ -75,6 +76,8 @@ class Proto:
     def __init__(self, body: bytes) -> None:
         self._body = body
         self.answer = Answer()
+        #: whether the caller's connection has ended
+        self.has_gone = False
 
     def whole(self) -> bytes | None:
         return None
@@ -91,6 +94,21 @@ class Proto:
 
     def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         self.answer.status, self.answer.headers, self.answer.body = status, headers, body
+
+    def is_gone(self) -> bool:
+        return self.has_gone
+
+    def hand_over(
+        self,
+        status: int,
+        headers: list[tuple[str, str]],
+        body: bytes,
+        claim: Callable[[], bool],
+    ) -> bool:
+        if self.has_gone or not claim():
+            return False
+        self.response_bytes(status, headers, body)
+        return True
 
     async def response_file(
         self,
@@ -185,9 +203,9 @@ async def new_run(caller: Caller) -> str:
 
 
 @contextlib.asynccontextmanager
-async def open_platform(database_url: str, home: Path) -> AsyncIterator[Platform]:
-    """Open a platform in a home folder, with its first admin."""
-    settings = Settings(home=home, database=database_url)
+async def open_platform(database_url: str, home: Path, **more: Any) -> AsyncIterator[Platform]:
+    """Open a platform in a home folder, with its first admin and further settings."""
+    settings = Settings(home=home, database=database_url, **more)
     settings.home.mkdir()
     services = build(settings)
     services.database.start()

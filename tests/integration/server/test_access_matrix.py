@@ -5,14 +5,14 @@ import re
 import pytest
 
 from tests.integration.server.platform import Caller, Platform
-from trackyard.access.principal import AttemptScope
+from trackyard.access.principal import AttemptScope, Purpose
 from trackyard.server.routing import Permission, Route
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 #: The only paths without a credential; a new public route has to be added here on purpose.
 PUBLIC = re.compile(
     r"/(health|version|ready|signin|app|app/.*|assets/.*|[\w.-]+\.(svg|png|ico|webmanifest|txt|js|css|html))?\Z"
-    r"|/api/v1/session\Z|/(ajax-)?api/3\.0/mlflow/server-info\Z"
+    r"|/api/v1/session\Z|/api/v1/oidc(/start|/callback)?\Z|/(ajax-)?api/3\.0/mlflow/server-info\Z"
     r"|/(ajax-)?api/2\.0/mlflow-artifacts/mpu/parts?/.*\Z|/api/v1/uploads/.*\Z"
 )
 
@@ -92,6 +92,30 @@ async def test_members_do_not_administer(platform: Platform) -> None:
         if route.permission > Permission.LOG and not route.websocket:
             answer = await member(route.method, _filled(route.path), {})
             assert answer.status == 403, (route.method, route.path, answer.status)
+
+
+@pytest.mark.parametrize("purpose", [Purpose.COMMAND, Purpose.RUNNER])
+async def test_attempt_tokens_open_their_own_routes_alone(
+    platform: Platform, purpose: Purpose
+) -> None:
+    """The command's token opens no route of runners, the runner's none of tracking."""
+    run = await platform.admin.mlflow("POST", "runs/create", {"experiment_id": "0"})
+    principal = await platform.services.directory.authenticate(platform.admin.token or "")
+    assert principal is not None
+    scope = AttemptScope(run_id=run.json()["run"]["info"]["run_id"], attempt=1, purpose=purpose)
+    _, token = await platform.services.directory.create_attempt_token(
+        team_id=principal.team_id, scope=scope, expires_ms=None
+    )
+    attempt = Caller(platform.application, token)
+    opened = 0
+    for route in _routes(platform):
+        if route.permission is Permission.PUBLIC or route.websocket:
+            continue
+        answer = await attempt(route.method, _filled(route.path), {})
+        own = route.runners if purpose is Purpose.RUNNER else route.attempts
+        opened += own
+        assert (answer.status == 403) is not own, (route.method, route.path, answer.status)
+    assert opened
 
 
 async def test_attempt_tokens_reach_their_run_alone(platform: Platform) -> None:

@@ -1,10 +1,13 @@
 """Hosts, origins, cookies and CSRF: what a hostile page could try, and what it gets."""
 
+import zlib
+
 import pytest
 
 from tests.integration.server.platform import HOST, Caller, Headers, Platform, Proto, Scope
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
+from trackyard.server.http import Request
 
 CREATE = ("POST", "/api/2.0/mlflow/experiments/create")
 
@@ -121,6 +124,27 @@ async def test_signing_out_ends_the_session(platform: Platform) -> None:
     assert (await page("GET", "/api/v1/session", headers=cookie)).status == 401
 
 
+async def test_guessing_at_one_account_locks_nobody_else_out(platform: Platform) -> None:
+    """Ten bad sign-ins at an address hold up the account they were for, and no other there."""
+    member = await platform.caller("max", "default", "member")
+    guess = forged((member.token or "").split("_")[1])
+    for wrong in ({"token": guess}, {"code": "wrong"}):
+        answers = [await platform.nobody("POST", "/api/v1/session", wrong) for _ in range(12)]
+        assert [answers[0].status, answers[-1].status] == [401, 429], wrong
+    held = await platform.nobody("POST", "/api/v1/session", {"token": member.token})
+    assert held.status == 429
+    admin = await platform.nobody("POST", "/api/v1/session", {"token": platform.admin.token})
+    assert admin.status == 200
+    code = (await platform.admin("POST", "/api/v1/session/codes", {})).json()["code"]
+    assert (await platform.nobody("POST", "/api/v1/session", {"code": code})).status == 200
+
+
+def forged(token_id: str) -> str:
+    """Return a token that looks like one of ours and is none."""
+    body = f"yard_{token_id}_{'x' * 43}"
+    return f"{body}{zlib.crc32(body.encode()):08x}"
+
+
 async def test_guessing_is_slowed(platform: Platform) -> None:
     """After ten failed sign-ins a peer waits, and is told for how long."""
     wrong = {"token": "wrong"}
@@ -180,6 +204,39 @@ async def test_basic_auth_takes_the_token_as_password(platform: Platform) -> Non
         "GET", "/api/v1/session", headers={"authorization": f"Basic {pair}"}
     )
     assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("peer", "lines", "address"),
+    [
+        ("10.0.0.7:1", ["203.0.113.9"], "203.0.113.9"),
+        ("10.0.0.7:1", ["1.2.3.4, 203.0.113.9"], "203.0.113.9"),
+        ("10.0.0.7:1", ["1.2.3.4, 203.0.113.9, 192.168.4.3"], "203.0.113.9"),
+        ("10.0.0.7:1", ["1.2.3.4", "203.0.113.9:4711"], "203.0.113.9"),
+        ("10.0.0.7:1", ["[2001:db8::9]:5"], "2001:db8::9"),
+        ("10.0.0.7:1", ["::ffff:203.0.113.9"], "203.0.113.9"),
+        ("10.0.0.7:1", ["203.0.113.9, nonsense"], "10.0.0.7"),
+        ("10.0.0.7:1", ["192.168.4.3, 192.168.4.4"], "192.168.4.3"),
+        ("10.0.0.7:1", [], "10.0.0.7"),
+        ("127.0.0.1:1", ["203.0.113.9"], "127.0.0.1"),
+        ("203.0.113.1:1", ["10.0.0.7"], "203.0.113.1"),
+    ],
+)
+async def test_a_named_proxy_tells_the_callers_address_and_nobody_else_does(
+    platform: Platform, peer: str, lines: list[str], address: str
+) -> None:
+    """The rightmost address that is no proxy of ours; what stands left of it anyone may write."""
+    services = platform.services
+    gate = Gate(
+        directory=services.directory,
+        sessions=services.sessions,
+        clock=services.clock,
+        hosts=frozenset({"127.0.0.1"}),
+        proxies=("10.0.0.7", "192.168.4.0/24"),
+    )
+    headers = Headers([("host", HOST), *(("x-forwarded-for", line) for line in lines)])
+    request = Request(Scope("GET", "/health", "", headers, client=peer), Proto(b""))
+    assert gate.address_of(request) == address
 
 
 async def test_behind_a_proxy_nobody_else_is_heard(platform: Platform) -> None:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from trackyard.server.wire import Listener, ProtocolClosed
+from trackyard.server.wire import Listener, ProtocolClosed, websocket
 
 PLAIN = [("content-type", "text/plain")]
 BIG = b"0123456789abcdef" * 65_536
@@ -34,6 +34,8 @@ class App:
         self.sent = 0
         self.cut = asyncio.Event()
         self.heard: list[str] = []
+        self.go_on = asyncio.Event()
+        self.may_leave = True
 
     async def __call__(self, scope: Any, proto: Any) -> None:
         handler = getattr(self, scope.path.strip("/").replace("/", "_") or "echo")
@@ -92,12 +94,31 @@ class App:
         await proto.client_disconnect()
         self.cut.set()
 
+    async def created(self, _: Any, proto: Any) -> None:
+        """Answer with many bytes once the test says so; note whether any of them left."""
+        self.heard.append("asked")
+        await self.go_on.wait()
+        left = proto.hand_over(200, PLAIN, 8 * BIG, self.claim)
+        self.heard.append("left" if left else "lost")
+        if not left:
+            self.cut.set()
+            raise ProtocolClosed
+
+    def claim(self) -> bool:
+        self.heard.append("claimed")
+        return self.may_leave
+
     async def socket(self, _: Any, proto: Any) -> None:
         transport = await proto.accept()
         await transport.send_str("hello")
         message = await transport.receive()
         self.heard.append(str(message.data))
         proto.close(4321)
+
+    async def listening(self, _: Any, proto: Any) -> None:
+        transport = await proto.accept()
+        while (await transport.receive()).kind != websocket.CLOSED:
+            pass
 
     async def no_socket(self, _: Any, proto: Any) -> None:
         proto.response_bytes(403, PLAIN, b"not for you")
@@ -137,14 +158,19 @@ async def app(tmp_path: Path) -> App:
 
 
 @pytest.fixture
-async def port(app: App) -> AsyncIterator[int]:
+async def listener(app: App) -> AsyncIterator[Listener]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = int(free.getsockname()[1])
-    listener = Listener(app, host="127.0.0.1", port=number, head_seconds=HEAD_SECONDS)
-    await listener.start()
-    yield number
-    await listener.stop(1.0)
+    opened = Listener(app, host="127.0.0.1", port=number, head_seconds=HEAD_SECONDS)
+    await opened.start()
+    yield opened
+    await opened.stop(1.0)
+
+
+@pytest.fixture
+async def port(listener: Listener) -> int:
+    return listener._port
 
 
 @pytest.fixture
@@ -293,6 +319,40 @@ async def test_the_application_learns_that_its_caller_has_gone(caller: Caller, a
     await asyncio.wait_for(app.cut.wait(), 10)
 
 
+CREATE = b"POST /created HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+
+
+async def test_an_answer_handed_over_arrives_whole_and_in_its_turn(
+    caller: Caller, app: App
+) -> None:
+    app.go_on.set()
+    ahead, behind = b"GET /?first HTTP/1.1\r\n\r\n", b"GET /?last HTTP/1.1\r\n\r\n"
+    await caller.say(ahead + CREATE + behind)
+    assert (await caller.hear())[2] == b"GET /?first "
+    assert (await caller.hear())[2] == 8 * BIG
+    assert (await caller.hear())[2] == b"GET /?last "
+    assert app.heard == ["asked", "claimed", "left"]
+
+
+async def test_an_answer_to_a_caller_who_has_gone_is_not_even_begun(port: int, app: App) -> None:
+    """The end of the connection counts though it came with the request and was never read."""
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        line.sendall(CREATE)
+    app.go_on.set()
+    await asyncio.wait_for(app.cut.wait(), 60)
+    assert app.heard == ["asked", "lost"]
+
+
+async def test_an_answer_that_may_not_leave_does_not(caller: Caller, app: App) -> None:
+    app.may_leave = False
+    app.go_on.set()
+    await caller.say(CREATE)
+    with contextlib.suppress(ConnectionError):
+        assert await caller.ended() == b""
+    assert app.heard == ["asked", "claimed", "lost"]
+
+
 async def test_a_websocket_talks_both_ways_and_closes_with_a_code(port: int, app: App) -> None:
     async with connect(f"ws://127.0.0.1:{port}/socket") as client:
         assert await client.recv() == "hello"
@@ -349,6 +409,9 @@ async def test_under_tls_streams_and_closing_codes_are_the_same(
         caller = Caller(reader, writer)
         await caller.say(b"GET /whole/file HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await caller.hear())[2] == BIG
+        app.go_on.set()
+        await caller.say(CREATE)
+        assert (await caller.hear())[2] == 8 * BIG
         writer.close()
         async with connect(f"wss://127.0.0.1:{secure}/socket", ssl=context) as client:
             assert await client.recv() == "hello"
@@ -357,6 +420,70 @@ async def test_under_tls_streams_and_closing_codes_are_the_same(
                 await client.recv()
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 4321
+    finally:
+        await listener.stop(1.0)
+
+
+async def test_pings_whose_answers_are_never_read_end_the_websocket(
+    listener: Listener, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a client leaves unread is bounded; beyond it the connection ends."""
+    monkeypatch.setattr(websocket, "FAREWELL_SECONDS", 0.0)
+    with socket.socket() as silent:
+        silent.connect(("127.0.0.1", port))
+        silent.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(
+            silent,
+            b"GET /listening HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+            b"sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        )
+        while not listener.connections:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        (connection,) = listener.connections
+        pings = (b"\x89\xfd\0\0\0\0" + b"p" * 125) * 500
+        most = 0
+        with contextlib.suppress(ConnectionError):
+            for _ in range(2000):
+                await loop.sock_sendall(silent, pings)
+                most = max(most, connection._transport.get_write_buffer_size())
+                await asyncio.sleep(0)
+                if not listener.connections:
+                    break
+        async with asyncio.timeout(60):
+            while listener.connections:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    # One read of the socket may bring its answers on top.
+    assert websocket.UNREAD_BYTES < most + 1 < 2 * websocket.UNREAD_BYTES
+
+
+async def test_a_new_certificate_is_taken_and_a_broken_one_is_not(
+    app: App, port: int, tmp_path: Path
+) -> None:
+    """Open connections go on; new ones see the new certificate."""
+    tls = certificate(tmp_path)
+    listener = Listener(app, host="127.0.0.1", port=0, tls=tls)
+    await listener.start()
+    try:
+        assert listener._server is not None
+        secure = listener._server.sockets[0].getsockname()[1]
+
+        async def shown() -> bytes:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            _, writer = await asyncio.open_connection("127.0.0.1", secure, ssl=context)
+            found: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            writer.close()
+            return found
+
+        first = await shown()
+        certificate(tmp_path)
+        listener.reload_certificate()
+        second = await shown()
+        assert second != first
+        (tmp_path / "key.pem").write_text("not a key")
+        listener.reload_certificate()
+        assert await shown() == second
     finally:
         await listener.stop(1.0)
 

@@ -153,8 +153,17 @@ class TestSubmission:
         assert made["env_vars"]["RAY_TRAIN_CALLBACKS"] == "x.Y"
         assert sent["entrypoint_resources"] == {"licence": 1}
         left = sent_spec(sent)
-        assert (left["package"], left["modules"], left["pip"]) == (None, [], [])
-        assert left["ray"]["in_place"] is True
+        assert (left["modules"], left["pip"]) == ([], [])
+        # The driver's folder is the runner's own, so that Ray cannot replace it.
+        assert left["package"]["digest"] == ref.digest
+        assert (left["ray"]["has_folder"], left["ray"]["copies"]) == (True, False)
+
+    def test_a_folder_on_the_web_is_copied_by_the_runner(self) -> None:
+        environment = {"working_dir": "https://host/work.zip"}
+        wish = RayWish(submission_id="r", entrypoint="python t.py", runtime_env=environment)
+        sent = body(launch(ray=wish))
+        assert sent["runtime_env"]["working_dir"] == "https://host/work.zip"
+        assert sent_spec(sent)["ray"]["copies"] is True
 
     def test_a_package_too_large_for_ray_is_left_to_the_runner(self) -> None:
         ref = PackageRef(digest="d" * 64, location="http://yard/p", size_bytes=1 << 40)

@@ -9,9 +9,10 @@ from trackyard.engines import ray_gate
 
 
 def test_the_gate_needs_nothing_but_ray_and_the_standard_library() -> None:
-    tree = ast.parse(ray_gate.files()["trackyard_gate.py"])
+    trees = [ast.parse(text) for text in ray_gate.files().values()]
     found = {
         name.partition(".")[0]
+        for tree in trees
         for one in ast.walk(tree)
         for name in (
             [alias.name for alias in one.names]
@@ -27,7 +28,7 @@ def test_the_gate_needs_nothing_but_ray_and_the_standard_library() -> None:
 
 def test_the_server_ships_the_gate_without_importing_ray() -> None:
     with zipfile.ZipFile(io.BytesIO(ray_gate.archive())) as found:
-        assert found.namelist() == ["trackyard_gate.py"]
+        assert found.namelist() == ["trackyard_gate.py", "trackyard_trials.py"]
     assert "ray" not in sys.modules
 
 

@@ -12,7 +12,7 @@ import pytest
 from trackyard.core.errors import SetupError
 from trackyard.core.health import LIMITS, CheckName, CheckReport, Verdict
 from trackyard.core.ports import ExitCause
-from trackyard.fleet.evidence import hardware_like
+from trackyard.fleet.evidence import Reporter, hardware_like
 from trackyard.fleet.nodes import GpuFacts, NodeFacts, properties_of
 from trackyard.fleet.policy import HealthPolicy, read_policy
 from trackyard.fleet.service import Clocks, Fleet
@@ -87,13 +87,13 @@ def test_health_in_one_word() -> None:
 
 def test_the_clock_furthest_ahead_is_nearest_the_truth() -> None:
     """A heartbeat can only be late, which makes its clock look slow."""
-    clocks = Clocks()
-    clocks.note("n1", -900)
-    clocks.note("n2", 40)
-    assert clocks.collect() == {"n2": 40}
+    clocks, who = Clocks(), Reporter("j1-a1", "j1", 1)
+    clocks.note("n1", who, -900)
+    clocks.note("n2", who, 40)
+    assert clocks.collect() == {"n2": [(who, 40)]}
     for ahead in (-20, -400):
-        clocks.note("n1", ahead)
-    assert clocks.collect() == {"n1": -20}
+        clocks.note("n1", who, ahead)
+    assert clocks.collect() == {"n1": [(who, -20)]}
     assert clocks.collect() == {}
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trackyard.jobs.hints import OLD_TRAIN, hint
+from trackyard.jobs.hints import OLD_TRAIN, given, hint
 
 TRACEBACK = "Traceback (most recent call last):\n  File train.py, line 3\n"
 MORE = "See this issue for more context: https://github.com/ray-project/ray/issues/49454"
@@ -29,6 +29,29 @@ MORE = "See this issue for more context: https://github.com/ray-project/ray/issu
         ),
         ("DeprecationWarning: `get_trial_name` is deprecated because", "`get_trial_name`"),
         ("ValueError: All callbacks must be instances of `ray.train.UserCallback`. P", "subclass"),
+        ("ray.tune.error.TuneError: Improper 'run' - not string nor trainable.", "inside a func"),
+        (
+            (
+                "DeprecationWarning: Detected use of a deprecated Trainer import from"
+                " `ray.train.torch.torch_trainer`. This Trainer"
+            ),
+            "instead of from `ray.train.torch.torch_trainer`",
+        ),
+        (
+            (
+                "DeprecationWarning: `ray.train.get_checkpoint` is deprecated when running in a"
+                " function passed to Ray Tune."
+            ),
+            "`ray.tune.get_checkpoint`",
+        ),
+        (
+            "DeprecationWarning: The `config` property for a `ray.train.Result` is deprecated,",
+            "`result.config`",
+        ),
+        (
+            "DeprecationWarning: The `accelerate`, `backward`, and `prepare_optimizer` utility m",
+            "`torch.autocast`",
+        ),
         (f"ray.tune.error.TuneError: A `TorchTrainer` was given. {MORE}", "inside a function"),
     ],
 )
@@ -37,6 +60,37 @@ def test_each_refusal_of_the_newer_train_is_answered_with_both_fixes(said: str, 
     assert words is not None
     assert fix in words
     assert OLD_TRAIN in words
+
+
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ("DeprecationWarning: The `local_dir` argument is deprecated. You", "`storage_path`"),
+        ("DeprecationWarning: The `RunConfig(local_dir)` argument is deprecated.", "storage_path"),
+        (
+            (
+                "DeprecationWarning: The environment variable `TUNE_RESULT_DIR` is deprecated."
+                " It is no longer used and"
+            ),
+            "TUNE_RESULT_DIR",
+        ),
+        ("ModuleNotFoundError: No module named 'ray.air.checkpoint'", "from ray.train import"),
+        ("ImportError: cannot import name 'Checkpoint' from 'ray.air' (/x)", "from ray.train"),
+        (
+            "ImportError: cannot import name 'TransformersTrainer' from 'ray.train.huggingface'",
+            "TorchTrainer",
+        ),
+        ("ImportError: cannot import name 'Trainer' from 'ray.train' (/x)", "TorchTrainer"),
+        ("ModuleNotFoundError: No module named 'ray.tune.suggest'", "ray.tune.search"),
+        ("TypeError: report() got an unexpected keyword argument 'loss'", "report({'loss': …})"),
+    ],
+)
+def test_what_ray_no_longer_has_is_answered_with_what_took_its_place(said: str, fix: str) -> None:
+    words = hint(f"{TRACEBACK}{said}\n")
+    assert words is not None
+    assert fix in words
+    assert OLD_TRAIN not in words
+    assert given(["something else", words]) == words
 
 
 def test_the_last_refusal_counts_and_other_failures_are_left_alone() -> None:

@@ -115,7 +115,7 @@ def test_a_failure_tells_its_last_error_line() -> None:
 
 def test_values_that_look_like_secrets_are_not_told() -> None:
     shown = ray_job(listed(JobState.RUNNING), SPEC, None, {})
-    assert shown.runtime_env["env_vars"] == {"A": "1", "WANDB_API_KEY": "***"}
+    assert shown.runtime_env["env_vars"] == {"A": "•••", "WANDB_API_KEY": "•••"}
     assert shown.metadata == {"owner": "me"}
 
 
@@ -123,7 +123,7 @@ def test_a_job_of_another_door_is_shown_as_well() -> None:
     spec = JobSpec(command=["python", "a b.py"], env={"A": "1"})
     shown = ray_job(listed(JobState.RUNNING), spec, None, {})
     assert shown.entrypoint == "python 'a b.py'"
-    assert (shown.metadata, shown.runtime_env) == ({}, {"env_vars": {"A": "1"}})
+    assert (shown.metadata, shown.runtime_env) == ({}, {"env_vars": {"A": "•••"}})
 
 
 def test_waiting_tells_place_forecast_and_reason() -> None:

@@ -31,6 +31,28 @@ def test_another_spelling_of_a_name_is_refused_with_the_plain_one(name: str, pla
         rules.check_model_name(name)
 
 
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("pr\u043ed", "pass for 'prod'"),
+        ("\u0440\u043e\u0441", "pass for 'poc'"),
+        ("prod\u200b", "nobody sees"),
+        ("a\u202eb", "nobody sees"),
+        ("prod\u3164", "nobody sees"),
+    ],
+)
+def test_names_that_look_like_others_are_refused(name: str, why: str) -> None:
+    for check in (rules.check_model_name, rules.check_logged_name):
+        with pytest.raises(InvalidInput, match=why):
+            check(name)
+
+
+@pytest.mark.parametrize("alias", ["pr\u043ed", "champi\u03bfn"])
+def test_aliases_that_look_like_others_are_refused(alias: str) -> None:
+    with pytest.raises(InvalidInput, match="could pass for"):
+        rules.check_new_alias(alias)
+
+
 @pytest.mark.parametrize("alias", ["champion", "v", "v1x", "a-b_c", "x" * 255])
 def test_aliases_pass(alias: str) -> None:
     assert rules.check_new_alias(alias) == alias

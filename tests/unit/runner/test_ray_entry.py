@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,36 @@ def test_folders_lie_below_the_nodes_folder() -> None:
     ray_entry.complete(data, {}, Path("/here"))
     assert data["state_dir"] == "/shared/attempts/j1-a1/m0"
     assert data["checkpoint_dir"] == "/shared/checkpoints/j1"
-    assert "working_dir" not in data
+    assert "source_dir" not in data
 
 
-def test_a_folder_that_ray_unpacked_is_worked_in() -> None:
-    data = spec(in_place=True)
+def test_a_folder_that_only_ray_has_is_copied() -> None:
+    data = spec(has_folder=True, copies=True)
     ray_entry.complete(data, {}, Path("/here"))
-    assert data["working_dir"] == "/here"
+    assert data["source_dir"] == "/here"
+
+
+def test_tasks_are_brought_to_the_drivers_own_folder() -> None:
+    data = spec(has_folder=True)
+    config = {
+        "runtime_env": {"env_vars": {"PYTHONPATH": "/theirs"}, "py_modules": ["gcs://r.zip"]}
+    }
+    ray_entry.complete(data, {ray_entry.JOB_CONFIG: json.dumps(config)}, Path("/ray/_ray_pkg_1"))
+    made = json.loads(data["base_env"][ray_entry.JOB_CONFIG])["runtime_env"]["env_vars"]
+    home = "/shared/attempts/j1-a1/m0"
+    assert made["PYTHONPATH"] == f"{home}/tasks:/theirs"
+    assert (made["YARD_TASK_FOLDER"], made["YARD_TASK_PACKAGE"]) == (f"{home}/work", "_ray_pkg_1")
+
+
+def test_folders_of_attempts_go_a_day_after_their_end(tmp_path: Path) -> None:
+    for name in ("old", "new", "running"):
+        (tmp_path / name / "m0" / "work").mkdir(parents=True)
+    for name in ("old", "new"):
+        (tmp_path / name / "m0" / "delivered").touch()
+    os.utime(tmp_path / "old" / "m0" / "delivered", (1000, 1000))
+    os.utime(tmp_path / "new" / "m0" / "delivered", (90_000, 90_000))
+    ray_entry.remove_old(tmp_path, 1000 + 24 * 3600 + 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "running"]
 
 
 def test_a_job_without_gpus_gets_an_empty_list_and_others_what_ray_chose() -> None:
@@ -111,3 +135,13 @@ def test_a_bundle_holds_the_share_or_a_trace_of_its_node() -> None:
     share = {"gpus": 1, "cpus": 2, "memory_bytes": 5}
     assert ray_gang.bundle_of(share, "10.0.0.1") == {"GPU": 1.0, "CPU": 2.0, "memory": 5.0}
     assert ray_gang.bundle_of({}, "10.0.0.1") == {"node:10.0.0.1": 0.001}
+
+
+def test_the_spec_that_lies_beside_the_command_has_no_credential() -> None:
+    """The command, as the same user, can read that file."""
+    data = {"attempt_id": "a", "report": {"url": "http://x", "token": "the-runners"}}
+    left = ray_entry.without_credential(data)
+    assert "the-runners" not in json.dumps(left)
+    assert left["report"]["url"] == "http://x"
+    assert data["report"]["token"] == "the-runners"
+    assert ray_entry.without_credential({"report": None}) == {"report": None}

@@ -47,7 +47,7 @@ class Line:
 
 async def opened() -> tuple[Line, TextSocket]:
     line = Line()
-    request: Any = SimpleNamespace(proto=line, path="/tail")
+    request: Any = SimpleNamespace(proto=line, path="/tail", ended=None)
     return line, await TextSocket.accept(request)
 
 
@@ -122,3 +122,25 @@ async def test_a_cut_sends_no_code() -> None:
     await open_socket.close(None)
     assert line.closed == [None]
     assert line.sent == []
+
+
+async def test_a_socket_ends_with_the_credential_that_opened_it() -> None:
+    """Once the credential has ended nothing more is sent, however much there is to tell."""
+    line = Line()
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    request: Any = SimpleNamespace(proto=line, path="/tail", ended=ended)
+    open_socket = await TextSocket.accept(request)
+
+    async def endless() -> AsyncGenerator[str, None]:
+        yield "one"
+        ended.set_result(None)
+        await asyncio.Event().wait()
+        yield "never"
+
+    async with asyncio.timeout(60):
+        assert await open_socket.pump(endless())
+    assert open_socket.is_refused
+    assert line.sent == ["one"]
+    line.left.set()
+    await open_socket.close(sockets.POLICY)
+    assert line.closed == [sockets.POLICY]

@@ -1,9 +1,9 @@
-/** Sign-in: by the one-time address that `yard up` prints, or by a token. */
+/** Sign-in: by the one-time address that `yard up` prints, by a token, or at an identity provider. */
 import { useNavigate } from "@tanstack/react-router";
-import { useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState, type FormEvent, type ReactElement } from "react";
 
-import { signIn } from "../../api/session";
+import { offersSignOn, SIGN_ON, signIn } from "../../api/session";
 import { parseQuery } from "../../lib/address";
 import { Brand } from "../../ui/icon";
 import { ErrorCard, YardLine } from "../../ui/parts";
@@ -28,6 +28,7 @@ type Wish = { code: string } | { token: string };
 export function SignIn(): ReactElement {
   const navigate = useNavigate();
   const client = useQueryClient();
+  const signOn = useQuery({ queryKey: ["sign-on"], queryFn: offersSignOn, staleTime: Infinity });
   const [token, setToken] = useState("");
   const [busy, setBusy] = useState(false);
   const [fault, setFault] = useState<unknown>(null);
@@ -72,6 +73,11 @@ export function SignIn(): ReactElement {
         </div>
         <h1>Sign in</h1>
         {fault !== null && <ErrorCard title="That did not work" error={fault} />}
+        {signOn.data === true && (
+          <a className="btn primary" href={SIGN_ON}>
+            Single sign-on
+          </a>
+        )}
         <label className="label">
           Token
           <input

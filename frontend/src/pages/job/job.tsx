@@ -15,6 +15,7 @@ import { LogPane } from "../../features/job/log-pane";
 import { JobNumbers } from "../../features/job/numbers";
 import { JobBadge } from "../../features/job/parts";
 import { useJob, useJobNames } from "../../features/job/use-job";
+import { Claims, Trials } from "../../features/job/trials";
 import { JobLanes } from "../../features/lanes/job-lanes";
 import { WhyCard } from "../../features/why-card/why-card";
 import { colourOf } from "../../lib/colour";
@@ -179,6 +180,7 @@ function Timed({ tab, detail, events, run, search, set }: TabProps): ReactElemen
         <JobLanes detail={detail} events={events} now={now} span={span} onSpan={setSpan} metric={tab === "overview" ? leadMetric(metrics) : null} />
       </section>
       {tab === "overview" ? (
+        <>
         <section className="card" aria-label="Attempts">
           <div className="card-head">
             <h2>Attempts</h2>
@@ -186,6 +188,8 @@ function Timed({ tab, detail, events, run, search, set }: TabProps): ReactElemen
           </div>
           <Attempts attempts={detail.attempts} onLog={(attempt) => set({ tab: "logs", attempt: String(attempt) })} />
         </section>
+        <Later detail={detail} />
+        </>
       ) : shown.length === 0 ? (
         <p className="muted">{tab === "system" ? "The machine is sampled every few seconds while the job runs; nothing came yet." : "No metric was logged yet; the first point appears by itself."}</p>
       ) : (
@@ -195,6 +199,33 @@ function Timed({ tab, detail, events, run, search, set }: TabProps): ReactElemen
         </div>
       )}
     </div>
+  );
+}
+
+/** What a job did after its start: the trials of its search, and the nodes held for them or for its workers. */
+function Later({ detail }: { detail: JobDetail }): ReactElement {
+  const { trials = [], claims = [] } = detail;
+  return (
+    <>
+      {trials.length > 0 && (
+        <section className="card" aria-label="Trials">
+          <div className="card-head">
+            <h2>Trials</h2>
+            <span className="faint grow">{trials.length}</span>
+          </div>
+          <Trials trials={trials} />
+        </section>
+      )}
+      {claims.length > 0 && (
+        <section className="card" aria-label="Held for its workers and trials">
+          <div className="card-head">
+            <h2>Held for its workers and trials</h2>
+            <span className="faint grow">{claims.length}</span>
+          </div>
+          <Claims claims={claims} />
+        </section>
+      )}
+    </>
   );
 }
 
@@ -244,6 +275,7 @@ function Failure({ detail, onLog }: { detail: JobDetail; onLog: () => void }): R
         {detail.job.sentence ?? last?.sentence ?? "It failed."}
       </strong>
       {last !== undefined && last.error_line !== null && <code>{last.error_line}</code>}
+      {typeof detail.hint === "string" && <p>{detail.hint}</p>}
       <div>
         <button type="button" className="btn small" onClick={onLog}>
           See the log

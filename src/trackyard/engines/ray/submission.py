@@ -292,15 +292,15 @@ def node_spec(
 def _leave_to_ray(data: dict[str, Any], wish: RayWish, carried: Carried) -> None:
     """Drop what Ray makes from the job's own runtime environment, for its workers as well."""
     handed = wish.runtime_env
-    # Ray has set these already, with `${NAME}` filled in.
-    data["env"] = {}
+    # Ray has set these already, with `${NAME}` filled in; a team's secrets are ours to set.
+    data["env"] = {name: data["env"][name] for name in data["secrets"]}
     if any(handed.get(key) for key in ("pip", "uv", "conda")):
         data["pip"] = []
     folder = handed.get("working_dir")
     if folder is not None and _carried(folder, carried) is not None:
-        data["package"] = None
-        data["ray"]["in_place"] = True
-        data["ray_rules"] = False
+        # Tasks run in Ray's own copy. The driver does not: it can be replaced while it runs.
+        data["ray"]["has_folder"] = True
+        data["ray"]["copies"] = data["package"] is None
     if all(_carried(one, carried) is not None for one in handed.get("py_modules") or ()):
         data["modules"] = []
 

@@ -19,13 +19,16 @@ _CALLBACKS = {"RAY_TRAIN_CALLBACKS": "Gate", "RAY_TUNE_CALLBACKS": "Trials"}
 
 @cache
 def files() -> Mapping[str, bytes]:
-    """Return the module by the name under which jobs import it."""
-    return {f"{MODULE}.py": (Path(__file__).parent / "gate.py").read_bytes()}
+    """Return the modules by the names under which jobs import them."""
+    return {
+        f"trackyard_{name}.py": (Path(__file__).parent / f"{name}.py").read_bytes()
+        for name in ("gate", "trials")
+    }
 
 
 @cache
 def archive() -> bytes:
-    """Return the module as one zip, the same bytes each time, for a `py_modules` package."""
+    """Return the modules as one zip, the same bytes each time, for a `py_modules` package."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as found:
         for name, data in files().items():

@@ -10,6 +10,7 @@ Tune the method that adds trial actors.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -35,6 +36,8 @@ WAIT_SECONDS = 20.0
 PAUSE_SECONDS = 2.0
 #: While something waits, a line in the log at least this often.
 SAY_SECONDS = 60.0
+#: How often a report of trials is tried; the next one says it all again.
+TELL_TRIES = 5
 #: Refusals that no repetition mends.
 FINAL = (400, 401, 403, 404, 409, 413, 422)
 
@@ -103,6 +106,22 @@ class Desk:
             self.post("/api/v1/demand/release", {"key": key}, 10)
         except (OSError, ValueError):
             say(f"{key} could not be given back now; it goes back when the job ends")
+
+    def tell_trials(self, body: dict[str, Any]) -> bool:
+        """Tell how trials stand; False if the server will never take it."""
+        for _ in range(TELL_TRIES):
+            try:
+                self.post("/api/v1/trials", body, 10)
+            except urllib.error.HTTPError as fault:
+                if fault.code in FINAL:
+                    say(f"trials are not shown: {_sentence(fault)}")
+                    return False
+            except (OSError, ValueError):
+                pass
+            else:
+                return True
+            time.sleep(PAUSE_SECONDS)
+        return True
 
 
 def say(words: str) -> None:
@@ -387,6 +406,55 @@ class Slots:
 
 
 _slots: dict[int, Slots] = {}
+#: Tune's controllers, which know the metric that a search goes by
+_controllers: list[Any] = []
+
+
+def _metric() -> str:
+    for controller in reversed(_controllers):
+        for name in ("_scheduler_alg", "_search_alg"):
+            found = getattr(getattr(controller, name, None), "metric", None)
+            if isinstance(found, str):
+                return found
+    return ""
+
+
+def _iterations(trial: Any) -> Any:
+    return (getattr(trial, "last_result", None) or {}).get("training_iteration")
+
+
+class TrialsGate:
+    """What the callback for Tune does; Tune wants it to be a callback of its own kind as well."""
+
+    def __init__(self) -> None:
+        desk = Desk()
+        #: how each trial stood when it was noted last
+        self._seen: dict[str, Any] = {}
+        self._teller: Any = None
+        if desk.is_there:
+            # Shipped beside this module; not a dependency of the server's.
+            self._teller = importlib.import_module("trackyard_trials").Teller(desk.tell_trials)
+            _gate_trials(desk)
+
+    def on_step_end(self, iteration: int, trials: list[Any], **_info: Any) -> None:
+        """Note the trials that changed."""
+        del iteration
+        if self._teller is None:
+            return
+        seen = {trial.trial_id: (trial.status, _iterations(trial)) for trial in trials}
+        changed = [one for one in trials if self._seen.get(one.trial_id) != seen[one.trial_id]]
+        self._seen.update(seen)
+        if changed:
+            self._teller.note(changed, _metric())
+
+    def on_experiment_end(self, trials: list[Any], **_info: Any) -> None:
+        """Give the places back, and tell the last of the trials: the experiment is over."""
+        if self._teller is not None:
+            self._teller.finish(trials)
+        for slots in list(_slots.values()):
+            slots.close()
+        _slots.clear()
+        _controllers.clear()
 
 
 def __getattr__(name: str) -> Any:
@@ -395,20 +463,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from ray.tune import Callback
 
-    class Trials(Callback):  # type: ignore[misc]
+    class Trials(TrialsGate, Callback):  # type: ignore[misc]
         """Holds trials back until the queue has a place for each."""
-
-        def __init__(self) -> None:
-            desk = Desk()
-            if desk.is_there:
-                _gate_trials(desk)
-
-        def on_experiment_end(self, trials: list[Any], **_info: Any) -> None:
-            """Give the places back: the experiment is over."""
-            del trials
-            for slots in list(_slots.values()):
-                slots.close()
-            _slots.clear()
 
     return Trials
 
@@ -425,6 +481,8 @@ def _gate_trials(desk: Desk) -> None:
         return
 
     def gated(controller: Any) -> None:
+        if controller not in _controllers:
+            _controllers.append(controller)
         slots = _slots.setdefault(id(controller), Slots(desk))
         room = _room(controller, slots)
         if room <= 0 and not controller._actor_cache.num_cached_objects:

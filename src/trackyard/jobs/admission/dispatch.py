@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from trackyard.core.errors import InternalFault, NotFound
 from trackyard.core.ports import (
     AttemptPhase,
     AttemptReport,
@@ -34,7 +35,7 @@ from trackyard.jobs.life import (
     ask_stop,
     end_attempt,
     note_launched,
-    renew_token,
+    renew_tokens,
 )
 from trackyard.jobs.packages import find_package
 from trackyard.jobs.records import (
@@ -67,6 +68,10 @@ MOST_HEARD = 20_000
 LOST = "Its runner ended without a word: the node, or the runner itself, was lost."
 
 
+def _no_secrets(_reader: Reader, _team_id: int, names: Sequence[str]) -> Mapping[str, str]:
+    raise NotFound(f"this server has no key for the secret {names[0]}")
+
+
 class Dispatcher:
     """Calls the engine on behalf of the ledger."""
 
@@ -86,6 +91,8 @@ class Dispatcher:
         self._heard: dict[str, int] = {}
         #: takes what runners find wrong with nodes
         self.fleet = Fleet()
+        #: opens the secrets a job names; set by whoever holds their key
+        self.secrets_of: Callable[[Reader, int, Sequence[str]], Mapping[str, str]] = _no_secrets
         #: called after the ledger changed
         self.on_change: Callable[[], None] = lambda: None
 
@@ -129,7 +136,11 @@ class Dispatcher:
             return
         self._launching.add(attempt_id)
         try:
-            spec = await self._db.peek(lambda reader: self._spec(reader, admitted))
+            try:
+                spec = await self._db.peek(lambda reader: self._spec(reader, admitted))
+            except (NotFound, InternalFault) as fault:
+                await self._refused(attempt_id, fault.message)
+                return
             await self._launch(attempt_id, spec)
         except Exception:
             # The reconciling look finds it again, launched or not.
@@ -179,6 +190,7 @@ class Dispatcher:
                 lease=spec.lease,
                 preemptible=spec.preemptible,
             ),
+            secrets=self.secrets_of(reader, job.team_id, spec.secrets) if spec.secrets else {},
         )
         return launch_spec(admitted, spec, context, self._site)
 
@@ -320,7 +332,7 @@ class Dispatcher:
         attempt = attempt_of(tx, attempt_id, lock=True)
         if attempt is None or attempt.is_over or attempt.launched_ms is not None:
             return None
-        return renew_token(tx, attempt)
+        return renew_tokens(tx, attempt)
 
     async def close_attempt(self, report: AttemptReport) -> None:
         """Write down the end of an attempt: the runner's record, or that there is none."""

@@ -47,11 +47,14 @@ class Context:
     array_size: int = 0
     #: leases whose nodes it may use
     leases: tuple[str, ...] = ()
+    #: values of the secrets it names
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site) -> LaunchSpec:
     """Return everything the engine needs to start the attempt."""
-    job, attempt = admitted.job, admitted.attempt
+    job, attempt, tokens = admitted.job, admitted.attempt, admitted.tokens
+    assert tokens is not None, "nothing is started without tokens"
 
     def ref(archive: Archive) -> PackageRef:
         return PackageRef(
@@ -70,12 +73,16 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         placement=_places(attempt.where, spec),
         report=ReportTo(
             url=site.url,
-            token=admitted.token,
+            token=tokens.runner,
             heartbeat_seconds=site.heartbeat_seconds,
             sample_seconds=site.sample_seconds,
         ),
-        env=spec.env,
-        platform_env={**platform_env(admitted, context, site), **_gang_env(spec)},
+        env={**spec.env, **context.secrets},
+        secrets=tuple(context.secrets),
+        platform_env={
+            **platform_env(admitted, context, site, token=tokens.command),
+            **_gang_env(spec),
+        },
         package=None if package is None else ref(package),
         modules=tuple(ref(module) for module in spec.modules),
         ray=_ray_wish(spec, ref),
@@ -87,6 +94,7 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         time_limit_seconds=spec.time_limit_seconds,
         progress_seconds=spec.progress_seconds,
         name=job.name,
+        team=context.team,
         leases=context.leases,
     )
 
@@ -122,9 +130,11 @@ def _gang_env(spec: JobSpec) -> dict[str, str]:
     return values
 
 
-def platform_env(admitted: Admitted, context: Context, site: Site) -> dict[str, str]:
+def platform_env(
+    admitted: Admitted, context: Context, site: Site, *, token: str
+) -> dict[str, str]:
     """Return the variables by which stock MLflow and our own calls find the job's run."""
-    job, attempt, token = admitted.job, admitted.attempt, admitted.token
+    job, attempt = admitted.job, admitted.attempt
     values = {
         "MLFLOW_TRACKING_URI": site.url,
         "MLFLOW_RUN_ID": job.run_uuid,
@@ -168,20 +178,23 @@ def engine_shares(placement: Placement, *, limits_memory: bool = True) -> tuple[
 def environment_of(spec: JobSpec, labels: dict[str, dict[str, str]]) -> str:
     """Return what an attempt's environment is made of, as JSON with one digest over all of it.
 
-    Values of variables appear as digests: they may be secrets.
+    Of the values of variables appears enough to see most changes and too little to guess them
+    by: they may be secrets.
     """
     parts: dict[str, Any] = {
         "command": spec.command,
         "package": spec.package,
         "pip": sorted(line.strip() for line in spec.pip if line.strip()),
         "env": {
-            name: hashlib.sha256(value.encode()).hexdigest()[:12]
+            name: hashlib.sha256(value.encode()).hexdigest()[:4]
             for name, value in sorted(spec.env.items())
         },
         "launcher": spec.launcher,
         "commit": spec.source.commit if spec.source else "",
         "nodes": labels,
     }
+    if spec.secrets:
+        parts["secrets"] = sorted(spec.secrets)
     if spec.modules:
         parts["modules"] = [module.digest for module in spec.modules]
     digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()

@@ -34,7 +34,7 @@ from trackyard.jobs.life import (
     job_event,
 )
 from trackyard.jobs.load import roll_up
-from trackyard.jobs.records import AttemptRow, job_by_inner, load_attempts, load_spec
+from trackyard.jobs.records import FEW_JOBS, AttemptRow, job_by_inner, load_attempts, load_spec
 from trackyard.jobs.retention import Retention, clean
 from trackyard.scheduling import Admission, Decisions, Policy, Snapshot, Stop
 from trackyard.store.database import Database, Reader, Tx
@@ -57,6 +57,8 @@ WATCH_SECONDS = 3.0
 SILENCE_SECONDS = 60.0
 #: A leader that took no turn for so long is in trouble; nodes and engines may take their time.
 STILL_SECONDS = 120.0
+#: How long its tasks, and the word that another may lead, are waited for at the end.
+STOP_SECONDS = 2.0
 #: A gap between two ticks above this means that the process was frozen or starved.
 FROZEN_SECONDS = 5.0
 _GRAVE = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
@@ -163,10 +165,12 @@ class Scheduler:
         tasks = [task for task in (self._main, *self._tasks) if task is not None]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_SECONDS)
         if self.is_leader:
-            with contextlib.suppress(YardError):
-                await self._db.write(self.leadership.resign)
+            with contextlib.suppress(YardError, TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._db.write(self.leadership.resign)
         self.is_leader = False
         await self.dispatcher.close()
 
@@ -207,8 +211,10 @@ class Scheduler:
             if took > 0.02:
                 await asyncio.sleep(min(took, 0.5))
             wait = TICK_SECONDS if self._db.is_sqlite else POLL_SECONDS
+            # Not wait_for: before Python 3.12 it loses a cancellation that comes with a wake.
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
 
     async def attend(self) -> None:
         """Take one turn of the loop; what fails is told, and the next turn tries again."""
@@ -385,8 +391,12 @@ class Scheduler:
         self.has_looked.set()
         decisions = looked.decisions
         admitted: list[Admitted] = []
-        if decisions.admissions or decisions.stops or self._blocked(looked):
-            admitted = await self._db.write(lambda tx: self._apply(tx, looked))
+        blocked = self._blocked(looked)
+        if decisions.admissions or decisions.stops or blocked:
+            count = len(decisions.admissions) + len(decisions.stops) + len(blocked)
+            admitted = await self._db.write(
+                lambda tx: self._apply(tx, looked), is_long=count > FEW_JOBS
+            )
         if any(one.attempt.number > 1 for one in admitted):
             self.on_fence()
         for one in admitted:

@@ -55,7 +55,8 @@ class Desk:
             if self._idle is not None:
                 self._idle.cancel()
             try:
-                body = await asyncio.wait_for(self._exchange(question), PATIENCE_SECONDS)
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    body = await self._exchange(question)
                 found = msgspec.msgpack.decode(body, type=answer)
             except (OSError, EOFError, TimeoutError, msgspec.MsgspecError) as fault:
                 if not self._is_closed:

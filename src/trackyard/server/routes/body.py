@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,8 +13,14 @@ T = TypeVar("T")
 
 
 async def decode(request: Request, kind: type[T]) -> T:
-    """Read the body as a value of `kind`."""
-    value = await request.json()
+    """Read the body as a value of `kind`, the type that the route declares."""
+    if request.route.takes is not kind:
+        raise TypeError(f"{request.route.path} declares another type than {kind.__name__}")
+    return bounded(kind, await request.json())
+
+
+def bounded(kind: type[T], value: Any) -> T:
+    """Return a value of `kind`, or refuse what is not one or beyond its bounds."""
     try:
         return msgspec.convert(value, type=kind)
     except msgspec.ValidationError as fault:

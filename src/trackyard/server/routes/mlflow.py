@@ -5,14 +5,16 @@ texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.server.http import Request, read_json
+from trackyard.server.routes.mlflow_types import arguments_of, body_limit_of
 from trackyard.server.routing import Handler, Permission, Route
+from trackyard.store.bounds import excess, field_types
 
 #: Every MLflow path is served under each of these.
 PREFIXES = ("/api/2.0/mlflow/", "/ajax-api/2.0/mlflow/")
@@ -29,8 +31,10 @@ def mlflow_routes(
     *,
     attempts: bool = False,
     prefixes: tuple[str, ...] = PREFIXES,
+    takes: Any = None,
 ) -> list[Route]:
     """Return a route under every prefix MLflow's clients use."""
+    takes = takes or arguments_of(path)
     return [
         Route(
             method=method,
@@ -38,6 +42,8 @@ def mlflow_routes(
             handler=handler,
             permission=permission,
             attempts=attempts,
+            takes=takes,
+            body_limit=body_limit_of(path),
         )
         for prefix in prefixes
     ]
@@ -48,35 +54,51 @@ class Arguments:
     messages.
     """
 
-    __slots__ = ("values",)
+    __slots__ = ("_declared", "values")
 
-    def __init__(self, values: dict[str, Any]) -> None:
+    def __init__(self, values: dict[str, Any], declared: Collection[str]) -> None:
         self.values = values
+        #: the names that the call's type has, each with its bounds; no other can be read
+        self._declared = declared
 
     @classmethod
     async def of(cls, request: Request) -> Arguments:
         """Read the body, or the query of a GET; a repeated query parameter becomes a list."""
         if request.method in ("GET", "HEAD"):
             query = request.query
-            return cls({key: vals[0] if len(vals) == 1 else vals for key, vals in query.items()})
+            data = {key: vals[0] if len(vals) == 1 else vals for key, vals in query.items()}
+            return cls._bounded(request, data)
         data = await request.json()
         if isinstance(data, str):
             # Clients of old sent their JSON encoded twice.
-            data = read_json(data.encode())
+            data = await read_json(data.encode("utf-8", "replace"))
         if data is None:
             data = {}
         if not isinstance(data, dict):
             raise InvalidInput("the body must be a JSON object")
         check_address(request, data)
-        return cls(data)
+        return cls._bounded(request, data)
+
+    @classmethod
+    def _bounded(cls, request: Request, data: dict[str, Any]) -> Arguments:
+        """Return the arguments that the call's type knows, none of them beyond its bounds."""
+        known = field_types(request.route.takes)
+        given = {name: value for name, value in data.items() if name in known}
+        for name, value in given.items():
+            fault = excess(value, known[name], name)
+            if fault is not None:
+                raise InvalidInput(f"{fault}.")
+        return cls(given, known)
 
     def raw(self, name: str) -> Any:
         """Return a value as it came, or None."""
+        if name not in self._declared:
+            raise TypeError(f"the call's type has no {name}")
         return self.values.get(name)
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """Return a string, or the default when it is absent."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None:
             return default
         if isinstance(value, str):
@@ -85,7 +107,7 @@ class Arguments:
 
     def need(self, name: str) -> str:
         """Return a string that must be there and not be empty."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None or value == "":
             raise missing(name)
         if isinstance(value, str):
@@ -94,7 +116,7 @@ class Arguments:
 
     def integer(self, name: str, default: int | None = None) -> int | None:
         """Return an integer that may have come as a string."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None or value == "":
             return default
         if isinstance(value, bool):
@@ -109,7 +131,7 @@ class Arguments:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a truth value that may have come as a string."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None:
             return default
         if isinstance(value, bool):
@@ -120,7 +142,7 @@ class Arguments:
 
     def texts(self, name: str) -> list[str]:
         """Return a list of strings; one string counts as a list of one."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None:
             return []
         if isinstance(value, str):
@@ -131,7 +153,7 @@ class Arguments:
 
     def objects(self, name: str) -> list[dict[str, Any]]:
         """Return a list of JSON objects."""
-        value = self.values.get(name)
+        value = self.raw(name)
         if value is None:
             return []
         if isinstance(value, list) and all(isinstance(item, dict) for item in value):

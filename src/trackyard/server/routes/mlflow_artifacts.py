@@ -23,7 +23,7 @@ from trackyard.artifacts.uploads import Part, Uploads
 from trackyard.core.errors import InvalidInput, NotFound, Unsupported
 from trackyard.registry.sources import LoggedSource, RunSource, parse_source
 from trackyard.server.downloads import attachment, preview
-from trackyard.server.http import JSONResponse, Request, Response
+from trackyard.server.http import JSONResponse, Request, Response, whole_number
 from trackyard.server.routes.mlflow import (
     PREFIXES,
     Arguments,
@@ -337,8 +337,8 @@ def _entry(entry: Entry, path: str) -> dict[str, Any]:
 
 def _part(item: dict[str, Any]) -> Part:
     number, etag = item.get("part_number"), item.get("etag")
-    if isinstance(number, str) and number.isdigit():
-        number = int(number)
+    if isinstance(number, str):
+        number = whole_number(number)
     if not isinstance(number, int) or not isinstance(etag, str):
         raise InvalidInput("each of `parts` is an object with a `part_number` and an `etag`")
     return Part(number=number, etag=etag)

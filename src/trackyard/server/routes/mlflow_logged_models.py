@@ -16,11 +16,13 @@ from trackyard.registry.logged_search import (
     DatasetFilter,
     LoggedOrder,
 )
+from trackyard.server.creating import create_once
 from trackyard.server.downloads import attachment
 from trackyard.server.http import JSONResponse, Request, Response, whole_number
 from trackyard.server.routes.mlflow import Arguments, missing, mlflow_routes
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.idempotency import Create
 from trackyard.tracking.experiments import inner_experiment_id
 
 _EMPTY: dict[str, Any] = {}
@@ -34,20 +36,28 @@ class LoggedModelRoutes:
     def __init__(self, services: Services) -> None:
         self._models = services.logged_models
         self._artifacts = services.artifacts
+        self._creates = services.creates
 
     async def create(self, request: Request) -> Response:
         """POST logged-models."""
         args, principal = await Arguments.of(request), request.principal
-        model = await self._models.create(
-            principal,
-            experiment_id=inner_experiment_id(principal, args.need("experiment_id")),
-            name=args.text("name"),
-            model_type=args.text("model_type") or "",
-            source_run=args.text("source_run_id") or "",
-            tags=args.pairs("tags"),
-            params=args.pairs("params"),
-        )
-        return JSONResponse({"model": model})
+        experiment = inner_experiment_id(principal, args.need("experiment_id"))
+        tags, params = args.pairs("tags"), args.pairs("params")
+
+        async def make(create: Create) -> Any:
+            model = await self._models.create(
+                principal,
+                experiment_id=experiment,
+                name=args.text("name"),
+                model_type=args.text("model_type") or "",
+                source_run=args.text("source_run_id") or "",
+                tags=tags,
+                params=params,
+                create=create,
+            )
+            return {"model": model}
+
+        return await create_once(self._creates, request, "logged-models", args.values, make)
 
     async def get(self, request: Request) -> Response:
         """GET logged-models/{id}."""

@@ -4,6 +4,7 @@ typed columns.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from itertools import repeat
@@ -15,6 +16,7 @@ import numpy as np
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound, YardError
+from trackyard.core.strict_json import count_values
 from trackyard.server.http import RawJSON, Request, Response, read_json
 from trackyard.server.routes.mlflow import (
     Arguments,
@@ -29,7 +31,9 @@ from trackyard.server.services import Services
 from trackyard.store.database import Reader, Tx
 from trackyard.tracking import history
 from trackyard.tracking.ingest import (
+    Batch,
     MetricIn,
+    SingleMetric,
     check_limits,
     collect,
     decode_batch,
@@ -41,11 +45,12 @@ from trackyard.tracking.model_metrics import ModelPoint, check_models, log_model
 from trackyard.tracking.points import EMPTY, Points, by_step
 from trackyard.tracking.runs import Metric, find_active_run, find_run, record
 
-BODY_LIMIT = 4 * 1024 * 1024
 MAX_HISTORY = 25_000
 MAX_BULK_RUNS = 100
 MAX_INTERVAL = 2500
 _OK = b"{}"
+#: What a batch within MLflow's limits stays below: a thousand points of eight values.
+ORDINARY_BYTES, ORDINARY_VALUES = 32 * 1024, 8000
 _MODEL_HISTORY = "mlflow.log-model.history"
 
 
@@ -71,7 +76,7 @@ class MetricRoutes:
     async def log_batch(self, request: Request) -> Response:
         """POST runs/log-batch."""
         request.require_json()
-        batch = decode_batch(await request.body(BODY_LIMIT))
+        batch = await _decoded(await request.body())
         run_id = one_run(batch.run_id, batch.run_uuid)
         check_address(request, {"run_id": run_id, "run_uuid": run_id})
         if not run_id:
@@ -111,7 +116,7 @@ class MetricRoutes:
     async def log_metric(self, request: Request) -> Response:
         """POST runs/log-metric."""
         request.require_json()
-        metric = decode_single(await request.body(BODY_LIMIT))
+        metric = decode_single(await request.body())
         run_id = one_run(metric.run_id, metric.run_uuid)
         check_address(request, {"run_id": run_id, "run_uuid": run_id})
         if not run_id:
@@ -177,7 +182,6 @@ class MetricRoutes:
 
         def change(tx: Tx) -> None:
             run = find_active_run(tx, principal, run_id)
-            tx.touched.add(run.id)
             gone = tx.run(
                 "DELETE FROM tags WHERE run_id = ? AND name_id ="
                 " (SELECT id FROM names WHERE name = ?)",
@@ -195,7 +199,7 @@ class MetricRoutes:
         args, principal = await Arguments.of(request), request.principal
         run_id, model_json = run_id_of(args), args.need("model_json")
         try:
-            model = read_json(model_json.encode())
+            model = await read_json(model_json.encode("utf-8", "replace"))
         except YardError:
             model = None
         if not isinstance(model, dict):
@@ -214,7 +218,6 @@ class MetricRoutes:
                 " (SELECT id FROM names WHERE name = ?)",
                 (run.id, _MODEL_HISTORY),
             )
-            tx.touched.add(run.id)
             models = [*(_models_in(row[0]) if row else ()), model]
             text = msgspec.json.encode(models).decode()
             # Written past the limit on tag values: half a list would be no list.
@@ -326,6 +329,13 @@ class MetricRoutes:
         return history.history(reader, run.id, name_id)
 
 
+async def _decoded(raw: bytes) -> Batch:
+    """Decode a batch; one that holds more than MLflow allows is not looked at on the loop."""
+    if len(raw) <= ORDINARY_BYTES or count_values(raw) <= ORDINARY_VALUES:
+        return decode_batch(raw)
+    return await asyncio.get_running_loop().run_in_executor(None, decode_batch, raw)
+
+
 def _models_in(text: str) -> list[Any]:
     """Return the models a tag lists; a script may have set the tag to anything."""
     try:
@@ -413,8 +423,11 @@ def routes(services: Services) -> list[Route]:
         ("GET", "metrics/get-history-bulk", do.get_history_bulk, read),
         ("GET", "metrics/get-history-bulk-interval", do.get_history_interval, read),
     ]
+    typed = {"runs/log-batch": Batch, "runs/log-metric": SingleMetric}
     return [
         route
         for method, path, handler, permission in table
-        for route in mlflow_routes(method, path, handler, permission, attempts=True)
+        for route in mlflow_routes(
+            method, path, handler, permission, attempts=True, takes=typed.get(path)
+        )
     ]

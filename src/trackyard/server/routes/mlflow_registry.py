@@ -6,10 +6,12 @@ from typing import Any
 
 from trackyard.registry.search import MODELS_DEFAULT, VERSIONS_DEFAULT
 from trackyard.registry.versions import NewVersion
+from trackyard.server.creating import create_once
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.mlflow import Arguments, mlflow_routes
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.idempotency import Create
 
 _EMPTY: dict[str, Any] = {}
 
@@ -19,17 +21,21 @@ class ModelRoutes:
 
     def __init__(self, services: Services) -> None:
         self._registry = services.registry
+        self._creates = services.creates
 
     async def create(self, request: Request) -> Response:
         """POST registered-models/create."""
         args = await Arguments.of(request)
-        model = await self._registry.create(
-            request.principal,
-            args.need("name"),
-            tags=args.pairs("tags"),
-            description=args.text("description") or "",
-        )
-        return JSONResponse({"registered_model": model})
+        name, tags = args.need("name"), args.pairs("tags")
+        description = args.text("description") or ""
+
+        async def make(create: Create) -> Any:
+            model = await self._registry.create(
+                request.principal, name, tags=tags, description=description, create=create
+            )
+            return {"registered_model": model}
+
+        return await create_once(self._creates, request, "models", args.values, make)
 
     async def get(self, request: Request) -> Response:
         """GET registered-models/get."""
@@ -122,6 +128,7 @@ class VersionRoutes:
 
     def __init__(self, services: Services) -> None:
         self._versions = services.registry.versions
+        self._creates = services.creates
 
     async def create(self, request: Request) -> Response:
         """POST model-versions/create."""
@@ -135,8 +142,11 @@ class VersionRoutes:
             run_link=args.text("run_link") or "",
             description=args.text("description") or "",
         )
-        version = await self._versions.create(request.principal, new, peer=request.peer)
-        return JSONResponse({"model_version": version})
+
+        async def make(create: Create) -> Any:
+            return {"model_version": await self._versions.create(request.principal, new, create)}
+
+        return await create_once(self._creates, request, "model-versions", args.values, make)
 
     async def get(self, request: Request) -> Response:
         """GET model-versions/get."""

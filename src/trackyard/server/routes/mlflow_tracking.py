@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from trackyard.access.principal import Role
+from trackyard.access.principal import Principal, Role
 from trackyard.access.reach import adopt_run, own_experiment
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.jobs.claims import claim_own_run, note_taken_up
+from trackyard.server.creating import create_once
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.mlflow import Arguments, mlflow_routes, one_run
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader, Tx
-from trackyard.store.replies import digest_of, find_retry, remember
+from trackyard.store.idempotency import Create
 from trackyard.tracking import experiments, inputs, runs
 from trackyard.tracking.experiments import inner_experiment_id, outer_experiment_id
 from trackyard.tracking.search.experiments import find_experiments
@@ -21,10 +23,19 @@ from trackyard.tracking.search.runs import find_runs
 
 MAX_RUNS = 50_000
 MAX_EXPERIMENTS = 50_000
-NAMED_RUNS = 100_000
 VIEWS = ("ACTIVE_ONLY", "DELETED_ONLY", "ALL")
 _STATUS_NUMBERS = dict(enumerate(runs.STATUSES, start=1))
 _EMPTY: dict[str, Any] = {}
+
+
+class NewRun(NamedTuple):
+    """What a caller says of a run to be made."""
+
+    experiment: int
+    name: str | None
+    user: str | None
+    start_ms: int | None
+    tags: Sequence[tuple[str, str]]
 
 
 class TrackingRoutes:
@@ -33,8 +44,7 @@ class TrackingRoutes:
     def __init__(self, services: Services) -> None:
         self._tracking = services.tracking
         self._db = services.database
-        #: runs that someone asked for by id, so that their creation was evidently answered
-        self._named: set[str] = set()
+        self._creates = services.creates
 
     # -- experiments ------------------------------------------------------------------------
 
@@ -45,16 +55,27 @@ class TrackingRoutes:
         bound = await self._db.peek(lambda reader: own_experiment(reader, principal))
         if bound is not None:
             return JSONResponse({"experiment_id": outer_experiment_id(principal, bound)})
-        inner = await self._db.write(
-            lambda tx: experiments.create_experiment(
-                tx,
-                principal,
-                name=args.text("name"),
-                artifact_location=args.text("artifact_location"),
-                tags=tags,
-            )
-        )
-        return JSONResponse({"experiment_id": str(inner)})
+
+        async def make(create: Create) -> Any:
+            def change(tx: Tx) -> str:
+                first = create.retried(
+                    tx, lambda inner: experiments.is_active(tx, principal, int(inner))
+                )
+                if first is not None:
+                    return first
+                inner = experiments.create_experiment(
+                    tx,
+                    principal,
+                    name=args.text("name"),
+                    artifact_location=args.text("artifact_location"),
+                    tags=tags,
+                )
+                create.made(str(inner))
+                return str(inner)
+
+            return {"experiment_id": await self._db.write(change)}
+
+        return await create_once(self._creates, request, "experiments", args.values, make)
 
     async def get_experiment(self, request: Request) -> Response:
         """GET experiments/get."""
@@ -151,81 +172,70 @@ class TrackingRoutes:
 
     async def create_run(self, request: Request) -> Response:
         """POST runs/create."""
-        args, principal = await Arguments.of(request), request.principal
-        experiment = inner_experiment_id(principal, args.text("experiment_id") or "0")
-        start_ms = args.integer("start_time")
-        tags = args.pairs("tags")
-        # Without its own start time a request cannot be told from an honest second one.
-        digest = (
-            digest_of(principal.token_id, "runs/create", args.values)
-            if start_ms is not None
-            else None
+        args = await Arguments.of(request)
+        new = NewRun(
+            experiment=inner_experiment_id(request.principal, args.text("experiment_id") or "0"),
+            name=args.text("run_name"),
+            user=args.text("user_id"),
+            start_ms=args.integer("start_time"),
+            tags=args.pairs("tags"),
         )
 
-        name, user = args.text("run_name"), args.text("user_id")
+        async def make(create: Create) -> Any:
+            return {"run": await self._create_run(request.principal, new, create)}
+
+        return await create_once(self._creates, request, "runs", args.values, make)
+
+    async def _create_run(self, principal: Principal, new: NewRun, create: Create) -> runs.Run:
         quick = self._tracking.quick
 
         def briefly(tx: Tx) -> Any:
-            assert digest is not None
-            assert start_ms is not None
             return quick.create(
                 tx,
                 principal,
-                experiment_id=experiment,
-                run_name=name,
-                user=user,
-                start_ms=start_ms,
-                tags=tags,
-                digest=digest,
-                peer=request.peer,
+                experiment_id=new.experiment,
+                run_name=new.name,
+                user=new.user,
+                start_ms=tx.now_ms if new.start_ms is None else new.start_ms,
+                tags=new.tags,
+                create=create,
             )
 
         def change(tx: Tx) -> str:
-            def fresh(run_id: str) -> bool:
-                # Who names the run has had the answer.
-                return run_id not in self._named and runs.is_untouched(tx, run_id)
-
-            quick.learn_replies(tx)
-            if digest is not None:
-                known = find_retry(tx, digest, peer=request.peer, is_fresh=fresh)
-                if known is not None:
-                    return known
+            first = create.retried(tx, lambda run_id: _is_as_made(tx, principal, run_id))
+            if first is not None:
+                return first
             bound = own_experiment(tx, principal)
-            if bound is not None and bound != experiment:
+            if bound is not None and bound != new.experiment:
                 raise Denied("a job's script creates runs in the job's own experiment alone")
-            words = digest_of(args.values)
-            own = claim_own_run(tx, self._tracking.names, principal, words, tags)
+            own = claim_own_run(tx, self._tracking.names, principal, new.tags)
             if own is not None:
+                create.made(own)
                 return own
             run_id = runs.create_run(
                 tx,
                 self._tracking.names,
                 principal,
-                experiment_id=experiment,
-                run_name=name,
-                user=user,
-                start_ms=start_ms,
-                tags=tags,
+                experiment_id=new.experiment,
+                run_name=new.name,
+                user=new.user,
+                start_ms=new.start_ms,
+                tags=new.tags,
             )
             adopt_run(tx, principal, run_id)
-            if digest is not None:
-                remember(tx, digest, run_id, peer=request.peer)
-                quick.note_reply(tx, digest)
-            location = experiments.require_active(tx, principal, experiment)[2]
-            quick.learn_experiment(principal, experiment, location)
+            create.made(run_id)
+            location = experiments.require_active(tx, principal, new.experiment)[2]
+            quick.learn_experiment(principal, new.experiment, location)
             return run_id
 
-        made: str | runs.Run = await self._db.write(change, briefly if digest else None)
+        made: str | runs.Run = await self._db.write(change, briefly)
         if isinstance(made, str):
-            made = await self._tracking.run(principal, made)
-        return JSONResponse({"run": made})
+            return await self._tracking.run(principal, made)
+        return made
 
     async def get_run(self, request: Request) -> Response:
         """GET runs/get."""
         run_id = run_id_of(await Arguments.of(request))
-        if len(self._named) > NAMED_RUNS:
-            self._named.clear()
-        self._named.add(run_id)
         return JSONResponse({"run": await self._tracking.run(request.principal, run_id)})
 
     async def update_run(self, request: Request) -> Response:
@@ -304,7 +314,7 @@ class TrackingRoutes:
                 max_results=limit,
                 page_token=args.text("page_token"),
             )
-            found = runs.load_runs(reader, principal, ids, self._tracking.shelf)
+            found = runs.load_runs(reader, principal, ids, self._tracking.cache)
             return page("runs", found, token)
 
         return JSONResponse(await self._db.read(load))
@@ -345,6 +355,12 @@ def run_id_of(args: Arguments) -> str:
     """Return the run a call is about, by its present or its legacy name."""
     found = one_run(args.text("run_id") or "", args.text("run_uuid") or "")
     return found or args.need("run_id")
+
+
+def _is_as_made(tx: Tx, principal: Principal, run_id: str) -> bool:
+    """Tell whether a run may be given to the retry of the call that made it."""
+    own = principal.scope is not None and principal.scope.run_id == run_id
+    return own or runs.is_untouched(tx, run_id)
 
 
 def status_of(value: Any) -> str | None:

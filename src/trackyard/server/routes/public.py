@@ -1,8 +1,14 @@
 """Routes without a credential: is it alive, is it ready, which version. Nothing here tells
 about anyone's data.
+
+Readiness is a list of checks; each tells its name, whether it is well, and one sentence.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
 
 import trackyard
 from trackyard.core.errors import TooBusy
@@ -27,6 +33,24 @@ SERVER_INFO = {
 }
 
 
+class Check(msgspec.Struct, omit_defaults=True):
+    """One part of readiness."""
+
+    name: str
+    ok: bool
+    sentence: str
+    #: the longest of the last minutes, for checks that measure
+    worst_ms: float | None = None
+
+
+class Readiness(msgspec.Struct):
+    """Whether the server takes work."""
+
+    ready: bool
+    version: str
+    checks: list[Check]
+
+
 class PublicRoutes:
     """Handlers that anyone may call."""
 
@@ -34,7 +58,14 @@ class PublicRoutes:
         self._db = services.database
         self._clock = services.clock
         self._jobs = services.jobs
+        self._watchdog = services.watchdog
+        self._hub = services.hub
         self._proven = -PROOF_SECONDS
+        self._checks: list[Callable[[], Awaitable[Check]]] = [
+            self._database,
+            self._scheduler,
+            self._loop,
+        ]
 
     async def health(self, request: Request) -> Response:
         """GET /health: the process answers."""
@@ -45,7 +76,17 @@ class PublicRoutes:
         return Response(MLFLOW_VERSION.encode(), content_type="text/plain; charset=utf-8")
 
     async def ready(self, request: Request) -> Response:
-        """GET /ready: a row was written and committed, and scheduling works."""
+        """GET /ready: whether every check is well, and what each has to say."""
+        if self._hub.closing:
+            raise TooBusy("not ready: the server is shutting down", retry_after=2)
+        checks = [await check() for check in self._checks]
+        troubles = [check.sentence for check in checks if not check.ok]
+        if troubles:
+            raise TooBusy(f"not ready: {'; '.join(troubles)}", retry_after=2)
+        return JSONResponse(Readiness(True, trackyard.__version__, checks))
+
+    async def _database(self) -> Check:
+        """Prove that a row can be written and committed."""
         now = self._clock.monotonic()
         if now - self._proven > PROOF_SECONDS:
 
@@ -58,13 +99,24 @@ class PublicRoutes:
 
             try:
                 await self._db.write(probe)
-            except Exception as fault:
-                raise TooBusy(f"not ready: {fault}", retry_after=2) from fault
+            except Exception as fault:  # noqa: BLE001 - whatever it is, it is not ready
+                return Check("database", False, str(fault))
             self._proven = now
+        return Check("database", True, "a row was written and committed")
+
+    async def _scheduler(self) -> Check:
+        """Tell whether scheduling works, where this server does it."""
         trouble = self._jobs.scheduler.trouble()
-        if trouble:
-            raise TooBusy(f"not ready: {trouble}", retry_after=2)
-        return JSONResponse({"ready": True, "version": trackyard.__version__})
+        return Check("scheduler", not trouble, trouble or "nothing is wrong with scheduling")
+
+    async def _loop(self) -> Check:
+        """Tell how long the event loop stood still; it answers, so it is well."""
+        worst = self._watchdog.worst()
+        if worst is None:
+            return Check("event loop", True, "no stall in the last minutes", 0.0)
+        milliseconds = round(worst.seconds * 1000, 1)
+        sentence = f"it stood still for {milliseconds:.0f} ms in the last minutes"
+        return Check("event loop", True, sentence, milliseconds)
 
     async def server_info(self, request: Request) -> Response:
         """GET /api/3.0/mlflow/server-info."""

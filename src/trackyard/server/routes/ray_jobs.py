@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from trackyard.core.errors import InvalidInput, NotFound, YardError
+from trackyard.core.errors import InvalidInput, NotFound, TooBusy, YardError
 from trackyard.jobs import ray_records
 from trackyard.jobs.packages import RAY_LIMIT_BYTES, PackageRow
 from trackyard.jobs.ray_door import RayDoor
@@ -19,7 +19,7 @@ from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.server.sockets import NORMAL, TextSocket
+from trackyard.server.sockets import NORMAL, POLICY, RESTART, TextSocket
 from trackyard.server.uploading import whole_body
 from trackyard.store.database import Tx
 
@@ -27,6 +27,8 @@ from trackyard.store.database import Tx
 PREFIXES = ("", "/ray")
 #: The number by which Ray's clients know how jobs are spoken of; unchanged from 2.42 to 2.60.
 API_VERSION = "4"
+#: Ray's words for jobs that are over.
+FINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
 class RayRoutes:
@@ -91,8 +93,13 @@ class RayRoutes:
         return JSONResponse(await self._door.listing(request.principal))
 
     async def show(self, request: Request) -> Response:
-        """GET /api/jobs/{job}."""
-        return JSONResponse(await self._door.show(request.principal, request.params["job"]))
+        """GET /api/jobs/{job}; how clients that followed it end."""
+        job = request.params["job"]
+        found = await self._door.show(request.principal, job)
+        if self._door.is_stopping and found.status not in FINAL:
+            self._jobs.followers.leave(job)
+            raise TooBusy(_restarts(job))
+        return JSONResponse(found)
 
     async def stop(self, request: Request) -> Response:
         """POST /api/jobs/{job}/stop: at any state, waiting ones at once."""
@@ -116,9 +123,14 @@ class RayRoutes:
         # A job that is not there is refused before the connection is taken over.
         await self._door.show(request.principal, job)
         socket = await TextSocket.accept(request)
+        self._jobs.followers.enter(job)
         stayed = await socket.pump(self._told(request, job))
-        # Newer clients take a close without a code for a failure, and rightly: the job goes on.
-        await socket.close(None if self._door.is_stopping else NORMAL if stayed else None)
+        is_restarting = self._door.is_stopping and not socket.is_refused
+        if not stayed or not is_restarting:
+            self._jobs.followers.leave(job)
+        # Its client asks how the job stands next, and is told the same in words.
+        code = RESTART if is_restarting else POLICY if socket.is_refused else NORMAL
+        await socket.close(code if stayed else None)
         return taken_over()
 
     async def _told(self, request: Request, job: str) -> AsyncGenerator[str, None]:
@@ -130,10 +142,11 @@ class RayRoutes:
             except YardError as fault:
                 yield f"{MARK}{fault.message}.\n"
         if self._door.is_stopping:
-            yield (
-                f"{MARK}The server restarts; the job goes on. Look again with:"
-                f" ray job logs --follow {job}\n"
-            )
+            yield f"{MARK}{_restarts(job)}\n"
+
+
+def _restarts(job: str) -> str:
+    return f"The server restarts; the job goes on. Look again with: ray job logs --follow {job}"
 
 
 def _package(request: Request) -> str:
@@ -159,7 +172,14 @@ def routes(services: Services) -> list[Route]:
     found = []
     for prefix in PREFIXES:
         found += [
-            Route(method=method, path=prefix + path, handler=handler, permission=right, plain=True)
+            Route(
+                method=method,
+                path=prefix + path,
+                handler=handler,
+                permission=right,
+                plain=True,
+                takes=Body if handler == do.submit else None,
+            )
             for method, path, handler, right in table
         ]
         tail = f"{prefix}/api/jobs/{{job}}/logs/tail"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from trackyard.server.http import JSONResponse, Request, Response
+import asyncio
+
+import msgspec
+
+from trackyard.server.http import RawJSON, Request, Response
 from trackyard.server.openapi import describe
 from trackyard.server.routes import (
+    metrics,
     mlflow_artifacts,
     mlflow_logged_models,
     mlflow_metrics,
@@ -23,10 +28,13 @@ from trackyard.server.routes import (
     v1_leases,
     v1_load,
     v1_nodes,
+    v1_oidc,
     v1_policy,
     v1_queues,
     v1_runs,
+    v1_secrets,
     v1_ui,
+    v1_verify,
     web,
 )
 from trackyard.server.routing import Permission, Route
@@ -34,6 +42,7 @@ from trackyard.server.services import Services
 
 _FAMILIES = (
     public,
+    metrics,
     mlflow_tracking,
     mlflow_metrics,
     mlflow_registry,
@@ -51,21 +60,34 @@ _FAMILIES = (
     v1_leases,
     v1_load,
     v1_nodes,
+    v1_oidc,
     v1_policy,
     v1_queues,
     v1_runs,
+    v1_secrets,
     v1_ui,
+    v1_verify,
     web,
 )
+
+
+def _description(table: list[Route]) -> bytes:
+    return msgspec.json.encode(describe(table))
 
 
 def routes(services: Services) -> list[Route]:
     """Return every route of the server."""
     found = [route for family in _FAMILIES for route in family.routes(services)]
 
+    described: list[bytes] = []
+
     async def openapi(request: Request) -> Response:
         """GET /api/v1/openapi.json: the description of this API."""
-        return JSONResponse(describe(found))
+        if not described:
+            # It takes longer than a call may, and never changes.
+            loop = asyncio.get_running_loop()
+            described.append(await loop.run_in_executor(None, _description, found))
+        return RawJSON(described[0])
 
     found.append(
         Route(

@@ -13,15 +13,17 @@ import msgspec
 
 import trackyard
 from trackyard.artifacts.service import forget_owner
-from trackyard.artifacts.upkeep import collect_garbage, scrub
+from trackyard.artifacts.upkeep import collect_garbage
 from trackyard.jobs.retention import Retention, clean
+from trackyard.server.engines import shared_rights
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Days
 from trackyard.store.database import Reader
+from trackyard.store.journal import rejected
 from trackyard.tracking.retention import count_deleted, purge_runs
-from trackyard.tracking.soundness import find_damage
 
 DAY_MS = 86_400_000
 _COUNTED = ("experiments", "runs", "params", "tags", "metric_latest", "artifacts", "events")
@@ -32,12 +34,11 @@ class CleanUp(msgspec.Struct):
 
     dry_run: bool = False
     #: runs deleted at least so many days ago are removed for good; None keeps them
-    purge_days: int | None = None
+    purge_days: Days | None = None
     #: logs of jobs that ended at least so many days ago are removed; None: as the settings say
-    log_days: int | None = None
+    log_days: Days | None = None
     #: the same for keys of submissions
-    key_days: int | None = None
-    scrub: bool = False
+    key_days: Days | None = None
 
 
 class CleanedUp(msgspec.Struct):
@@ -53,7 +54,6 @@ class CleanedUp(msgspec.Struct):
     logs: int
     log_bytes: int
     keys: int
-    damaged: list[str]
 
 
 class ServerFacts(msgspec.Struct):
@@ -63,12 +63,16 @@ class ServerFacts(msgspec.Struct):
     python: str
     system: str
     pid: int
+    #: whether this server schedules jobs, where several share the database
+    schedules: bool
     database: str
     schema: str
     database_bytes: int | None
     metric_points: int
     metric_bytes: int
     waiting_rows: int
+    #: writes that no table would take, set aside in `rejected_writes`
+    rejected_writes: int
     artifacts: str
     home: str
     disk_free_bytes: int
@@ -76,6 +80,9 @@ class ServerFacts(msgspec.Struct):
     commits: int
     writes: int
     rows: dict[str, int]
+    run_as: str
+    #: that several people's jobs share the server's own rights; empty where they do not
+    shared_rights: str
 
 
 class AdminRoutes:
@@ -102,11 +109,6 @@ class AdminRoutes:
         )
         # Last, for it needs room before it makes some.
         settled = 0 if wish.dry_run else await self._services.tracking.settle_all()
-        damaged = []
-        if wish.scrub:
-            checked = await scrub(self._db, self._services.artifacts)
-            damaged = [f"{artifact.owner}/{artifact.path}" for artifact in checked.damaged]
-            damaged += await find_damage(self._db)
         return JSONResponse(
             CleanedUp(
                 dry_run=wish.dry_run,
@@ -119,7 +121,6 @@ class AdminRoutes:
                 logs=removed.logs,
                 log_bytes=removed.log_bytes,
                 keys=removed.keys,
-                damaged=damaged,
             )
         )
 
@@ -145,6 +146,7 @@ class AdminRoutes:
                 python=sys.version.split()[0],
                 system=f"{platform.system()} {platform.machine()}",
                 pid=os.getpid(),
+                schedules=self._services.jobs.scheduler.is_leader,
                 # Never the password of a database address.
                 database=f"{scheme}://{rest.rpartition('@')[2]}",
                 schema=await self._db.read(_schema),
@@ -152,6 +154,7 @@ class AdminRoutes:
                 metric_points=points,
                 metric_bytes=point_bytes,
                 waiting_rows=waiting,
+                rejected_writes=await self._db.read(rejected),
                 artifacts=settings.artifacts_url,
                 home=str(settings.home),
                 disk_free_bytes=shutil.disk_usage(settings.home).free,
@@ -159,6 +162,8 @@ class AdminRoutes:
                 commits=self._db.committed_groups,
                 writes=self._db.committed_requests,
                 rows=counted,
+                run_as=settings.run_as,
+                shared_rights=await self._db.read(lambda reader: shared_rights(settings, reader)),
             )
         )
 

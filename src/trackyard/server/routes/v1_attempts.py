@@ -1,4 +1,4 @@
-"""What runners report: heartbeats, log bytes, samples, the end. For attempts' own tokens alone."""
+"""What runners report: heartbeats, log bytes, samples, the end. For runners' own tokens alone."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 from trackyard.core.errors import BadRequest, Denied, InvalidInput
 from trackyard.core.ports import ExitRecord
 from trackyard.jobs.signs import Heartbeat, Samples
-from trackyard.server.http import JSONResponse, Request, Response
+from trackyard.server.http import JSONResponse, Request, Response, whole_number
 from trackyard.server.routes.body import decode
-from trackyard.server.routes.v1_jobs import number
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Free
 
 LOG_LIMIT = 2 * 1024 * 1024
 RECORD_LIMIT = 256 * 1024
@@ -56,8 +56,8 @@ class AttemptRoutes:
     async def logs(self, request: Request) -> Response:
         """POST /api/v1/attempts/{attempt}/logs: bytes at an offset; 416 names the end held."""
         _runner(request)
-        member, offset = number(request, "member", 0), number(request, "offset", 0)
-        data = await request.body(LOG_LIMIT)
+        member, offset = request.number("member", 0), request.number("offset", 0)
+        data = await request.body()
         fits, end = await self._jobs.take_log(
             request.principal,
             request.params["attempt"],
@@ -81,7 +81,7 @@ class AttemptRoutes:
         """POST /api/v1/attempts/{attempt}/exit: the runner's record of the end."""
         _runner(request)
         request.require_json()
-        raw = await request.body(RECORD_LIMIT)
+        raw = await request.body()
         try:
             record = ExitRecord.from_json(msgspec.json.decode(raw, type=dict[str, Any]))
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
@@ -101,9 +101,10 @@ def _runner(request: Request) -> None:
 
 def _epoch(request: Request) -> int:
     text = request.header("x-yard-epoch") or ""
-    if not text.isdigit() or len(text) > 15:
+    epoch = whole_number(text)
+    if epoch is None:
         raise InvalidInput("the header X-Yard-Epoch must hold the attempt's epoch")
-    return int(text)
+    return epoch
 
 
 def routes(services: Services) -> list[Route]:
@@ -111,17 +112,24 @@ def routes(services: Services) -> list[Route]:
     do = AttemptRoutes(services)
 
     def route(
-        verb: str, handler: Any, gives: Any, takes: Any = None, query: dict[str, str] | None = None
+        verb: str,
+        handler: Any,
+        gives: Any,
+        takes: Any = None,
+        *,
+        query: dict[str, str] | None = None,
+        limit: int | None = None,
     ) -> Route:
         return Route(
             method="POST",
             path=f"/api/v1/attempts/{{attempt}}/{verb}",
             handler=handler,
             permission=Permission.LOG,
-            attempts=True,
+            runners=True,
             takes=takes,
             gives=gives,
             query=query or {},
+            body_limit=limit,
         )
 
     return [
@@ -131,7 +139,8 @@ def routes(services: Services) -> list[Route]:
             do.logs,
             LogReply,
             query={"member": "rank of the member", "offset": "position of the first byte"},
+            limit=LOG_LIMIT,
         ),
         route("samples", do.samples, dict[str, Any], Samples),
-        route("exit", do.exit, dict[str, Any], dict[str, Any]),
+        route("exit", do.exit, dict[str, Any], Free, limit=RECORD_LIMIT),
     ]

@@ -46,6 +46,8 @@ class BackupInfo(msgspec.Struct):
     database_sha256: str
     files: int
     file_bytes: int
+    #: what is damaged in the database itself
+    damage: list[str]
 
 
 class BackupFile(msgspec.Struct):
@@ -55,6 +57,9 @@ class BackupFile(msgspec.Struct):
     path: str
     size: int
     sha256: str
+    #: run or logged model that holds it and its path there, or `package` and its digest
+    owner: str
+    name: str
 
 
 class BackupFiles(msgspec.Struct):
@@ -105,6 +110,7 @@ class BackupRoutes:
                 database_sha256=backup.copy.sha256,
                 files=backup.copy.files,
                 file_bytes=backup.copy.file_bytes,
+                damage=backup.copy.damage,
             )
         )
 
@@ -119,6 +125,8 @@ class BackupRoutes:
         await held.enter_async_context(self._services.artifacts.hold())
         held.callback(lambda: target.unlink(missing_ok=True))
         try:
+            # Rows that wait in the journal reach their tables, so that the copy's mark tells all.
+            await self._services.database.read(lambda _: None)
             copy = await asyncio.to_thread(snapshot, self._services.database.url, target)
         except BaseException:
             await held.aclose()
@@ -150,7 +158,12 @@ class BackupRoutes:
         rows = await asyncio.to_thread(blobs_after, backup.copy.path, after, PAGE)
         found = [
             BackupFile(
-                row.blob, f"artifacts/blobs/{row.blob[:2]}/{row.blob}", row.size, row.sha256
+                blob=row.blob,
+                path=f"artifacts/blobs/{row.blob[:2]}/{row.blob}",
+                size=row.size,
+                sha256=row.sha256,
+                owner=row.owner,
+                name=row.path,
             )
             for row in rows
         ]

@@ -1,4 +1,4 @@
-"""What a running job asks for after it has started. For attempts' own tokens alone."""
+"""What a running job asks for after its start, and its trials. For attempts' own tokens alone."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import msgspec
 
 from trackyard.jobs.demand import Demand
 from trackyard.jobs.demand_desk import DemandReply, ReleaseReply
+from trackyard.jobs.trials import TrialReply, TrialReport
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Word
 
 
 class Release(msgspec.Struct, forbid_unknown_fields=True):
     """What is given back."""
 
-    key: str
+    key: Word
 
 
 class DemandRoutes:
@@ -35,6 +37,11 @@ class DemandRoutes:
         """POST /api/v1/demand/release: give back what was asked for under a key."""
         wish = await decode(request, Release)
         return JSONResponse(await self._demands.release(request.principal, wish.key))
+
+    async def trials(self, request: Request) -> Response:
+        """POST /api/v1/trials: tell how the trials of a hyperparameter search stand."""
+        told = await decode(request, TrialReport)
+        return JSONResponse(await self._demands.tell_trials(request.principal, told))
 
 
 def routes(services: Services) -> list[Route]:
@@ -55,4 +62,5 @@ def routes(services: Services) -> list[Route]:
     return [
         route("/api/v1/demand", do.ask, Demand, DemandReply),
         route("/api/v1/demand/release", do.release, Release, ReleaseReply),
+        route("/api/v1/trials", do.trials, TrialReport, TrialReply),
     ]

@@ -47,7 +47,6 @@ class EventRoutes:
     def __init__(self, services: Services) -> None:
         self._db = services.database
         self._hub = services.hub
-        self._gate = services.gate
 
     async def page(self, request: Request) -> Response:
         """GET /api/v1/events."""
@@ -82,9 +81,7 @@ class EventRoutes:
         if text is not None and since is None:
             raise InvalidInput("since must be an event id")
         return LiveResponse(
-            self._hub.stream(
-                request.principal.team_id, since, lambda: self._gate.still_holds(request)
-            ),
+            self._hub.stream(request.principal.team_id, since),
             headers=[("content-type", "text/event-stream"), ("x-accel-buffering", "no")],
         )
 

@@ -33,6 +33,10 @@ _FILTERS = {
 }
 
 
+#: Bytes of a submission: the command, its environment and a diff, each within its own limit.
+SUBMISSION_LIMIT = 4 * 1024 * 1024
+
+
 class SubmitReply(msgspec.Struct):
     """What was queued, and the answer that came before it."""
 
@@ -187,23 +191,23 @@ class JobRoutes:
         job, attempt = await self._jobs.log_source(
             request.principal,
             request.params["job"],
-            None if wanted is None else number(request, "attempt", 0),
+            None if wanted is None else request.number("attempt", 0),
         )
-        rank, offset = number(request, "rank", 0), number(request, "offset", 0)
+        rank, offset = request.number("rank", 0), request.number("offset", 0)
         as_json = request.arg("format") == "json"
         if attempt is None:
             page = LogPage(job.job_id, 0, rank, 0, 0, False, "")
             return JSONResponse(page) if as_json else _plain(b"", 0, 0)
         end = await self._jobs.log_end(attempt, rank)
         if request.arg("tail") is not None:
-            lines = number(request, "tail", 0)
+            lines = request.number("tail", 0)
             offset = await self._jobs.tail(attempt, rank, lines) if lines else end
         if request.arg("follow") in ("1", "true"):
             return LiveResponse(
                 self._jobs.follow(attempt, rank, offset),
                 headers=[("content-type", "text/plain; charset=utf-8"), *_place(attempt, offset)],
             )
-        limit = min(number(request, "limit", LOG_BYTES), LOG_BYTES)
+        limit = min(request.number("limit", LOG_BYTES), LOG_BYTES)
         data = await self._jobs.read_log(attempt, rank, offset, limit)
         after = offset + len(data)
         if not as_json:
@@ -247,16 +251,6 @@ class JobRoutes:
         return StreamResponse(packages.read(row), headers=headers)
 
 
-def number(request: Request, name: str, default: int) -> int:
-    """Read a whole number from the query."""
-    text = request.arg(name)
-    if text is None:
-        return default
-    if not text.isdigit() or len(text) > 18:
-        raise InvalidInput(f"{name} must be a whole number")
-    return int(text)
-
-
 def _plain(data: bytes, attempt: int, after: int) -> Response:
     return Response(
         data,
@@ -294,7 +288,7 @@ def _list_wish(request: Request) -> ListWish:
     for state in states:
         if state not in STATES:
             raise InvalidInput(f"state {state[:40]!r} is none of {', '.join(STATES)}")
-    limit = number(request, "limit", 100)
+    limit = request.number("limit", 100)
     if not 1 <= limit <= MAX_JOBS:
         raise InvalidInput(f"limit must be between 1 and {MAX_JOBS}")
     by_position, stuck = _order(request, states)
@@ -302,8 +296,8 @@ def _list_wish(request: Request) -> ListWish:
         team_id=None if everyone else request.principal.team_id,
         states=states,
         filters=_filters(request),
-        since_ms=number(request, "since", 0),
-        before=number(request, "before", 0) or None,
+        since_ms=request.number("since", 0),
+        before=request.number("before", 0) or None,
         limit=limit,
         by_position=by_position,
         stuck=stuck,
@@ -387,6 +381,7 @@ def routes(services: Services) -> list[Route]:
             permission=write,
             takes=Wish,
             gives=SubmitReply,
+            body_limit=SUBMISSION_LIMIT,
         ),
         Route(
             method="GET",
@@ -433,5 +428,6 @@ def routes(services: Services) -> list[Route]:
             handler=do.get_package,
             permission=read,
             attempts=True,
+            runners=True,
         ),
     ]

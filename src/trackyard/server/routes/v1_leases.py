@@ -21,11 +21,12 @@ from trackyard.leases.wishes import (
     Shrinking,
     Transfer,
 )
-from trackyard.server.http import JSONResponse, Request, Response
+from trackyard.server.http import JSONResponse, Request, Response, whole_number
 from trackyard.server.routes.body import decode
 from trackyard.server.routes.lease_calendar import Calendar, CalendarDrawer, who
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Word
 
 FEED_PATH = "/api/v1/leases/feed.ics"
 #: How much of the past a feed shows.
@@ -46,7 +47,7 @@ class Feed(msgspec.Struct):
 class FeedWish(msgspec.Struct, forbid_unknown_fields=True):
     """A feed to be opened."""
 
-    label: str = "calendar feed"
+    label: Word = "calendar feed"
 
 
 class LeaseRoutes:
@@ -196,6 +197,7 @@ class LeaseRoutes:
             actor=principal.name,
             days=FEED_TOKEN_DAYS,
             kind="feed",
+            parent_id=principal.issues_with,
         )
         return JSONResponse(
             Feed(
@@ -214,9 +216,10 @@ def number(request: Request, name: str) -> int | None:
     text = request.arg(name)
     if text is None or not text:
         return None
-    if not text.lstrip("-").isascii() or not text.lstrip("-").isdigit() or len(text) > 18:
+    found = whole_number(text.removeprefix("-"))
+    if found is None:
         raise InvalidInput(f"{name} is a whole number, not {text[:40]!r}")
-    return int(text)
+    return -found if text.startswith("-") else found
 
 
 def routes(services: Services) -> list[Route]:

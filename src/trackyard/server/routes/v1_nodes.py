@@ -13,15 +13,22 @@ from trackyard.core.reasons import Tier
 from trackyard.core.resources import WHOLE
 from trackyard.fleet import nodes as fleet_nodes
 from trackyard.fleet.nodes import NodeProperties, NodeRow
-from trackyard.fleet.verdicts import CheckRow, load_checks, load_verdicts, overall
+from trackyard.fleet.verdicts import (
+    CheckRow,
+    VerdictRow,
+    load_checks,
+    load_verdicts,
+    overall,
+)
 from trackyard.jobs.admission.foreign import is_foreign
 from trackyard.jobs.admission.scheduler import Pass
 from trackyard.jobs.views import ReasonView, reason_view
+from trackyard.server.engines import shared_rights
 from trackyard.server.http import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
-from trackyard.server.routes.v1_jobs import number
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Int64, Labels, Line, Word, Words
 from trackyard.store.database import Reader
 
 #: Reasons that more or other hardware would lift.
@@ -176,24 +183,24 @@ class Cluster(msgspec.Struct):
 class DrainWish(msgspec.Struct, forbid_unknown_fields=True):
     """Why a node is drained."""
 
-    note: str = ""
+    note: Line = ""
     #: drained, or quarantined by a failed check
-    state: str = "drained"
+    state: Word = "drained"
     #: when it takes work again by itself; milliseconds since the epoch
-    until_ms: int | None = None
+    until_ms: Int64 | None = None
 
 
 class QuarantineWish(msgspec.Struct, forbid_unknown_fields=True):
     """Why a node is taken out of service."""
 
-    why: str
+    why: Line
 
 
 class LabelWish(msgspec.Struct, forbid_unknown_fields=True):
     """Labels to set and to remove."""
 
-    set: dict[str, str] = {}
-    remove: list[str] = []
+    set: Labels = {}
+    remove: Words = []
 
 
 class NodeRoutes:
@@ -202,6 +209,7 @@ class NodeRoutes:
     def __init__(self, services: Services) -> None:
         self._db = services.database
         self._jobs = services.jobs
+        self._settings = services.settings
         self._engine = services.settings.engine
 
     async def nodes(self, request: Request) -> Response:
@@ -263,16 +271,13 @@ class NodeRoutes:
     async def verdicts(self, request: Request) -> Response:
         """GET /api/v1/nodes/{node}/verdicts: what health checks found, newest first."""
         node = request.params["node"]
-        limit = min(max(number(request, "limit", 100), 1), 1000)
+        limit = min(max(request.number("limit", 100), 1), 1000)
         name = request.arg("check") or ""
 
         def load(reader: Reader) -> list[VerdictView]:
             fleet_nodes.find(reader, node)
             rows = load_verdicts(reader, node, limit=limit, name=name)
-            return [
-                VerdictView(**{key: getattr(row, key) for key in VerdictView.__struct_fields__})
-                for row in rows
-            ]
+            return [_verdict(row, request.principal) for row in rows]
 
         return JSONResponse(VerdictList(await self._db.read(load)))
 
@@ -289,10 +294,26 @@ class NodeRoutes:
 
     async def _views(self, principal: Principal) -> list[NodeView]:
         looked = await self._jobs.scheduler.view()
-        rows, checks = await self._db.read(
-            lambda reader: (fleet_nodes.load(reader), load_checks(reader))
+        rows, checks, warning = await self._db.read(
+            lambda reader: (
+                fleet_nodes.load(reader),
+                load_checks(reader),
+                shared_rights(self._settings, reader),
+            )
         )
-        return [_view(row, checks.get(row.id, []), looked, principal) for row in rows]
+        views = [_view(row, checks.get(row.id, []), looked, principal) for row in rows]
+        if warning and principal.is_admin:
+            for view in views:
+                view.notes = [*view.notes, warning]
+        return views
+
+
+def _verdict(row: VerdictRow, principal: Principal) -> VerdictView:
+    """Return a line of the log; what another team's attempt said is told without its words."""
+    view = VerdictView(**{key: getattr(row, key) for key in VerdictView.__struct_fields__})
+    if row.attempt_id and row.team_id != principal.team_id and not principal.is_admin:
+        view.sentence, view.attempt_id, view.unit = "An attempt of another team said so.", "", ""
+    return view
 
 
 def _view(row: NodeRow, checks: list[CheckRow], looked: Pass, principal: Principal) -> NodeView:

@@ -10,9 +10,10 @@ import msgspec
 
 from trackyard.core.errors import InvalidInput
 from trackyard.server.http import JSONResponse, RawJSON, Request, Response, whole_number
-from trackyard.server.routes.body import decode
+from trackyard.server.routes.body import bounded, decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Int64, Line, Word, Words
 from trackyard.store.database import Reader
 from trackyard.tracking import history
 from trackyard.tracking.experiments import inner_experiment_id, outer_experiment_id
@@ -37,25 +38,25 @@ DEFAULT_POINTS = 500
 class TableQuery(msgspec.Struct):
     """Which runs and which of their columns."""
 
-    experiment_ids: list[str] = []
-    filter: str = ""
-    order_by: list[str] = []
-    view: str = "ACTIVE_ONLY"
-    limit: int = 1000
-    page_token: str | None = None
-    metrics: list[str] = []
-    params: list[str] = []
-    tags: list[str] = []
+    experiment_ids: Words = []
+    filter: Line = ""
+    order_by: Words = []
+    view: Word = "ACTIVE_ONLY"
+    limit: Int64 = 1000
+    page_token: Line | None = None
+    metrics: Words = []
+    params: Words = []
+    tags: Words = []
 
 
 class SeriesQuery(msgspec.Struct):
     """Which metrics of which runs, and how finely."""
 
-    run_ids: list[str]
-    keys: list[str]
-    points: int = DEFAULT_POINTS
-    first_step: int | None = None
-    last_step: int | None = None
+    run_ids: Words
+    keys: Words
+    points: Int64 = DEFAULT_POINTS
+    first_step: Int64 | None = None
+    last_step: Int64 | None = None
     #: draw what was rolled back instead of what counts
     orphans: bool = False
 
@@ -110,18 +111,18 @@ class RunRoutes:
     async def table_by_address(self, request: Request) -> Response:
         """GET /api/v1/runs/table: the same by query string, which a page can ask for at once."""
         given = request.query
-        query = TableQuery(
-            experiment_ids=given.get("experiment_id", []),
-            filter=request.arg("filter", "") or "",
-            order_by=given.get("order_by", []),
-            view=request.arg("view", "ACTIVE_ONLY") or "ACTIVE_ONLY",
-            limit=request.number("limit", 1000),
-            page_token=request.arg("page_token"),
-            metrics=given.get("metric", []),
-            params=given.get("param", []),
-            tags=given.get("tag", []),
-        )
-        return await self._table(request, query)
+        values = {
+            "experiment_ids": given.get("experiment_id", []),
+            "filter": request.arg("filter", "") or "",
+            "order_by": given.get("order_by", []),
+            "view": request.arg("view", "ACTIVE_ONLY") or "ACTIVE_ONLY",
+            "limit": request.number("limit", 1000),
+            "page_token": request.arg("page_token"),
+            "metrics": given.get("metric", []),
+            "params": given.get("param", []),
+            "tags": given.get("tag", []),
+        }
+        return await self._table(request, bounded(TableQuery, values))
 
     async def _table(self, request: Request, query: TableQuery) -> Response:
         principal = request.principal
@@ -181,14 +182,16 @@ class RunRoutes:
                     raise InvalidInput(f"{name} must be a whole number")
                 values[name] = -number if text.startswith("-") else number
         values["orphans"] = request.arg("orphans") in ("1", "true")
-        return await self._series(request, SeriesQuery(**values))
+        return await self._series(request, bounded(SeriesQuery, values))
 
     async def _series(self, request: Request, query: SeriesQuery) -> Response:
         principal, names = request.principal, self._tracking.names
         pace = self._tracking.pace
         if not 1 <= query.points <= MAX_POINTS:
             raise InvalidInput(f"points must be between 1 and {MAX_POINTS}")
-        if len(query.run_ids) * len(query.keys) > MAX_SERIES:
+        # Each run and each metric is read once, however often it is named.
+        run_ids, keys = list(dict.fromkeys(query.run_ids)), list(dict.fromkeys(query.keys))
+        if max(len(run_ids), len(run_ids) * len(keys)) > MAX_SERIES:
             raise InvalidInput(f"at most {MAX_SERIES} series can be read at once")
         span = None
         if query.first_step is not None or query.last_step is not None:
@@ -197,9 +200,9 @@ class RunRoutes:
 
         def load(reader: Reader) -> bytes:
             found = []
-            ids = ((names.find(reader, key), key) for key in query.keys)
+            ids = ((names.find(reader, key), key) for key in keys)
             known = {name_id: key for name_id, key in ids if name_id is not None}
-            for run_id in query.run_ids:
+            for run_id in run_ids:
                 run = find_run(reader, principal, run_id)
                 fresh = history.tails(reader, run.id, known)
                 pace.look_at(run.id)

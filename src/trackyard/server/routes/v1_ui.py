@@ -13,6 +13,7 @@ from trackyard.server.routes.body import decode
 from trackyard.server.routes.v1_runs import MAX_COLUMNS, MAX_ROWS
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.bounds import Rows, Words
 from trackyard.store.database import Reader
 from trackyard.tracking.table import RunsTable, read_table
 
@@ -23,10 +24,10 @@ CHUNK = 500
 class ColumnsQuery(msgspec.Struct):
     """Which columns of which runs."""
 
-    run_ids: list[str]
-    metrics: list[str] = []
-    params: list[str] = []
-    tags: list[str] = []
+    run_ids: Rows
+    metrics: Words = []
+    params: Words = []
+    tags: Words = []
 
 
 class PageRoutes:

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import select
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 from urllib.parse import unquote
 
@@ -29,6 +32,8 @@ HEAD_BYTES, HEAD_LINES = 65_536, 200
 AHEAD = 16
 #: Seconds and bytes for which a closing connection still listens, so that its answer is read.
 LINGER_SECONDS, LINGER_BYTES = 5.0, 64 << 20
+#: What the system says of a socket whose other end has gone; not every system has all of it.
+_ENDED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 _TOO_LONG = "the head of the request is too long"
 
 
@@ -41,6 +46,9 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
         self._parser = httptools.HttpRequestParser(self)
         self._client = ""
+        #: the socket's number, and whether what is written to it is what the caller reads
+        self._file = -1
+        self._is_plain = False
         self._url = b""
         self._lines: list[tuple[bytes, bytes]] = []
         self._head_bytes = 0
@@ -66,6 +74,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note who calls."""
         self._transport = cast("asyncio.Transport", transport)
+        found = transport.get_extra_info("socket")
+        self._file = found.fileno() if found is not None else -1
+        self._is_plain = self._file >= 0 and transport.get_extra_info("sslcontext") is None
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             host = f"[{peer[0]}]" if ":" in peer[0] else peer[0]
@@ -101,6 +112,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Tell everyone who waits."""
         self.is_lost = True
+        self._file = -1
         self._listener.drop(self)
         for exchange in (self._incoming, self._current, *self._behind):
             if exchange is not None:
@@ -176,7 +188,7 @@ class Connection(asyncio.Protocol):
             keeps = parser.should_keep_alive() and not parser.should_upgrade()
             exchange = Exchange(self, scope, keeps_alive=keeps, is_old=is_old)
             length = headers.get("content-length")
-            if length is not None and length.isdigit():
+            if length is not None and length.isascii() and length.isdigit():
                 exchange.declared = int(length)
             elif headers.get("transfer-encoding") is None:
                 exchange.declared = 0
@@ -299,6 +311,38 @@ class Connection(asyncio.Protocol):
         """Send bytes."""
         if not self.is_lost:
             self._transport.write(data)
+
+    def is_gone(self) -> bool:
+        """Tell whether the caller has ended the connection, even if that is not read yet."""
+        return self.is_lost or self._transport.is_closing() or self._has_ended()
+
+    def hand_over(self, data: bytes, claim: Callable[[], bool]) -> bool:
+        """Send a whole answer if its caller is there; return whether any of it left.
+
+        It goes to the system at once, past the transport's own queue: between `claim` and the
+        first byte on its way there is nothing that could fail unseen.
+        """
+        if self.is_gone() or not claim():
+            return False
+        sent = 0
+        if self._is_plain and self._transport.get_write_buffer_size() == 0:
+            try:
+                sent = os.write(self._file, data)
+            except BlockingIOError:
+                pass
+            except OSError:
+                return False
+        if sent < len(data):
+            self._transport.write(data[sent:])
+        return True
+
+    def _has_ended(self) -> bool:
+        """Ask the system whether the other end has closed or reset the connection."""
+        if self._file < 0:
+            return False
+        look = select.poll()
+        look.register(self._file, _ENDED)
+        return bool(look.poll(0))
 
     async def drained(self) -> None:
         """Wait while the caller reads slowly."""

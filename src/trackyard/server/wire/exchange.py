@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol
 
 from trackyard.server.wire.heads import Headers, Lines, head_of
@@ -59,6 +59,14 @@ class Line(Protocol):
 
     def write(self, data: bytes) -> None:
         """Send bytes; never blocks."""
+        ...
+
+    def hand_over(self, data: bytes, claim: Callable[[], bool]) -> bool:
+        """Send a whole answer if its caller is there; return whether any of it left."""
+        ...
+
+    def is_gone(self) -> bool:
+        """Tell whether the caller has ended the connection, as far as the system knows now."""
         ...
 
     async def drained(self) -> None:
@@ -250,6 +258,23 @@ class Exchange:
             body = b""
         self._left = 0
         self._line.write(head + body)
+
+    def is_gone(self) -> bool:
+        """Tell whether the caller has ended the connection, so that no answer will leave."""
+        return self._line.is_gone()
+
+    def hand_over(
+        self, status: int, headers: Lines, body: bytes, claim: Callable[[], bool]
+    ) -> bool:
+        """Answer at once, or return False: then nothing of the answer has left nor ever will.
+
+        `claim` is asked last, right before the first byte leaves, and may forbid it.
+        """
+        if self._line.is_gone():
+            return False
+        head = self._begin(status, headers, len(body))
+        self._left = 0
+        return self._line.hand_over(head + body, claim)
 
     def response_stream(self, status: int, headers: Lines) -> Exchange:
         """Begin an answer that is sent in pieces until the application returns."""

@@ -18,13 +18,15 @@ _date: tuple[int, bytes] = (0, b"")
 class Headers:
     """A request's header lines; the first of a name counts where one is asked for."""
 
-    __slots__ = ("_first", "_lines")
+    __slots__ = ("_first", "_lines", "size")
 
     def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
         self._lines = [
             (name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in raw
         ]
         self._first = dict(reversed(self._lines))
+        #: bytes of all names and values
+        self.size = sum([len(name) + len(value) for name, value in raw])
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """Return a header by its lower-case name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -15,6 +16,11 @@ App = Callable[[Any, Any], Awaitable[None]]
 #: anything of an answer at all.
 IDLE_SECONDS, HEAD_SECONDS, STALL_SECONDS = 300.0, 30.0, 300.0
 SWEEP_SECONDS = 2.0
+#: Seconds for which an idle connection is still listened to at the end: a request may be on its
+#: way, and whoever kept the connection, a proxy above all, could not know whether it was taken.
+FAREWELL_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
 
 
 class Listener:
@@ -43,6 +49,7 @@ class Listener:
         self.silent: dict[Connection, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.is_draining = False
+        self._context: ssl.SSLContext | None = None
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -50,7 +57,7 @@ class Listener:
         """Open the port."""
         context = None
         if self._tls is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context = self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.minimum_version = ssl.TLSVersion.TLSv1_2
             context.set_alpn_protocols(["http/1.1"])
             context.load_cert_chain(*self._tls)
@@ -59,6 +66,16 @@ class Listener:
             lambda: Connection(self), self._host, self._port, backlog=2048, ssl=context
         )
         self._sweeper = loop.create_task(self._sweep(), name="yard-wire-sweep")
+
+    def reload_certificate(self) -> None:
+        """Read certificate and key again; connections that are open keep the old ones."""
+        if self._tls is not None and self._context is not None:
+            try:
+                self._context.load_cert_chain(*self._tls)
+            except OSError as fault:
+                log.error("the certificate in %s was not taken: %s", self._tls[0], fault)
+            else:
+                log.info("the certificate in %s was read again", self._tls[0])
 
     def take(self, newcomer: Connection) -> None:
         """Take a connection; at the limit, one that waits for its caller makes room for it."""
@@ -85,8 +102,7 @@ class Listener:
             self._server.close()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for connection in list(self.connections):
-            connection.close_if_idle()
+        await self._farewell(FAREWELL_SECONDS)
         if self.tasks:
             await asyncio.wait(self.tasks, timeout=seconds)
         for task in list(self.tasks):
@@ -100,6 +116,16 @@ class Listener:
             await asyncio.sleep(0.01)
         for connection in list(self.connections):
             connection.abort()
+
+    async def _farewell(self, seconds: float) -> None:
+        """Close idle connections, each once nobody has used it for a while."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while self.connections and loop.time() < until:  # noqa: ASYNC110 - asks for a second
+            # Each request that still comes is answered, and its connection closed with that.
+            await asyncio.sleep(0.02)
+        for connection in list(self.connections):
+            connection.close_if_idle()
 
     async def _sweep(self) -> None:
         """End connections that wait too long for their caller."""

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 #: Bytes of one message from a client; ours only listen.
 MESSAGE_BYTES = 1 << 20
+#: Bytes of answers to pings and the like that a client may leave unread.
+UNREAD_BYTES = 1 << 20
 #: Seconds for a client to answer our closing frame.
 FAREWELL_SECONDS = 2.0
 NORMAL = 1000
+#: RFC 6455: the client breaks a rule, here by asking without reading the answers.
+POLICY = 1008
 #: Kinds of message, as the application sees them.
 CLOSED, BYTES, TEXT = 0, 1, 2
 
@@ -57,6 +61,18 @@ class SocketExchange(Exchange):
             return
         self._protocol.receive_data(data)
         self._flush()
+        if self._transport.get_write_buffer_size() > UNREAD_BYTES:
+            self._cut()
+
+    def _cut(self) -> None:
+        """End with a client that sends without reading: what it is owed would grow for ever."""
+        if self._line.is_lost or self._transport.is_closing():
+            return
+        self.close(POLICY)
+        self._line.hold()
+        self._put(Message(CLOSED))
+        # Closing would wait until all of it was read.
+        asyncio.get_running_loop().call_later(FAREWELL_SECONDS, self._transport.abort)
 
     def lost(self) -> None:
         """Note that the client has gone."""

@@ -1,0 +1,177 @@
+"""Jobs on this machine kept from the server's home and from other teams' files.
+
+`run_as = "user"` becomes a user of the team's own where the tests run as root, and bubblewrap
+elsewhere; `bubblewrap` is asked for by name, too.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.acceptance.jobs.conftest import _end
+from tests.acceptance.jobs.yard import JobServer, eventually
+
+#: Prints all that it can of the server's home, and of the server itself.
+SPY = """
+id -u
+cat {home}/token {home}/secrets.key {home}/trackyard.db {home}/engine/users.json
+ls -la {home} {home}/engine {home}/engine/attempts
+find {home} -type f -exec cat {{}} + | head -c 2000000 | tr -d '\\0'
+tr '\\0' '\\n' < /proc/{pid}/environ
+cat ~/.config/trackyard/login.json
+if cat /proc/$PPID/environ > /dev/null 2>&1; then echo runner is open; fi
+echo looked
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that other users can pass, as a home for such a server needs."""
+    folder = Path(tempfile.mkdtemp(prefix="yard-", dir="/var/tmp"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def server(place: Path) -> Iterator[Callable[[str], JobServer]]:
+    made: list[JobServer] = []
+
+    def start(run_as: str) -> JobServer:
+        one = JobServer(place / f"home-{len(made)}", config=f'run_as = "{run_as}"\n')
+        made.append(one)
+        one.start()
+        return one
+
+    yield start
+    for one in made:
+        _end(one)
+
+
+def shell(script: str) -> tuple[str, ...]:
+    return ("/bin/sh", "-c", script)
+
+
+def run(server: JobServer, script: str, token: str = "") -> str:
+    """Run a script as a job to its end; return its log."""
+    caller = httpx.Client(
+        base_url=server.url, headers={"Authorization": f"Bearer {token or server.token}"}
+    )
+    with caller:
+        answer = caller.post("/api/v1/jobs", json={"command": list(shell(script))})
+        assert answer.status_code == 200, answer.text
+        job = answer.json()["job_ids"][0]
+        until = time.monotonic() + 150
+        while True:
+            found = caller.get(f"/api/v1/jobs/{job}").json()
+            if found["job"]["state"] in ("succeeded", "failed", "stopped"):
+                break
+            assert time.monotonic() < until, (found, server.log)
+            time.sleep(0.1)
+        log = caller.get(f"/api/v1/jobs/{job}/logs").text
+    assert found["job"]["state"] == "succeeded", (found["attempts"], log[-2000:], server.log)
+    return log
+
+
+def member_of(server: JobServer, team: str) -> str:
+    """Return a token of a member of another team."""
+    server.post("/api/v1/teams", name=team)
+    server.post("/api/v1/users", name=f"ann-{team}")
+    path = f"/api/v1/teams/{team}/members/ann-{team}"
+    assert server.ask("PUT", path, json={"role": "member"}).status_code == 200
+    wish = {"user": f"ann-{team}", "team": team, "role": "member"}
+    return str(server.post("/api/v1/tokens", **wish)["token"])
+
+
+def spy(server: JobServer) -> str:
+    assert server.process is not None
+    return SPY.format(home=server.home, pid=server.process.pid)
+
+
+def test_without_isolation_a_job_reads_the_homes_token(
+    server: Callable[[str], JobServer],
+) -> None:
+    """What the other tests guard against; the default is for people who trust each other."""
+    open_server = server("server")
+    assert open_server.token in run(open_server, spy(open_server))
+
+
+@pytest.mark.parametrize("run_as", ["user", "bubblewrap"])
+def test_a_members_job_finds_no_credential_of_the_server(
+    server: Callable[[str], JobServer], run_as: str
+) -> None:
+    yard = server(run_as)
+    yard.ask("PUT", "/api/v1/secrets/OTHER", json={"value": "not-for-this-job"})
+    log = run(yard, spy(yard), member_of(yard, "vision"))
+    assert "looked" in log
+    assert yard.token not in log
+    assert (yard.home / "secrets.key").read_text().strip() not in log
+    assert "SQLite format" not in log
+    if run_as == "user" and os.geteuid() == 0:
+        assert log.splitlines()[0] not in ("0", "")
+        assert "runner is open" not in log
+
+
+@pytest.mark.parametrize("run_as", ["user", "bubblewrap"])
+def test_jobs_of_one_team_do_not_read_anothers_files(
+    server: Callable[[str], JobServer], run_as: str
+) -> None:
+    """Neither what runs nor what it keeps; a job's own folders and those of its team are there."""
+    yard = server(run_as)
+    word = "corn-syrup-42"
+    keep = (
+        f"echo {word} > note; echo {word} > $YARD_CHECKPOINT_DIR/kept; echo {word} > ~/mine;"
+        " pwd; echo $YARD_CHECKPOINT_DIR; cd ~; pwd; cd /; cat $YARD_CHECKPOINT_DIR/kept ~/mine;"
+    )
+    first = run(yard, keep)
+    work, checkpoints, home = [line for line in first.splitlines() if line.startswith("/")]
+    assert first.count(word) == 2
+    running = yard.submit(*shell(f"export WORD={word}; cat note 2>/dev/null; sleep 600"))
+    yard.wait(running, "running")
+    look = (
+        f"cat {work}/note {checkpoints}/kept {home}/mine; ls {home} {checkpoints};"
+        " cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep ^WORD; echo looked"
+    )
+    assert word not in run(yard, look, member_of(yard, "vision"))
+    again = run(yard, "cat ~/mine")
+    assert again.strip() == word
+
+
+@pytest.mark.parametrize("run_as", ["user", "bubblewrap"])
+def test_a_stop_gives_grace_and_leaves_nothing_running(
+    server: Callable[[str], JobServer], run_as: str
+) -> None:
+    yard = server(run_as)
+    script = "trap 'echo saved; exit 85' TERM; echo ready; while :; do sleep 0.1; done"
+    job = yard.submit(*shell(script))
+    eventually(lambda: "ready" in yard.logs(job))
+    guard, runner = yard.runner(job)
+    yard.post(f"/api/v1/jobs/{job}/stop", grace_seconds=60)
+    yard.wait(job, "stopped")
+    assert "saved" in yard.logs(job)
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in (guard, runner)))
+
+
+@pytest.mark.parametrize("run_as", ["user", "bubblewrap"])
+def test_a_job_that_plants_links_in_its_folder_is_served_none_of_what_they_name(
+    server: Callable[[str], JobServer], run_as: str
+) -> None:
+    """The engine reads and writes beside the job's own files, as the server's user."""
+    yard = server(run_as)
+    token = yard.home / "token"
+    plant = (
+        f"cd $(dirname $YARD_NOTICE_FILE); rm -f log; ln -s {token} log; ln -s {token} stop.json;"
+        f" ln -s {token} exit.json; mkfifo started.new; mv started.new started.json; echo planted"
+    )
+    before = token.read_text()
+    job = yard.submit(*shell(plant))
+    yard.wait(job, "succeeded", "failed", "stopped")
+    assert before.strip() not in yard.logs(job)
+    assert token.read_text() == before
+    assert "fine" in run(yard, "echo fine")
