@@ -29,7 +29,7 @@ from trackyard.simulate.runs import POLICIES, even_quotas, replay, setting_for
 from trackyard.simulate.trace import Trace
 
 _EPILOG = """examples:
-  yard simulate --trace philly.csv.gz --nodes 640 --policy fifo,sjf,default
+  yard simulate --trace philly.csv.gz --nodes 640 --policy fifo,sjf-oracle,default
   yard simulate --trace jobs.swf --nodes 16x8 --policy default --plot waits.png
   yard simulate --trace openb_pod_list_default.csv.gz --nodes openb_node_list_gpu_node.csv.gz \\
       --policy random,bestfit,default --arrive 100%"""
