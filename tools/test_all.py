@@ -265,7 +265,7 @@ def main(names: list[str]) -> int:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if not names:
         # Two thousand random histories of the queue; a quick run has a tenth.
-        os.environ.setdefault("YARD_MODEL_HISTORIES", "100")
+        os.environ.setdefault("YARD_MODEL_HISTORIES", "40")
     known = steps()
     unknown = set(names) - {step.name for step in known}
     if unknown:

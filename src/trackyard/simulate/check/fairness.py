@@ -37,6 +37,9 @@ def _is_lower(snapshot: Snapshot, one: Waiting, head: Waiting) -> bool:
         return False
     if one.attained_seconds or head.attained_seconds or job.submitted_at <= first.submitted_at:
         return False
+    if one.is_owed:
+        # Others were stopped for it: the room is its own.
+        return False
     if job.preemptible and not first.preemptible:
         # It is weighed by what it may need before it is worth stopping, the other by its mean.
         return False
@@ -99,8 +102,13 @@ class NoInversion(Invariant):
         for stop in look.decisions.stops:
             ends[stop.job] = look.at + stop.grace_seconds
         held = {one.job.id: (ends[one.job.id], one.placement) for one in snapshot.running}
+        highest: int | None = None
         for head in heads(look):
             if look.decisions.reason(head.job.id).code in _SERVED:
+                continue
+            highest = head.job.priority if highest is None else max(highest, head.job.priority)
+            if head.job.priority < highest:
+                # What is kept for a higher class is not told apart here from what is free.
                 continue
             passed: dict[str, tuple[float, Placement]] = {}
             before = dict(held)

@@ -205,7 +205,10 @@ class StopsServe(Invariant):
     """After a stop the job that it was for really starts, soon."""
 
     name = "stops serve"
-    promise = "Whoever others were stopped for starts within their grace and a pass."
+    promise = (
+        "Whoever others were stopped for starts within their grace and a pass, unless a job of a"
+        " higher class comes and takes the room."
+    )
 
     def __init__(self, history: History, promises: Promises) -> None:
         super().__init__(history, promises)
@@ -222,6 +225,10 @@ class StopsServe(Invariant):
     def on_look(self, look: Look) -> Iterator[str]:
         """Look whether anyone's time is over."""
         started = {one.job for one in look.decisions.admissions}
+        classes = {one.job.id: one.job.priority for one in look.snapshot.waiting}
+        best = max((classes[one] for one in started), default=-1)
+        for name in [one for one in self._claims if classes.get(one, best) < best]:
+            del self._claims[name]
         for name, claim in list(self._claims.items()):
             if name not in started and look.at > claim.due:
                 del self._claims[name]
