@@ -41,7 +41,7 @@ def shockwave(folder: Path) -> None:
         print(f"| {name} (published) | {row[0]:,} | {row[1]:,} | {row[2]} | {row[3]} | {row[4]} |")
     trace = read_trace(next(folder.glob("120_*.trace.gz")))
     nodes = read_cluster("8x4")
-    for name in ("fifo", "sjf", "default"):
+    for name in ("fifo", "sjf-oracle", "default"):
         found, _ = replay(trace, nodes, setting_for(name))
         print(
             f"| {name} (ours) | {found.makespan_seconds:,.0f} |"
