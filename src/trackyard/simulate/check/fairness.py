@@ -80,6 +80,13 @@ def heads(look: Look) -> Iterator[Waiting]:
 _SERVED = (Code.BEHIND_RESERVATION, Code.PREEMPTING)
 
 
+def _checked_heads(look: Look) -> Iterator[Waiting]:
+    """Yield the heads of the highest class that waits; what it is kept is not free for others."""
+    waits = [one for one in heads(look) if look.decisions.reason(one.job.id).code not in _SERVED]
+    highest = max((one.job.priority for one in waits), default=None)
+    yield from (one for one in waits if one.job.priority == highest)
+
+
 class NoInversion(Invariant):
     """Backfill never delays the first of a class or of a quota's owner."""
 
@@ -102,14 +109,7 @@ class NoInversion(Invariant):
         for stop in look.decisions.stops:
             ends[stop.job] = look.at + stop.grace_seconds
         held = {one.job.id: (ends[one.job.id], one.placement) for one in snapshot.running}
-        highest: int | None = None
-        for head in heads(look):
-            if look.decisions.reason(head.job.id).code in _SERVED:
-                continue
-            highest = head.job.priority if highest is None else max(highest, head.job.priority)
-            if head.job.priority < highest:
-                # What is kept for a higher class is not told apart here from what is free.
-                continue
+        for head in _checked_heads(look):
             passed: dict[str, tuple[float, Placement]] = {}
             before = dict(held)
             for admission in look.decisions.admissions:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trackyard.core.job import Job
 from trackyard.core.resources import WHOLE
-from trackyard.scheduling import Cause, Running, Snapshot, Stop
+from trackyard.scheduling import Cause, Running, Stop
 from trackyard.simulate.check.history import History, clock
 from trackyard.simulate.check.room import Room, earliest, foreseen_end
 from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises
@@ -55,11 +55,10 @@ class RightfulStops(Invariant):
             if victim is None or claimant is None:
                 yield f"{stop.job} is stopped for {stop.for_job}, one of which is not there"
                 continue
-            yield from self._one(look.snapshot, stop, victim, claimant)
+            yield from self._one(look, stop, victim, claimant)
 
-    def _one(
-        self, snapshot: Snapshot, stop: Stop, victim: Running, claimant: Job
-    ) -> Iterator[str]:
+    def _one(self, look: Look, stop: Stop, victim: Running, claimant: Job) -> Iterator[str]:
+        snapshot = look.snapshot
         name = f"{stop.job} is stopped for {claimant.id}"
         if not victim.job.preemptible:
             yield f"{name}, but may not be preempted"
@@ -69,7 +68,7 @@ class RightfulStops(Invariant):
         least = snapshot.policy.preemption.min_run_seconds * 2 ** len(victim.stops)
         if claimant.priority <= victim.job.priority and ran < least:
             yield f"{name} after {ran:g} s, before its first minutes were over"
-        yield from _false_cause(snapshot, stop, victim, claimant)
+        yield from _false_cause(look, stop, victim, claimant)
         if stop.cause is Cause.YIELDS_TO_SHORTER:
             if _kind(victim.job) == _kind(claimant):
                 yield f"{name}, its equal"
@@ -77,14 +76,15 @@ class RightfulStops(Invariant):
                 yield f"{name}, which has no higher right, and it never saved"
 
 
-def _false_cause(snapshot: Snapshot, stop: Stop, victim: Running, claimant: Job) -> Iterator[str]:
+def _false_cause(look: Look, stop: Stop, victim: Running, claimant: Job) -> Iterator[str]:
+    snapshot = look.snapshot
     name = f"{stop.job} is stopped for {claimant.id}"
     if stop.cause is Cause.HIGHER_CLASS and claimant.priority <= victim.job.priority:
         yield f"{name} of a class that is not higher"
     if stop.cause is Cause.YIELDS_TO_SHORTER and claimant.priority != victim.job.priority:
         yield f"{name} for being shorter, across classes"
     if stop.cause is Cause.RECLAIMED:
-        used = _used(snapshot)
+        used = _used(look)
         quotas = {team.id: team.quota_gpus for team in snapshot.teams}
         theirs, own = quotas.get(victim.job.team), quotas.get(claimant.team)
         if theirs is None:
@@ -102,10 +102,14 @@ def _false_cause(snapshot: Snapshot, stop: Stop, victim: Running, claimant: Job)
             yield f"{name} as borrowed, but the claimant's team would go beyond its own quota"
 
 
-def _used(snapshot: Snapshot) -> dict[str, int]:
+def _used(look: Look) -> dict[str, int]:
+    """GPU thousandths that each team holds, those given to it in this pass included."""
     used: dict[str, int] = defaultdict(int)
-    for one in snapshot.running:
+    for one in look.snapshot.running:
         used[one.job.team] += one.placement.gpu_milli_total
+    teams = {one.job.id: one.job.team for one in look.snapshot.waiting}
+    for admission in look.decisions.admissions:
+        used[teams[admission.job]] += admission.placement.gpu_milli_total
     return used
 
 
