@@ -162,9 +162,9 @@ def test_a_stop_without_right_is_seen(victim, claimant, cause, words):
 
 def test_a_stop_in_the_first_minutes_is_seen():
     seen = look(
-        waiting=[job("u", priority=PriorityClass.URGENT)],
-        running=[running("a", 0, since=990.0, preemptible=True)],
-        stops=[stop("a", "u", Cause.HIGHER_CLASS)],
+        waiting=[job("u")],
+        running=[running("a", 0, since=990.0, preemptible=True, checkpoint_at=999.0)],
+        stops=[stop("a", "u")],
     )
     assert any("before its first minutes" in sentence for sentence in said(RightfulStops, seen))
 

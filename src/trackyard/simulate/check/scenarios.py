@@ -19,8 +19,7 @@ GIB = 2**30
 
 def live_policy() -> Policy:
     """Return the policy of a server with its defaults."""
-    policy = Policy()
-    return replace(policy, preemption=replace(policy.preemption, min_run_seconds=60.0))
+    return Policy()
 
 
 def node(name: str, gpus: int) -> Node:
