@@ -308,7 +308,7 @@ class Pass:
         allowed, view = self._allowed(bucket, pending), self.reservations.view(ends_at)
         kept = self.reservations.kept_gpus(ends_at) if view is not None else _NO_GPUS
         plan = self._preemption.find(pending, bucket.order, allowed, kept, view)
-        if plan is None or not self._gains(bucket, pending, plan):
+        if plan is None:
             return False
         claimant = pending.waiting.job.id
         grace = self._policy.preemption.grace_seconds
@@ -327,26 +327,6 @@ class Pass:
         self.result.stopped.extend((held, claimant, cause) for held, cause in plan.victims)
         self._start(bucket, entry, parts)
         return True
-
-    def _gains(self, bucket: Bucket, pending: Pending, plan: Plan) -> bool:
-        """Say whether stops for a shorter job lose less than the waiting that they spare it.
-
-        Both in GPU-seconds. Rights, those of a class or of a quota's owner, need no gain.
-        """
-        state, settings = self._state, self._policy.preemption
-        if any(cause is not Cause.YIELDS_TO_SHORTER for _, cause in plan.victims):
-            return True
-        opening = Reservations(state).earliest(
-            bucket.job, pending.shape, pending.bound, bucket.allowed
-        )
-        if opening is None:
-            return True
-        lost = sum(
-            (held.lost_seconds(state.now) + settings.restart_seconds) * held.shape.size
-            for held, _ in plan.victims
-        )
-        spared = opening.at - state.now - settings.grace_seconds
-        return lost < spared * pending.shape.size
 
     def _look_again(self) -> None:
         """Let those have their turn whom a limit held back, now that someone gave GPUs back."""

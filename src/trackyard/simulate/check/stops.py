@@ -13,7 +13,7 @@ from trackyard.core.job import Job
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling import Cause, Running, Stop
 from trackyard.simulate.check.history import History, clock
-from trackyard.simulate.check.room import Room, earliest, foreseen_end
+from trackyard.simulate.check.room import Room, foreseen_end
 from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises
 
 HOUR = 3600.0
@@ -119,7 +119,7 @@ class StopsGain(Invariant):
     name = "stops gain"
     promise = (
         "A job yields to a shorter one only if the work lost and the restart, in GPU-seconds, are"
-        " less than the wait that the shorter one is spared, in GPU-seconds."
+        " less than what it would wait for those it has stopped to end, in GPU-seconds."
     )
 
     def on_look(self, look: Look) -> Iterator[str]:
@@ -135,16 +135,8 @@ class StopsGain(Invariant):
             if snapshot.leases or any(one.cause is not Cause.YIELDS_TO_SHORTER for one in stops):
                 continue
             claimant = waiting[name]
-            held = {
-                one.job.id: (foreseen_end(one, snapshot), one.placement)
-                for one in snapshot.running
-            }
-            for one in look.decisions.admissions:
-                held[one.job] = (look.at + (one.predicted_seconds or 0.0), one.placement)
-            alone = earliest(claimant, snapshot.nodes, held, look.at)
-            if alone is None:
-                continue
-            spared = max(0.0, alone - look.at - stops[0].grace_seconds)
+            last = max(foreseen_end(running[stop.job], snapshot) for stop in stops)
+            spared = max(0.0, last - look.at - stops[0].grace_seconds)
             won = spared * max(claimant.request.total_gpus, 0.1)
             lost = sum(self._lost(running[stop.job], look.at) for stop in stops)
             if lost >= won:
