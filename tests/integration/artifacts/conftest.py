@@ -50,9 +50,10 @@ class Bucket:
         return boto3.client("s3", endpoint_url=self.endpoint, region_name="us-east-1")
 
     def keys(self) -> list[str]:
-        """Return every key in the bucket."""
+        """Return every key in the bucket but the store's own mark."""
         found = self.client().list_objects_v2(Bucket=self.name)
-        return [entry["Key"] for entry in found.get("Contents", [])]
+        keys = [entry["Key"] for entry in found.get("Contents", [])]
+        return [key for key in keys if not key.endswith("store.id")]
 
     def unfinished(self) -> int:
         """Return how many multipart uploads were begun and not ended."""

@@ -38,7 +38,8 @@ class Site(TrackingServer):
     @property
     def blobs(self) -> list[Path]:
         """Every file below the folder of artifacts."""
-        return [path for path in (self.home / "artifacts").rglob("*") if path.is_file()]
+        files = [path for path in (self.home / "artifacts").rglob("*") if path.is_file()]
+        return [path for path in files if path.name != "store.id"]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from trackyard.jobs.requeue import Change
 from trackyard.jobs.service import Submitted
 from trackyard.jobs.settings import QueueSettings, TeamShare
 from trackyard.jobs.wishes import After, Wish
-from trackyard.scheduling import Policy, Preemption
 
 GIB = 2**30
 HOUR = 3600.0
@@ -275,18 +274,3 @@ async def test_only_jobs_that_can_start_have_a_place(yard: Yard) -> None:
     planned = (await ask(yard, gpus=1, estimate_seconds=6000, dry_run=True)).answer
     assert (planned.position, planned.waiting) == (3, 2)
     assert (await ask(yard, gpus=1, hold=True, dry_run=True)).answer.position is None
-
-
-async def test_why_and_when_agree_where_the_holder_will_be_stopped(yard: Yard) -> None:
-    """A holder that is about to be stopped is not said to stay until its own end."""
-    yard.scheduler.board.policy = yard.scheduler._side_board.policy = Policy(
-        preemption=Preemption(min_run_seconds=600.0)
-    )
-    await yard.run_job(gpus=2, preemptible=True, priority="low", time_limit_seconds=10 * HOUR)
-    await yard.tick(60)
-    page = await yard.detail((await yard.submit(gpus=2, priority="high")).job_id)
-    assert page.eta is not None
-    assert page.reasons[0].until_ms == page.eta.start_ms == yard.clock.time_ms() + 540_000
-    planned = (await ask(yard, gpus=2, priority="high", dry_run=True)).answer
-    assert planned.eta is not None
-    assert planned.reasons[0].until_ms <= planned.eta.start_ms
