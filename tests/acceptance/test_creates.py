@@ -18,6 +18,9 @@ from tests.acceptance.cutting import send_and_leave
 from tests.acceptance.proxying import nginx
 from tests.acceptance.serving import SCRIPTS, TrackingServer, run_client
 
+#: It starts many processes at once, or a cluster: with others beside it time alone would decide.
+pytestmark = pytest.mark.alone
+
 WISH = {"start_time": 1_700_000_000_000, "run_name": "same"}
 NewServer = Callable[..., TrackingServer]
 

@@ -5,7 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.acceptance.serving import ROOT
+
+#: It starts many processes at once, or a cluster: with others beside it time alone would decide.
+pytestmark = pytest.mark.alone
 
 CUT_SECONDS = 30
 

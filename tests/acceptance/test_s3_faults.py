@@ -15,6 +15,9 @@ from tests.acceptance.test_backup import new_run, yard
 from tests.integration.artifacts.conftest import CREDENTIALS, Bucket, s3_endpoint
 from tests.integration.artifacts.fault_proxy import FaultProxy
 
+#: It starts many processes at once, or a cluster: with others beside it time alone would decide.
+pytestmark = pytest.mark.alone
+
 __all__ = ["s3_endpoint"]
 MIB = 1024 * 1024
 

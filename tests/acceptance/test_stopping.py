@@ -19,6 +19,9 @@ import pytest
 from tests.acceptance.serving import TrackingServer
 from tests.acceptance.test_postgres_faults import Postgres
 
+#: It starts many processes at once, or a cluster: with others beside it time alone would decide.
+pytestmark = pytest.mark.alone
+
 NewServer = Callable[..., TrackingServer]
 #: The promise is ten seconds; a machine with more work than cores is given more.
 PATIENCE = 40.0

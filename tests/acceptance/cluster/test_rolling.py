@@ -16,6 +16,9 @@ from tests.acceptance.balancer import Balancer
 from tests.acceptance.postgres import Postgres
 from tests.acceptance.serving import SCRIPTS, TrackingServer, client_environment, python_of
 
+#: It starts many processes at once, or a cluster: with others beside it time alone would decide.
+pytestmark = pytest.mark.alone
+
 PROXY = "/api/2.0/mlflow-artifacts/artifacts"
 
 

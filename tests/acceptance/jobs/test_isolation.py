@@ -17,6 +17,9 @@ import pytest
 from tests.acceptance.jobs.conftest import _end
 from tests.acceptance.jobs.yard import JobServer, eventually
 
+#: It starts many processes at once, or a cluster: with others beside it time alone would decide.
+pytestmark = pytest.mark.alone
+
 #: Prints all that it can of the server's home, and of the server itself.
 SPY = """
 id -u

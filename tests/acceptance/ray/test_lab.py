@@ -12,8 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance.jobs.yard import eventually
 from tests.acceptance.ray.conftest import Front, lines
+
+#: It starts many processes at once, or a cluster: with others beside it time alone would decide.
+pytestmark = pytest.mark.alone
 
 PATIENCE = 300.0
 
