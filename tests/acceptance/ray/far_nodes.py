@@ -1,8 +1,10 @@
 """Nodes that see each other over a network alone, and a script that spreads its tasks over them.
 
-python -m tests.acceptance.ray.far_nodes FOLDER, inside network and mount namespaces of its own
-(unshare --map-root-user --net --mount): the head and the server are here, each of two workers in
-a namespace of its own behind a bridge. Ends with status 0 if driver and tasks kept their folders.
+python -m tests.acceptance.ray.far_nodes FOLDER yard|ray, inside namespaces of its own (unshare
+--map-root-user --net --mount): the head and the server are here, each of two workers in a
+namespace of its own behind a bridge. Workers join by `yard cluster join`, or by Ray's own command,
+which has all nodes of a machine share one temporary folder. Ends with status 0 if driver and tasks
+kept their folders.
 """
 
 from __future__ import annotations
@@ -71,7 +73,18 @@ def join_bridge(name: str, address: str) -> subprocess.Popen[bytes]:
     return holder
 
 
-def start_nodes(folder: Path, gcs: int, dashboard: int) -> list[subprocess.Popen[bytes]]:
+def joining(program: str, name: str, address: str, head: str) -> list[str]:
+    """Return the line by which a machine becomes a node."""
+    if program == "yard":
+        line = [sys.executable, "-m", "trackyard.cli.main", "cluster", "join", head]
+        return [*line, "--name", name, "--gpus", "1", "--cpus", "4"]
+    line = [str(RAY), "start", "--block", f"--address={head}", f"--node-ip-address={address}"]
+    return [*line, "--num-gpus=1", "--num-cpus=4"]
+
+
+def start_nodes(
+    folder: Path, program: str, gcs: int, dashboard: int
+) -> list[subprocess.Popen[bytes]]:
     """Start a head here and a worker in each namespace, as their users do."""
     env = {**os.environ, **QUICKER, "PATH": f"{RAY.parent}:{os.environ['PATH']}"}
     line = [str(RAY), "start", "--head", "--block", "--num-cpus=0", "--num-gpus=0"]
@@ -94,8 +107,7 @@ def start_nodes(folder: Path, gcs: int, dashboard: int) -> list[subprocess.Popen
     for count, (name, address) in enumerate(WORKERS.items(), 2):
         holder = join_bridge(name, address)
         # The bridge's own addresses are all that a node knows of the others.
-        line = [sys.executable, "-m", "trackyard.cli.main", "cluster", "join", f"{HERE}:{gcs}"]
-        line += ["--name", name, "--gpus", "1", "--cpus", "4"]
+        line = joining(program, name, address, f"{HERE}:{gcs}")
         inside = ["nsenter", f"--net=/proc/{holder.pid}/ns/net"]
         with (folder / f"{name}.log").open("wb") as log:
             nodes += [holder, subprocess.Popen([*inside, *line], env=env, stdout=log, stderr=log)]
@@ -121,17 +133,17 @@ def submit(server: JobServer, folder: Path) -> str:
     return server.logs("far")
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, program: str) -> None:
     make_bridge()
     gcs, dashboard = free_port(), free_port()
     server = BridgedServer(
         folder / "home",
-        config=f'host = "{HERE}"\n',
+        config=f'host = "{HERE}"\ntrusted_proxies = ["{HERE}", "10.78.0.2", "10.78.0.3"]\n',
         options=("--engine", f"ray=http://{HERE}:{dashboard}"),
     )
     nodes: list[subprocess.Popen[bytes]] = []
     try:
-        nodes = start_nodes(folder, gcs, dashboard)
+        nodes = start_nodes(folder, program, gcs, dashboard)
         server.start()
         log = submit(server, folder)
         assert re.search(r"parts 6\b", log), log
@@ -145,5 +157,5 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])
     print("kept")

@@ -13,12 +13,16 @@ from tests.acceptance.serving import ROOT
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(900)]
 
 
-def test_driver_and_tasks_keep_their_folder_on_nodes_behind_a_bridge(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", ["yard", "ray"])
+def test_driver_and_tasks_keep_their_folder_on_nodes_behind_a_bridge(
+    tmp_path: Path, program: str
+) -> None:
+    """Nodes that joined by our command, and by Ray's own: those share their temporary folder."""
     done = subprocess.run(
         [
             *("unshare", "--map-root-user", "--net", "--mount", "--pid", "--fork"),
             *("--mount-proc", "--kill-child"),
-            *(sys.executable, "-m", "tests.acceptance.ray.far_nodes", str(tmp_path)),
+            *(sys.executable, "-m", "tests.acceptance.ray.far_nodes", str(tmp_path), program),
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},

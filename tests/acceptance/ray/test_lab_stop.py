@@ -53,6 +53,7 @@ def test_a_stopped_cluster_leaves_no_process_and_keeps_what_jobs_saved(tmp_path:
         job = server.submit(sys.executable, "-c", COUNTING, word, gpus=1)
         server.wait(job, "running", patience=150)
         eventually(lambda: server.detail(job)["checkpoints"], patience=150)
+        eventually(lambda: "starts at 0" in server.logs(job), patience=150)
         running = processes_of(ray_home)
         assert len(running) > 5
     finally:
@@ -68,6 +69,6 @@ def test_a_stopped_cluster_leaves_no_process_and_keeps_what_jobs_saved(tmp_path:
         assert kept["checkpoints"]
         saved = max(kept["checkpoints"], key=lambda one: one["step"])
         assert list(folder.glob(f"checkpoints/{job}/**/count")), saved
-        assert "starts at 0" in after.logs(job)
+        assert "starts at 0" in after.logs(job, attempt=1)
     finally:
         after.stop()
