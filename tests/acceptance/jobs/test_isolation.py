@@ -151,7 +151,8 @@ def test_a_stop_gives_grace_and_leaves_nothing_running(
     server: Callable[[str], JobServer], run_as: str
 ) -> None:
     yard = server(run_as)
-    script = "trap 'echo saved; exit 85' TERM; echo ready; while :; do sleep 0.1; done"
+    # The shell starts the next command unless it is asked itself, after the one it waits for.
+    script = "trap 'echo saved; exit 85' TERM; while :; do sh -c 'echo ready; exec sleep 99'; done"
     job = yard.submit(*shell(script))
     eventually(lambda: "ready" in yard.logs(job))
     guard, runner = yard.runner(job)
