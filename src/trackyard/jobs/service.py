@@ -44,6 +44,7 @@ from trackyard.jobs.records import (
 )
 from trackyard.jobs.requeue import Change, requeue
 from trackyard.jobs.submission import (
+    MAX_SHOWN,
     Addition,
     acting_for,
     is_long,
@@ -177,7 +178,7 @@ class Jobs:
 
         jobs = await self._db.write(change, is_long=known or is_long(wish))
         self.scheduler.wake()
-        shown = await self._db.read(lambda reader: self._shown(reader, jobs[:1000]))
+        shown = await self._db.read(lambda reader: self._shown(reader, jobs[:MAX_SHOWN]))
         return Submitted(jobs=shown, answer=found, repeated=known)
 
     async def _answer(self, caller: Principal, wish: Wish, spec: JobSpec) -> Answer:
@@ -339,7 +340,7 @@ class Jobs:
     ) -> list[JobView]:
         rows = await act(self._db, principal, text, verb, change)
         self.scheduler.wake()
-        return await self.view_of(rows[:1000])
+        return await self.view_of(rows[:MAX_SHOWN])
 
     # -- logs -------------------------------------------------------------------------------
 
