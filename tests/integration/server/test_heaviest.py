@@ -73,12 +73,19 @@ class Heavy:
         )
         pairs = [(name, self._figure(name, count)) for name in route.query]
         if route.method in ("GET", "DELETE"):
-            pairs += [(name, self._figure(name, count)) for name in _fields(route)]
+            pairs += [(name, self._figure(name, count)) for name in self.fields(route)]
         pairs = [(name, value) for name, value in pairs if value]
         for name in ("run_ids", "run_id"):
             if any(name == one for one, _ in pairs) and count > 1 and "series" in path + "bulk":
                 pairs += [(name, run) for run in self._runs[: min(count, 100)]]
         return f"{path}?" + "&".join(f"{name}={quote(value)}" for name, value in pairs)
+
+    @staticmethod
+    def fields(route: Route) -> list[str]:
+        """Return the names of what a route's request holds."""
+        kind = None if route.takes is None else inspect.type_info(route.takes)
+        fields = kind.fields if isinstance(kind, inspect.StructType) else ()
+        return [one.encode_name for one in fields]
 
     def _figure(self, name: str, count: int) -> str:
         if name in ("limit", "points", "max_results", "tail"):
@@ -164,11 +171,6 @@ class Heavy:
                 return min(kind.le or 1000, 50_000)
             return at if name in ("step", "timestamp") else None
         return None
-
-
-def _fields(route: Route) -> list[str]:
-    kind = None if route.takes is None else inspect.type_info(route.takes)
-    return [one.encode_name for one in kind.fields] if isinstance(kind, inspect.StructType) else []
 
 
 async def furnish(platform: Platform, ground: Ground) -> tuple[str, list[str]]:
