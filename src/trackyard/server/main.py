@@ -127,6 +127,7 @@ def run(settings: Settings, *, announce: Announce) -> int:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
+        gc.enable()
         _run_loop(_serve(settings, announce))
         return 0
     except sqlite3.DatabaseError as fault:
