@@ -181,6 +181,25 @@ async def test_a_large_array_is_written_by_a_few_statements(
     assert [event["kind"] for event in told["events"]] == ["job.submitted"]
 
 
+async def test_a_stream_that_was_away_is_handed_many_events_in_a_few_pieces(
+    platform: Platform,
+) -> None:
+    """A piece costs a step of the loop: thousands of events are put together beside it."""
+    wish = {"command": ["true"], "array": "0-599", "hold": True}
+    assert (await platform.admin("POST", "/api/v1/jobs", wish)).status == 200
+    principal = await platform.services.directory.authenticate(platform.admin.token or "")
+    assert principal is not None
+    pieces: list[bytes] = []
+    async for piece in platform.services.hub.stream(principal.team_id, 0):
+        pieces.append(piece)
+        if b"".join(pieces).count(b'"kind":"job.submitted"') == 600:
+            break
+    assert len(pieces) < 10
+    ids = [int(line[4:]) for line in b"".join(pieces).splitlines() if line.startswith(b"id: ")]
+    assert ids == sorted(set(ids))
+    assert len(ids) >= 1200
+
+
 @pytest.mark.parametrize(
     ("method", "target", "body"),
     [
