@@ -104,11 +104,11 @@ class Explainer:
         self, bucket: Bucket, pending: Pending, opening: Opening | None
     ) -> tuple[Reason, ...]:
         """Name the borrowers, where the job is within its team's quota."""
-        state = self._state
-        if not bucket.team.owns(pending.shape):
+        state, owner = self._state, bucket.team.owner
+        if owner is None or not bucket.team.owns(pending.shape):
             return ()
-        ledger = state.ledger
-        over = {name for name, use in ledger.teams.items() if ledger.is_over(use)}
+        need, teams = pending.shape.total_milli, state.ledger.teams
+        over = {name for name, use in teams.items() if use.is_debtor(bucket.team, need)}
         borrowers = sorted(name for name, held in state.held.items() if held.job.team in over)
         if not borrowers:
             return ()
@@ -121,7 +121,7 @@ class Explainer:
         return (
             Reason(
                 code=Code.QUOTA_LENT,
-                what=bucket.job.team,
+                what=owner.name,
                 holders=tuple(borrowers[:MOST_NAMES]),
                 holder_count=len(borrowers),
                 until=until,

@@ -288,8 +288,9 @@ class Pass:
             return
         # The first of its class has one, and of its team where that is within its quota.
         rights: set[int | str] = {bucket.level}
-        if bucket.team.owns(pending.shape):
-            rights.add(bucket.team.team.id)
+        owner = bucket.team.owner
+        if owner is not None and bucket.team.owns(pending.shape):
+            rights.add(owner.name)
         if rights <= self.reservations.rights:
             return
         if self.reservations.add(pending, bucket.allowed) is not None:

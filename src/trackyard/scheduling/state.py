@@ -14,11 +14,12 @@ import numpy as np
 
 from trackyard.core.job import Job
 from trackyard.core.resources import NodeShare, Placement
+from trackyard.scheduling.departments import BRIEF_SECONDS
 from trackyard.scheduling.durations import DurationModel
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
-from trackyard.scheduling.quota import BRIEF_SECONDS, Ledger
+from trackyard.scheduling.quota import Ledger
 from trackyard.scheduling.snapshot import Running, Snapshot
 from trackyard.scheduling.victims import Victims
 from trackyard.scheduling.windows import Windows
