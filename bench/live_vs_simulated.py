@@ -21,7 +21,10 @@ import statistics
 import time
 from dataclasses import dataclass, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from bench.jobs import Server
 from trackyard.core.job import PriorityClass
@@ -193,12 +196,19 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--within", type=float, default=60.0, help="seconds of submissions")
+    parser.add_argument("--keep", type=Path, help="a file for what the live jobs did")
+    parser.add_argument("--again", type=Path, help="compare with such a file, run nothing live")
     args = parser.parse_args()
     jobs = plan(args.seed, args.jobs, args.within, args.gpus)
     began = time.monotonic()
-    with Server(args.gpus) as server:
-        live = run_live(server, jobs)
+    if args.again:
+        live = msgspec.json.decode(args.again.read_bytes(), type=dict[str, Seen])
+    else:
+        with Server(args.gpus) as server:
+            live = run_live(server, jobs)
     took = time.monotonic() - began
+    if args.keep:
+        args.keep.write_bytes(msgspec.json.encode(live))
     costs = {job.name: live[job.name].ended - live[job.name].started - job.seconds for job in jobs}
     cost = statistics.median(costs.values())
     replays = {

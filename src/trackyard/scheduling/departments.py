@@ -17,8 +17,6 @@ from trackyard.scheduling.snapshot import Team
 
 #: A job foreseen to end within the hour is counted with its own length, others with an hour.
 BRIEF_SECONDS = 3600.0
-#: Departments above one team that count; a longer chain is cut off at the top.
-MOST_LEVELS = 8
 
 
 class Holder:
@@ -341,7 +339,7 @@ def _parent(name: str, known: dict[str, Team]) -> str:
     """Return the department that a team is in; empty where that leads nowhere or in a circle."""
     seen, up = {name}, known[name].parent
     while up:
-        if up in seen or up not in known or len(seen) > MOST_LEVELS:
+        if up in seen or up not in known:
             return ""
         seen.add(up)
         up = known[up].parent
