@@ -125,8 +125,8 @@ def _order(terms: Terms) -> Sequence[str]:
     return (
         f"Higher priority classes go first: {classes}.",
         (
-            "Within a class, jobs within their team's quota go before those that borrow, those that"
-            " borrow from their own department before those that borrow from others, and then"
+            "Within a class, jobs within their team's quota go first, then those that borrow from"
+            " their own department, then those that borrow from others, and among these"
             f" queues by rank (queue {terms.queue} has rank {rules.rank}; lower goes first)."
         ),
         f"After that the next one is {words} (order {order.value}).",

@@ -153,13 +153,14 @@ class TeamUse(Holder):
         self.stretch = 1.0
         self.committed, self.entitled = self.floor, self.own
 
-    def add(self, shape: Shape, count: int, *, running: int, is_fixed: bool) -> None:
-        """Count so many more (or fewer) jobs of a shape, here and above."""
-        milli, nodes = count * shape.total_milli, count * shape.node_count
+    def add(
+        self, milli: int, *, running: int, is_fixed: bool, cpu: int = 0, memory: int = 0
+    ) -> None:
+        """Count what it holds more (or less), here and above."""
         for holder in self.path:
             holder.milli += milli
-            holder.cpu += shape.cpu * nodes
-            holder.memory += shape.memory * nodes
+            holder.cpu += cpu
+            holder.memory += memory
             holder.running += running
             if holder.quota == inf and holder.parent is not None:
                 holder.parent.open_milli += milli
@@ -215,15 +216,24 @@ class TeamUse(Holder):
         It does where its own side of the tree, below all that both are in, holds more than its
         quota. With a `need`, the claimant's side must be within its quotas with that.
         """
-        at = 0
-        ours, theirs = self.path, claimant.path
-        while at < min(len(ours), len(theirs)) and ours[at] is theirs[at]:
+        ours = self._apart_from(claimant)
+        if not ours or not ours[0].is_over:
+            return False
+        if need is not None and not claimant.is_within(need, beside=self):
+            return False
+        return all(one.is_exposed for one in ours[1:])
+
+    def is_within(self, need: int, *, beside: TeamUse) -> bool:
+        """Say whether with so much more it is within its quotas, below all that both are in."""
+        return all(one.milli + need <= one.quota for one in self._apart_from(beside))
+
+    def _apart_from(self, other: TeamUse) -> tuple[Holder, ...]:
+        """The way down to it from where that to another team turns off."""
+        ours, theirs = self.path, other.path
+        at, end = 0, min(len(ours), len(theirs))
+        while at < end and ours[at] is theirs[at]:
             at += 1
-        if at == len(ours) or not ours[at].is_over:
-            return False
-        if need is not None and any(one.milli + need > one.quota for one in theirs[at:]):
-            return False
-        return all(one.is_exposed for one in ours[at + 1 :])
+        return ours[at:]
 
     def expect(self, shape: Shape, seconds: float, sign: int = 1) -> None:
         """Count how long a job that starts (or with -1, ends) is foreseen to hold its GPUs."""

@@ -88,7 +88,7 @@ class Ledger:
         milli = sign * shape.total_milli
         # What a running job asked for later is no further job.
         count = 0 if job.part_of else sign
-        self.team(job.team).add(shape, sign, running=count, is_fixed=not job.preemptible)
+        self._add(job.team, shape, sign, running=count, is_fixed=not job.preemptible)
         queue = self.queue_use.get(job.queue)
         if queue is not None:
             queue.milli += milli
@@ -110,7 +110,7 @@ class Ledger:
         )
         for (name, line, shape, is_whole, is_fixed), count in alike.items():
             milli, running = count * shape.total_milli, count * is_whole
-            self.team(name).add(shape, count, running=running, is_fixed=is_fixed)
+            self._add(name, shape, count, running=running, is_fixed=is_fixed)
             queue = self.queue_use.get(line, Use())
             queue.milli += milli
             queue.running += running
@@ -118,6 +118,16 @@ class Ledger:
             self._charge_users(jobs, shapes)
         for name in [job.array for job in jobs if job.array]:
             self.arrays[name] = self.arrays.get(name, 0) + 1
+
+    def _add(self, team: str, shape: Shape, count: int, *, running: int, is_fixed: bool) -> None:
+        nodes = count * shape.node_count
+        self.team(team).add(
+            count * shape.total_milli,
+            running=running,
+            is_fixed=is_fixed,
+            cpu=nodes * shape.cpu,
+            memory=nodes * shape.memory,
+        )
 
     def _charge_users(self, jobs: Sequence[Job], shapes: Sequence[Shape]) -> None:
         for job, shape in zip(jobs, shapes, strict=True):
