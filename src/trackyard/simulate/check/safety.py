@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from trackyard.core.job import Job
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling import Admission
+from trackyard.scheduling.proof import prove
 from trackyard.scheduling.windows import WORTH_STARTING_SECONDS
 from trackyard.simulate.check.claims import Claims
 from trackyard.simulate.check.history import clock
@@ -226,6 +227,18 @@ class LoansKept(Invariant):
                 )
 
 
+class SelfProof(Invariant):
+    """The pass's own proof finds nothing wrong, and so never holds sound decisions back."""
+
+    name = "self-proof"
+    promise = "Every decision passes the proof that the live loop makes before it acts."
+
+    def on_look(self, look: Look) -> Iterator[str]:
+        """Make the proof."""
+        for fault in prove(look.snapshot, look.decisions):
+            yield f"{fault.job}: {fault.sentence}"
+
+
 SAFETY: tuple[type[Invariant], ...] = (
     NothingTwice,
     WholeGangs,
@@ -233,4 +246,5 @@ SAFETY: tuple[type[Invariant], ...] = (
     LeasesKept,
     LimitsKept,
     LoansKept,
+    SelfProof,
 )
