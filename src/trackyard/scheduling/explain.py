@@ -47,6 +47,8 @@ class Explainer:
         self._before: dict[Alike, bool] = {}
         self._openings = Reservations(state, names=True)
         self._openings_at = 0
+        self._by_team: dict[str, list[str]] = {}
+        self._teams_at = -1
 
     def freeze(self) -> None:
         """Remember what was free before this pass gave anything away."""
@@ -108,8 +110,11 @@ class Explainer:
         if owner is None or not bucket.team.owns(pending.shape):
             return ()
         need, teams = pending.shape.total_milli, state.ledger.teams
-        over = {name for name, use in teams.items() if use.is_debtor(bucket.team, need)}
-        borrowers = sorted(name for name, held in state.held.items() if held.job.team in over)
+        over = [name for name, use in teams.items() if use.is_debtor(bucket.team, need)]
+        if not over:
+            return ()
+        by_team = self._held_by_team()
+        borrowers = sorted(name for team in over for name in by_team.get(team, ()))
         if not borrowers:
             return ()
         until = opening.at if opening is not None else None
@@ -128,6 +133,15 @@ class Explainer:
                 needed=pending.shape.total_milli / WHOLE,
             ),
         )
+
+    def _held_by_team(self) -> dict[str, list[str]]:
+        """Ids of the jobs that hold something, by team, as things stand."""
+        changes = self._state.ledger.changes
+        if self._teams_at != changes:
+            self._teams_at, self._by_team = changes, {}
+            for name, held in self._state.held.items():
+                self._by_team.setdefault(held.job.team, []).append(name)
+        return self._by_team
 
     def _behind(self, bucket: Bucket, pending: Pending) -> Reason | None:
         """Say whether it would have started if nobody had come before it in this pass."""

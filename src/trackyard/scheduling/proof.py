@@ -20,7 +20,7 @@ from trackyard.scheduling.decisions import Admission, Cause, Decisions, Ranking,
 from trackyard.scheduling.departments import TeamUse, Tree
 from trackyard.scheduling.durations import level_of
 from trackyard.scheduling.policy import HOUR, NO_PREEMPTION
-from trackyard.scheduling.scheduler import decide
+from trackyard.scheduling.scheduler import decide, uncollected
 from trackyard.scheduling.snapshot import Running, Snapshot, Waiting
 
 
@@ -38,10 +38,9 @@ def prove(snapshot: Snapshot, decisions: Decisions) -> list[Fault]:
     """Return the decisions that break a rule; none does where all is well."""
     if not decisions.admissions and not decisions.stops:
         return []
-    return [
-        Fault(job=job, sentence=sentence)
-        for job, sentence in (*_starts(snapshot, decisions), *_stops(snapshot, decisions))
-    ]
+    proof = _Proof(snapshot, decisions)
+    found = (*proof.stops(), *proof.starts(), *proof.loans())
+    return [Fault(job=job, sentence=sentence) for job, sentence in found]
 
 
 def hold_to_rules(snapshot: Snapshot, decisions: Decisions) -> tuple[Decisions, list[Fault]]:
@@ -50,7 +49,8 @@ def hold_to_rules(snapshot: Snapshot, decisions: Decisions) -> tuple[Decisions, 
     Where a rule is broken nobody is stopped in this pass; a start that breaks one even then is
     left out, and its job says so.
     """
-    faults = prove(snapshot, decisions)
+    with uncollected():
+        faults = prove(snapshot, decisions)
     if not faults:
         return decisions, []
     careful = replace(snapshot, policy=replace(snapshot.policy, preemption=NO_PREEMPTION))
@@ -70,34 +70,113 @@ def _without(decisions: Decisions, refused: dict[str, str]) -> Decisions:
     )
 
 
-# -- starts ---------------------------------------------------------------------------------
+class _Proof:
+    """One count of a pass: what runs, then what starts, each looked at once."""
 
+    def __init__(self, snapshot: Snapshot, decisions: Decisions) -> None:
+        self._snapshot = snapshot
+        self._decisions = decisions
+        named = {one.job for one in decisions.admissions}
+        named.update(stop.for_job for stop in decisions.stops)
+        told = {stop.job for stop in decisions.stops}
+        gone = {stop.job for stop in decisions.stops if stop.grace_seconds == 0}
+        self._waiting = {one.job.id: one for one in snapshot.waiting if one.job.id in named}
+        self._running = {one.job.id: one for one in snapshot.running if one.job.id in told}
+        self._gone = [one for job, one in self._running.items() if job in gone]
+        self._rooms = self._touched_rooms()
+        running = [one.job for one in snapshot.running]
+        self._limits = _Limits(snapshot, running)
+        for one in self._gone:
+            _free(self._rooms, one.placement)
+            self._limits.count(one.job, -1)
 
-def _starts(snapshot: Snapshot, decisions: Decisions) -> Iterator[tuple[str, str]]:
-    """Count the starts one after the other; one that breaks a rule is not counted."""
-    if not decisions.admissions:
-        return
-    jobs = {one.job.id: one.job for one in snapshot.waiting}
-    gone = {stop.job for stop in decisions.stops if stop.grace_seconds == 0}
-    stay = [one for one in snapshot.running if one.job.id not in gone]
-    touched = {share.node for one in decisions.admissions for share in one.placement.shares}
-    rooms = {node.id: _Room(node) for node in snapshot.nodes if node.id in touched}
-    for running in stay:
-        _take(rooms, running.placement)
-    limits = _Limits(snapshot, [one.job for one in stay])
-    seen: set[str] = set()
-    for admission in decisions.admissions:
-        job = jobs.get(admission.job)
-        if job is None or job.id in seen:
-            yield admission.job, "it would start without waiting, or twice"
-            continue
-        seen.add(job.id)
-        fault = _misplaced(job, admission, rooms) or limits.broken_by(job)
-        if fault:
-            yield job.id, fault
-            continue
-        _take(rooms, admission.placement)
-        limits.count(job)
+    def _touched_rooms(self) -> dict[str, _Room]:
+        """The nodes that decisions are about, with what runs there."""
+        placements = [one.placement for one in self._decisions.admissions]
+        placements += [one.placement for one in self._running.values()]
+        return self._rooms_of({node for one in placements for node in one.nodes})
+
+    def _rooms_of(self, names: set[str]) -> dict[str, _Room]:
+        rooms = {node.id: _Room(node) for node in self._snapshot.nodes if node.id in names}
+        for one in self._snapshot.running:
+            placement = one.placement
+            for share in placement.shares:
+                if share.node in rooms:
+                    rooms[share.node].take(share, exclusive=placement.exclusive)
+        return rooms
+
+    def starts(self) -> Iterator[tuple[str, str]]:
+        """Count the starts one after the other; one that breaks a rule is not counted."""
+        seen: set[str] = set()
+        for admission in self._decisions.admissions:
+            waiting = self._waiting.get(admission.job)
+            if waiting is None or admission.job in seen:
+                yield admission.job, "it would start without waiting, or twice"
+                continue
+            seen.add(admission.job)
+            job = waiting.job
+            fault = _misplaced(job, admission, self._rooms) or self._limits.broken_by(job)
+            if fault:
+                yield job.id, fault
+                continue
+            _take(self._rooms, admission.placement)
+            self._limits.count(job)
+
+    def stops(self) -> Iterator[tuple[str, str]]:
+        """Look at each stop, and at what comes of all stops for one job."""
+        plans: dict[str, list[Running]] = {}
+        seen: set[str] = set()
+        for stop in self._decisions.stops:
+            victim, claimant = self._running.get(stop.job), self._waiting.get(stop.for_job)
+            if victim is None or claimant is None or stop.job in seen:
+                yield (
+                    stop.job,
+                    "it does not run, is stopped twice, or for a job that does not wait",
+                )
+                continue
+            seen.add(stop.job)
+            plans.setdefault(stop.for_job, []).append(victim)
+            fault = _wrongful(self._snapshot, stop, victim, claimant)
+            if not fault and stop.cause is Cause.RECLAIMED:
+                fault = self._limits.beyond(claimant.job, victim.job)
+            if fault:
+                yield stop.job, f"it would be stopped for {stop.for_job}, but {fault}"
+        for name, victims in plans.items():
+            if not self._has_room(self._waiting[name].job, victims):
+                words = f"{name}, for which it would be stopped, has no room after that"
+                yield from ((victim.job.id, words) for victim in victims)
+
+    def _has_room(self, job: Job, victims: list[Running]) -> bool:
+        """Say whether a job has room once these are gone, whatever else starts or stops."""
+        if self._could_hold(job, victims, self._rooms):
+            return True
+        rooms = self._rooms_of({node.id for node in self._snapshot.nodes})
+        for one in self._gone:
+            _free(rooms, one.placement)
+        return self._could_hold(job, victims, rooms)
+
+    def _could_hold(self, job: Job, victims: list[Running], rooms: dict[str, _Room]) -> bool:
+        leaving = [one for one in victims if one not in self._gone]
+        for one in leaving:
+            _free(rooms, one.placement)
+        enough = sum(room.could_hold(job) for room in rooms.values()) >= job.request.nodes
+        for one in leaving:
+            _take(rooms, one.placement)
+        return enough
+
+    def loans(self) -> Iterator[tuple[str, str]]:
+        """Name jobs taken back for a quota although their team holds nothing of it.
+
+        What a pass starts only adds to what is held, so this looks at what is held in the end.
+        """
+        for one in self._gone:
+            self._limits.count(one.job)
+        for stop in self._decisions.stops:
+            victim, claimant = self._running.get(stop.job), self._waiting.get(stop.for_job)
+            if stop.cause is not Cause.RECLAIMED or victim is None or claimant is None:
+                continue
+            if not self._limits.owes(victim.job, claimant.job):
+                yield stop.job, f"its team holds nothing that is promised to {stop.for_job}"
 
 
 class _Room:
@@ -179,10 +258,13 @@ class _Limits:
         self._queues = {queue.name: queue for queue in snapshot.queues}
         self._milli: Counter[str] = Counter()
         self._has_quotas = any(team.quota_gpus is not None for team in snapshot.teams)
-        kinds = [(job.team, job.queue, job.preemptible, job.request, job.part_of) for job in held]
-        for (team, queue, preemptible, request, part_of), count in Counter(kinds).items():
-            milli = count * request.gpu_milli_total
-            running = 0 if part_of else count
+        sums: dict[tuple[str, str, bool], list[int]] = {}
+        for job in held:
+            request = job.request
+            known = sums.setdefault((job.team, job.queue, job.preemptible), [0, 0])
+            known[0] += request.nodes * request.gpus * request.gpu_milli
+            known[1] += 0 if job.part_of else 1
+        for (team, queue, preemptible), (milli, running) in sums.items():
             self.team(team).add(milli, running=running, is_fixed=not preemptible)
             self._milli[queue] += milli
 
@@ -208,36 +290,23 @@ class _Limits:
             return f"queue {job.queue} would hold more than its limit"
         return ""
 
-    def count(self, job: Job) -> None:
-        """Count a job that starts."""
-        need = job.request.gpu_milli_total
-        running = 0 if job.part_of else 1
-        self.team(job.team).add(need, running=running, is_fixed=not job.preemptible)
-        self._milli[job.queue] += need
+    def count(self, job: Job, sign: int = 1) -> None:
+        """Count a job that starts, or with -1 one that is gone."""
+        milli = sign * job.request.gpu_milli_total
+        running = 0 if job.part_of else sign
+        self.team(job.team).add(milli, running=running, is_fixed=not job.preemptible)
+        self._milli[job.queue] += milli
 
+    def beyond(self, claimant: Job, victim: Job) -> str:
+        """Say whether a job is beyond the quota that another would be stopped for."""
+        own, theirs = self.team(claimant.team), self.team(victim.team)
+        if own.is_within(claimant.request.gpu_milli_total, beside=theirs):
+            return ""
+        return "that is beyond the quota of its own team"
 
-# -- stops ----------------------------------------------------------------------------------
-
-
-def _stops(snapshot: Snapshot, decisions: Decisions) -> Iterator[tuple[str, str]]:
-    if not decisions.stops:
-        return
-    running = {one.job.id: one for one in snapshot.running}
-    waiting = {one.job.id: one for one in snapshot.waiting}
-    plans: dict[str, list[Running]] = {}
-    seen: set[str] = set()
-    for stop in decisions.stops:
-        victim, claimant = running.get(stop.job), waiting.get(stop.for_job)
-        if victim is None or claimant is None or stop.job in seen:
-            yield stop.job, "it does not run, is stopped twice, or for a job that does not wait"
-            continue
-        seen.add(stop.job)
-        plans.setdefault(stop.for_job, []).append(victim)
-        fault = _wrongful(snapshot, stop, victim, claimant)
-        if fault:
-            yield stop.job, f"it would be stopped for {stop.for_job}, but {fault}"
-    yield from _idle_stops(snapshot, decisions, plans, waiting)
-    yield from _not_owed(snapshot, decisions, running, waiting)
+    def owes(self, victim: Job, claimant: Job) -> bool:
+        """Say whether a job's team holds what is promised to another's."""
+        return self.team(victim.team).is_debtor(self.team(claimant.team))
 
 
 def _wrongful(snapshot: Snapshot, stop: Stop, victim: Running, claimant: Waiting) -> str:
@@ -299,33 +368,6 @@ def _is_alike(one: Job, other: Job) -> bool:
     )
 
 
-def _idle_stops(
-    snapshot: Snapshot,
-    decisions: Decisions,
-    plans: dict[str, list[Running]],
-    waiting: dict[str, Waiting],
-) -> Iterator[tuple[str, str]]:
-    """Name stops after which the job that they are for would still have no room."""
-    rooms = {node.id: _Room(node) for node in snapshot.nodes}
-    for running in snapshot.running:
-        _take(rooms, running.placement)
-    started = {one.job for one in decisions.admissions}
-    for admission in decisions.admissions:
-        if admission.job not in plans:
-            _take(rooms, admission.placement)
-    for name, victims in plans.items():
-        job = waiting[name].job
-        for victim in victims:
-            _free(rooms, victim.placement)
-        enough = sum(room.could_hold(job) for room in rooms.values()) >= job.request.nodes
-        if name not in started:
-            for victim in victims:
-                _take(rooms, victim.placement)
-        if not enough:
-            for victim in victims:
-                yield victim.job.id, f"{name}, for which it would be stopped, has no room after it"
-
-
 def _free(rooms: dict[str, _Room], placement: Placement) -> None:
     for share in placement.shares:
         room = rooms.get(share.node)
@@ -338,31 +380,3 @@ def _free(rooms: dict[str, _Room], placement: Placement) -> None:
         room.memory += share.memory_bytes
         room.tenants -= 1
         room.is_closed &= not placement.exclusive
-
-
-def _not_owed(
-    snapshot: Snapshot,
-    decisions: Decisions,
-    running: dict[str, Running],
-    waiting: dict[str, Waiting],
-) -> Iterator[tuple[str, str]]:
-    """Name jobs taken back for a quota although their team holds nothing of it."""
-    taken = [stop for stop in decisions.stops if stop.cause is Cause.RECLAIMED]
-    if not taken:
-        return
-    # What a pass starts only adds to what is held: each side is asked in its own favour.
-    gone = {stop.job for stop in decisions.stops if stop.grace_seconds == 0}
-    before = _Limits(snapshot, [one.job for one in snapshot.running if one.job.id not in gone])
-    after = _Limits(snapshot, [one.job for one in snapshot.running])
-    for admission in decisions.admissions:
-        if admission.job in waiting:
-            after.count(waiting[admission.job].job)
-    for stop in taken:
-        if stop.job not in running or stop.for_job not in waiting:
-            continue
-        theirs, claimant = running[stop.job].job.team, waiting[stop.for_job].job
-        need, own = claimant.request.gpu_milli_total, claimant.team
-        if not before.team(own).is_within(need, beside=before.team(theirs)):
-            yield stop.job, f"{stop.for_job} is beyond the quota that it would be stopped for"
-        elif not after.team(theirs).is_debtor(after.team(own)):
-            yield stop.job, f"its team holds nothing that is promised to team {own}"
