@@ -113,6 +113,15 @@ class Preemption:
         rests.advance(self._state.now)
         return rests
 
+    def _rest(self, order: Order) -> Floats:
+        """How long each would run on, if it may be stopped now: no longer than its time limit."""
+        victims, rest = self._state.victims, self._rests(order).rest
+        if not victims.limited_count:
+            return rest
+        left = victims.deadline - self._state.now
+        capped: Floats = np.minimum(rest, left * victims.size if order is Order.DEFAULT else left)
+        return capped
+
     def _lost(self) -> tuple[Floats, Mask]:
         """Seconds of work that stopping each now would lose, restart included; who has saved."""
         known = self._losses
@@ -175,9 +184,9 @@ class Preemption:
         They have saved, run on for much longer than it and than what the stop loses, are not of
         its kind, and the job they were last stopped for has ended.
         """
-        state, rests, settings = self._state, self._rests(order), self._settings
+        state, rest, settings = self._state, self._rest(order), self._settings
         victims, job = state.victims, pending.waiting.job
-        longer: Mask = rests.rest > settings.yield_ratio * pending.length
+        longer: Mask = rest > settings.yield_ratio * pending.length
         if (
             not settings.yield_to_shorter
             or order not in _BY_LENGTH
@@ -186,15 +195,15 @@ class Preemption:
             # Whoever was stopped itself makes nobody stop in turn.
             or pending.waiting.stopped_for in state.stoppers
         ):
-            return np.zeros(len(rests.rest), dtype=np.bool_)
+            return np.zeros(len(rest), dtype=np.bool_)
         lost, has_saved = self._lost()
         if order is Order.DEFAULT:
             lost = lost * victims.size
         longer &= has_saved & ~victims.spared & (victims.stoppable_at <= state.now)
-        longer &= rests.rest > settings.yield_ratio * pending.length + settings.loss_ratio * lost
+        longer &= rest > settings.yield_ratio * pending.length + settings.loss_ratio * lost
         longer &= ~victims.is_alike(job)
         if order is Order.DEFAULT:
-            longer &= self._stands_before(pending, rests.rest)
+            longer &= self._stands_before(pending, rest)
         level = int(job.priority)
         if not victims.is_all_of(level):
             longer &= victims.level == level
@@ -242,7 +251,7 @@ class Preemption:
 
     def _longest_alone(self, shape: Shape, order: Order, able: Mask) -> Plan | None:
         """In a pool of one node the one with the longest rest, if no other need be stopped."""
-        slot = int((self._rests(order).rest * able).argmax())
+        slot = int((self._rest(order) * able).argmax())
         if not able[slot] or not shape.is_plain or shape.node_count > 1:
             return None
         capacity, held = self._capacity, self._state.victims.held[slot]
@@ -264,7 +273,7 @@ class Preemption:
 
     def _rank(self, slots: Ints, causes: Ints | None, order: Order) -> Ints:
         """Order victims: plainest cause, lowest class, then least lost work or longest rest."""
-        rest = self._rests(order).rest[slots]
+        rest = self._rest(order)[slots]
         if causes is None:
             return slots[(-rest).argsort(kind="stable")]
         victims, why = self._state.victims, causes[slots]

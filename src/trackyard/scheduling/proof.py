@@ -355,6 +355,8 @@ def _no_gain(snapshot: Snapshot, victim: Running, claimant: Waiting) -> str:
         if ours.estimate_seconds is None
         else ours.estimate_seconds - ran
     )
+    if ours.time_limit_seconds is not None:
+        rest = min(rest, victim.started_at + ours.time_limit_seconds - snapshot.now)
     if rest <= rules.loss_ratio * (lost + rules.restart_seconds):
         return f"the stop would lose {lost:.0f} s of work, and it needs but {rest:.0f} s more"
     return ""
