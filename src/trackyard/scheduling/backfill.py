@@ -23,6 +23,10 @@ from trackyard.scheduling.state import SOONEST_SECONDS, Held, State, free_from
 _MOST_ROWS = 256
 
 
+#: row and number of a GPU
+_Gpu = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Opening:
     """When and where a job could start, and who must leave before."""
@@ -76,15 +80,21 @@ class Reservations:
         """Return the reservation that a job ending then would meet first."""
         return min((kept for kept in self.kept if kept.at < ends_at), key=lambda kept: kept.at)
 
-    def kept_gpus(self, ends_at: float) -> frozenset[tuple[int, int]]:
-        """Return the GPUs reserved before that moment, as (row, GPU)."""
-        return frozenset(
-            (row, gpu)
+    def kept_from(self, job: Job, ends_at: float) -> tuple[Capacity | None, frozenset[_Gpu]]:
+        """Return what reservations leave to a job that would have others stopped, and what not.
+
+        Those of its own class and below count if they begin before the job ends. Those of higher
+        classes always do: foreseen moments move, and a stop must not turn out to be for them.
+        """
+        minds = [
+            kept
             for kept in self.kept
-            if kept.at < ends_at
-            for row, gpus in kept.parts
-            for gpu in gpus
+            if kept.at < ends_at or kept.pending.waiting.job.priority > job.priority
+        ]
+        gpus = frozenset(
+            (row, gpu) for kept in minds for row, theirs in kept.parts for gpu in theirs
         )
+        return (minds[-1].view if minds else None), gpus
 
     def threshold_below(self, seconds: float) -> float:
         """Return the longest run time under this one that meets fewer reservations, or -1."""

@@ -29,7 +29,6 @@ from trackyard.scheduling.preempt import Plan, Preemption
 from trackyard.scheduling.state import Held, State
 
 _NO_REASONS: tuple[Reason, ...] = ()
-_NO_GPUS: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -306,8 +305,8 @@ class Pass:
         if not self._preemption.may(pending, bucket.order):
             return False
         ends_at = state.now + pending.bound
-        allowed, view = self._allowed(bucket, pending), self.reservations.view(ends_at)
-        kept = self.reservations.kept_gpus(ends_at) if view is not None else _NO_GPUS
+        allowed = self._allowed(bucket, pending)
+        view, kept = self.reservations.kept_from(pending.waiting.job, ends_at)
         plan = self._preemption.find(pending, bucket.order, allowed, kept, view)
         if plan is None:
             return False

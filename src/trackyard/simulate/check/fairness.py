@@ -103,6 +103,15 @@ def _came_later(look: Look, head: Waiting) -> bool:
     ) and all(job.id != head.job.id for job in kept)
 
 
+def _is_making_room(look: Look) -> bool:
+    """Say whether a gang has room made for it, and so holds free nodes that nobody is told of."""
+    jobs = {one.job.id: one.job for one in look.snapshot.waiting}
+    return any(
+        reasons[0].code is Code.PREEMPTING and jobs[job].request.nodes > 1
+        for job, reasons in look.decisions.reasons.items()
+    )
+
+
 class NoInversion(Invariant):
     """Backfill never delays the first of a class or of a quota's owner."""
 
@@ -118,7 +127,7 @@ class NoInversion(Invariant):
         snapshot = look.snapshot
         if not look.decisions.admissions or snapshot.leases:
             return
-        if snapshot.policy.backfill is Backfill.SKIP:
+        if snapshot.policy.backfill is Backfill.SKIP or _is_making_room(look):
             return
         waiting = {one.job.id: one for one in snapshot.waiting}
         ends = {one.job.id: foreseen_end(one, snapshot) for one in snapshot.running}
