@@ -183,7 +183,8 @@ def _preemption(rules: Preemption) -> Sequence[str]:
     if rules.yield_to_shorter:
         found.append(
             "Within a class a job may stop a preemptible one that has saved and is predicted to"
-            f" run on for more than {rules.yield_ratio:g} times as long as it needs itself, plus"
+            f" run on, within its time limit, for more than {rules.yield_ratio:g} times as long as"
+            " it needs itself, plus"
             f" {rules.loss_ratio:g} times what the stop loses (work since the last checkpoint and"
             f" {duration_words(rules.restart_seconds)} to start again). Jobs of one array, name or"
             " command never stop each other, and nobody is stopped again before the job it was"
@@ -245,8 +246,8 @@ def _departments(terms: Terms) -> Iterator[str]:
     owns = f"has {quota:g} GPUs of its own" if quota else "has no quota"
     siblings = [f"{name} {one.share:g}" for name, one in shares.items() if one.parent == parent]
     yield (
-        f"It is in department {parent}, which {owns} and a share of {shares[parent].share:g};"
-        f" within it the shares are {', '.join(siblings)}."
+        f"Team {team} is in department {parent}, which {owns} and a share of"
+        f" {shares[parent].share:g}; within it the shares are {', '.join(siblings)}."
     )
     yield (
         "Which department is next is decided first, by what its teams used together for its share,"
