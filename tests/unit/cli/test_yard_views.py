@@ -91,7 +91,8 @@ def test_teams_are_listed_with_share_and_use(capsys) -> None:
             }
         ]
     )
-    assert capsys.readouterr().out.splitlines()[1] == "nlp\tresearch\t2\t8\t-\t2\t4\t2\t1.5\t12.346"
+    row = capsys.readouterr().out.splitlines()[1].split("\t")
+    assert row == ["nlp", "research", "2", "8", "-", "2", "4", "2", "1.5", "12.346"]
 
 
 def _flags(*words: str) -> argparse.Namespace:
