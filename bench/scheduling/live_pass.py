@@ -24,6 +24,7 @@ from trackyard.core.lease import Lease
 from trackyard.core.node import Gpu, Node
 from trackyard.core.resources import Request
 from trackyard.scheduling import Decisions, Queue, Running, Snapshot, Team, Waiting, decide
+from trackyard.scheduling.proof import hold_to_rules
 from trackyard.scheduling.snapshot import Snapshot as _Snapshot
 
 NOW = 1_000_000.0
@@ -139,8 +140,10 @@ def live(snapshot: _Snapshot, rounds: int, *, warm_up: int = 6) -> tuple[list[fl
     size = len(snapshot.waiting)
     for turn in range(warm_up + rounds):
         gc.collect()
+        # What a live pass does: decide, and prove it.
         begun = time.process_time()
-        decisions = decide(snapshot)
+        decisions, faults = hold_to_rules(snapshot, decide(snapshot))
+        assert not faults, faults
         if turn >= warm_up:
             times.append(1000 * (time.process_time() - begun))
             admitted += len(decisions.admissions)
@@ -196,14 +199,25 @@ def _with_shares(jobs: int, nodes: int, *, load: float) -> _Snapshot:
     return replace(snapshot, teams=tuple(teams))
 
 
+def _in_departments(jobs: int, nodes: int, *, load: float) -> _Snapshot:
+    """The same cluster whose ten teams are in three departments with quotas of their own."""
+    snapshot = yard(jobs, nodes, load=load)
+    quota = snapshot.teams[0].quota_gpus or 0.0
+    teams = [replace(team, parent=f"d{at % 3}") for at, team in enumerate(snapshot.teams)]
+    sizes = [sum(team.parent == f"d{at}" for team in teams) for at in range(3)]
+    above = [Team(id=f"d{at}", quota_gpus=quota * size) for at, size in enumerate(sizes)]
+    return replace(snapshot, teams=(*teams, *above))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", nargs="?")
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--shares", action="store_true", help="teams with different shares")
+    parser.add_argument("--departments", action="store_true", help="teams in departments")
     parser.add_argument("--growth", action="store_true", help="1,000 to 100,000 waiting jobs")
     args = parser.parse_args()
-    made = _with_shares if args.shares else yard
+    made = _with_shares if args.shares else _in_departments if args.departments else yard
     print("| waiting | nodes | running | admitted a pass | p50 ms | p95 ms |")
     print("|---:|---:|---:|---:|---:|---:|")
     p95 = 0.0

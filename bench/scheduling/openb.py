@@ -1,9 +1,10 @@
 """Alibaba openb (1,213 nodes, 6,212 GPUs): GPU allocation beside the published placements.
 
-python bench/scheduling/openb.py TRACES [--seeds 10] [--workloads default,gpuspec25]
+python bench/scheduling/openb.py TRACES [--lists FOLDER] [--seeds 10] [--workloads default]
 
 Placement runs with the settings of a live pass; there are no others to choose. Lists that have a
-published figure and are not in the folder are named at the end.
+published figure and are not in the folder are named at the end; `--lists` is a second folder to
+look for them, for example `data/csv` of the published simulator.
 """
 
 from __future__ import annotations
@@ -26,14 +27,16 @@ _PREFIX = "openb_pod_list_"
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", type=Path)
+    parser.add_argument("--lists", type=Path, help="another folder with pod lists")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--workloads", help="default: all that have a published figure")
     parser.add_argument("--placements", default="default")
     args = parser.parse_args()
     folder = args.traces / "alibaba-openb-2023"
     published = _published(folder / "fgd-expected-results" / "analysis_allo_discrete.csv.gz")
-    paths = folder.glob(_PREFIX + "*")
-    files = {path.name[len(_PREFIX) : -len(".csv.gz")]: path for path in paths}
+    folders = [args.lists, folder] if args.lists else [folder]
+    paths = [path for one in folders for path in one.glob(_PREFIX + "*.csv*")]
+    files = {path.name[len(_PREFIX) :].split(".")[0]: path for path in paths}
     names = args.workloads.split(",") if args.workloads else sorted(set(files) & set(published))
     nodes = read_cluster(str(folder / "openb_node_list_gpu_node.csv.gz"))
     print(

@@ -2860,6 +2860,8 @@ export interface components {
             share: number;
             quota_gpus: number | null;
             limit_gpus: number | null;
+            lendable_gpus: number;
+            parent: string;
             max_running: number | null;
             classes: {
                 [key: string]: string;
@@ -2879,10 +2881,14 @@ export interface components {
         TeamShare: {
             /** @default 1 */
             share: number;
+            /** @default  */
+            parent: string;
             /** @default null */
             quota_gpus: number | null;
             /** @default null */
             limit_gpus: number | null;
+            /** @default 0 */
+            lendable_gpus: number;
             /** @default null */
             max_running: number | null;
             /** @default {} */

@@ -91,6 +91,7 @@ const WORDS: Record<string, string> = {
   "package.uploaded": "uploaded",
   "queue.set": "set the rules of",
   "queue.deleted": "deleted",
+  "queue.decision_refused": "dropped decisions that broke a rule of",
   "session.started": "signed in",
   "session.ended": "signed out",
   "token.created": "issued",

@@ -11,6 +11,9 @@ from trackyard.cli.queue import add_classes, classes
 from trackyard.client.api import Api
 from trackyard.core.errors import SetupError
 
+#: What stands for nothing in a claim; for the others it is null.
+_NOTHING = {"parent": "", "lendable_gpus": 0}
+
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb's parser."""
@@ -21,9 +24,15 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     add.set_defaults(func=add_team)
     share = actions.add_parser("set", help="set a team's share, quota and limits (admins)")
     share.add_argument("name", metavar="team")
-    share.add_argument("--share", metavar="N", help="weight among the teams (default 1)")
+    share.add_argument("--share", metavar="N", help="weight among its siblings (default 1)")
+    share.add_argument("--parent", metavar="TEAM", help="the team that is its department, or none")
     share.add_argument("--quota", metavar="GPUS", help="GPUs that are its own, or none")
     share.add_argument("--limit", metavar="GPUS", help="most GPUs at once, or none")
+    share.add_argument(
+        "--lendable",
+        metavar="GPUS",
+        help="GPUs of its quota that others may borrow for jobs that may not be preempted",
+    )
     share.add_argument("--max-running", metavar="N", help="most jobs at once, or none")
     add_classes(share)
     share.add_argument(
@@ -64,6 +73,8 @@ def set_share(args: argparse.Namespace) -> int:
         "share": None if args.share is None else amounts.number(args.share, what="--share"),
         "quota_gpus": _limit(args.quota, "--quota"),
         "limit_gpus": _limit(args.limit, "--limit"),
+        "lendable_gpus": _limit(args.lendable, "--lendable"),
+        "parent": args.parent,
         "max_running": _limit(args.max_running, "--max-running", is_whole=True),
         "urgent_gpu_hours": _hours(args.urgent_budget),
     }
@@ -74,7 +85,7 @@ def set_share(args: argparse.Namespace) -> int:
     known = {row["team"]: row for row in api.get("/api/v1/shares")["teams"]}
     before = known.get(args.name, {})
     body = {key: before[key] for key in given if key in before}
-    body |= {key: _value(value) for key, value in given.items() if value is not None}
+    body |= {key: _value(key, value) for key, value in given.items() if value is not None}
     body["classes"] = classes(args.classes or [], before.get("classes") or {})
     answer = api.call("PUT", f"/api/v1/teams/{args.name}/share", body=body)
     if args.json:
@@ -90,8 +101,11 @@ def set_share(args: argparse.Namespace) -> int:
 
 
 def _more(answer: dict[str, Any]) -> str:
-    """Say what is set about priority classes, if anything is."""
-    words = [f"{name} for {role}s" for name, role in (answer.get("classes") or {}).items()]
+    """Say what is set about departments, loans and priority classes, if anything is."""
+    words = [f"in department {answer['parent']}"] if answer.get("parent") else []
+    if answer.get("lendable_gpus"):
+        words.append(f"lends {answer['lendable_gpus']:g} gpus for good")
+    words += [f"{name} for {role}s" for name, role in (answer.get("classes") or {}).items()]
     if answer.get("urgent_gpu_hours") is not None:
         words.append(f"{answer['urgent_gpu_hours']:g} urgent gpu-hours a week")
     return "".join(f", {word}" for word in words)
@@ -112,8 +126,8 @@ def _limit(text: str | None, what: str, *, is_whole: bool = False) -> Any:
     return amounts.whole(text, what=what) if is_whole else amounts.number(text, what=what)
 
 
-def _value(given: Any) -> Any:
-    return None if given == "none" else given
+def _value(key: str, given: Any) -> Any:
+    return _NOTHING.get(key) if given == "none" else given
 
 
 def list_teams(args: argparse.Namespace) -> int:

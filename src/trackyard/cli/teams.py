@@ -32,15 +32,27 @@ def run(args: argparse.Namespace) -> int:
 
 def draw(rows: list[dict[str, Any]]) -> None:
     """Print teams as a table."""
-    headers = ["team", "share", "quota", "limit", "waiting", "running", "gpus in use", "gpu-hours"]
     table(
-        headers,
+        [
+            "team",
+            "department",
+            "share",
+            "quota",
+            "limit",
+            "lends",
+            "waiting",
+            "running",
+            "gpus in use",
+            "gpu-hours",
+        ],
         [
             (
                 row["team"],
+                row["parent"] or None,
                 f"{row['share']:g}",
                 row["quota_gpus"],
                 row["limit_gpus"],
+                row["lendable_gpus"] or None,
                 row["queued"],
                 row["running"],
                 row["gpus_running"],

@@ -81,6 +81,7 @@ EVENT_KINDS: dict[str, str] = {
     "package.uploaded": "a job's working folder was uploaded",
     "queue.set": "a queue was made or its limits changed",
     "queue.deleted": "a queue was removed",
+    "queue.decision_refused": "decisions of a pass broke a stated rule and were dropped",
     "node.joined": "a node joined or came back",
     "node.changed": "a node's hardware changed",
     "node.lost": "a node went away",

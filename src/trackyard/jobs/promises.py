@@ -7,7 +7,7 @@ that each field of Preemption is either spoken of here or listed as of no weight
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from trackyard.core.job import PriorityClass
 from trackyard.core.reasons import duration_words, in_singular
 from trackyard.jobs.classes import BUDGET_DAYS, rule_of
-from trackyard.jobs.settings import QueueSettings, TeamShare
+from trackyard.jobs.settings import QueueSettings, TeamShare, quota_of
 from trackyard.scheduling.policy import HOUR, Backfill, Order, Policy, Preemption
 from trackyard.scheduling.requests import DEFAULT_CPUS, LEFT_FOR_OTHERS
 
@@ -125,7 +125,8 @@ def _order(terms: Terms) -> Sequence[str]:
     return (
         f"Higher priority classes go first: {classes}.",
         (
-            "Within a class, jobs within their team's quota go before those that borrow, and then"
+            "Within a class, jobs within their team's quota go first, then those that borrow from"
+            " their own department, then those that borrow from others, and among these"
             f" queues by rank (queue {terms.queue} has rank {rules.rank}; lower goes first)."
         ),
         f"After that the next one is {words} (order {order.value}).",
@@ -182,7 +183,8 @@ def _preemption(rules: Preemption) -> Sequence[str]:
     if rules.yield_to_shorter:
         found.append(
             "Within a class a job may stop a preemptible one that has saved and is predicted to"
-            f" run on for more than {rules.yield_ratio:g} times as long as it needs itself, plus"
+            f" run on, within its time limit, for more than {rules.yield_ratio:g} times as long as"
+            " it needs itself, plus"
             f" {rules.loss_ratio:g} times what the stop loses (work since the last checkpoint and"
             f" {duration_words(rules.restart_seconds)} to start again). Jobs of one array, name or"
             " command never stop each other, and nobody is stopped again before the job it was"
@@ -214,7 +216,7 @@ def _preemptible(terms: Terms) -> Sequence[str]:
 
 def _quota(terms: Terms) -> Sequence[str]:
     share, team = terms.share, terms.team
-    found = []
+    found = list(_departments(terms))
     if share.quota_gpus is None:
         found.append(f"Team {team} has no quota: it competes by its share of {share.share:g}.")
     else:
@@ -229,19 +231,51 @@ def _quota(terms: Terms) -> Sequence[str]:
     return found
 
 
+def _departments(terms: Terms) -> Iterator[str]:
+    """Say where the team stands in the tree, and what that means for its share."""
+    shares, team, parent = terms.shares, terms.team, terms.share.parent
+    below = [name for name, one in shares.items() if one.parent == team]
+    if below:
+        yield (
+            f"Team {team} is a department of {', '.join(below)}: its quota, limits and share hold"
+            " for all of them together."
+        )
+    if not parent:
+        return
+    quota = quota_of(parent, shares)
+    owns = f"has {quota:g} GPUs of its own" if quota else "has no quota"
+    siblings = [f"{name} {one.share:g}" for name, one in shares.items() if one.parent == parent]
+    yield (
+        f"Team {team} is in department {parent}, which {owns} and a share of"
+        f" {shares[parent].share:g}; within it the shares are {', '.join(siblings)}."
+    )
+    yield (
+        "Which department is next is decided first, by what its teams used together for its share,"
+        " and then which team in it."
+    )
+
+
 def _borrowing(terms: Terms) -> Sequence[str]:
-    rules = terms.policy.preemption
-    others = sum(one.quota_gpus or 0.0 for name, one in terms.shares.items() if name != terms.team)
+    rules, share, shares = terms.policy.preemption, terms.share, terms.shares
+    top = [name for name, one in shares.items() if not one.parent]
+    others = sum(quota_of(name, shares) for name in top) - (share.quota_gpus or 0.0)
+    lent = sum(one.lendable_gpus for name, one in shares.items() if name != terms.team)
+    first = f", those of department {share.parent} first" if share.parent else ""
     found = [
         (
             f"Its preemptible jobs may borrow what other teams leave of their quotas, {others:g}"
-            " GPUs in all."
+            f" GPUs in all{first}."
         ),
         (
-            "Jobs that may not be preempted stay within the team's own quota and what no quota"
-            " promises to anyone."
+            "Jobs that may not be preempted stay within the team's own quota, what no quota"
+            f" promises to anyone, and what others lend to such jobs ({lent:g} GPUs)."
         ),
     ]
+    if share.lendable_gpus:
+        found.append(
+            f"It lends {share.lendable_gpus:g} GPUs of its quota to jobs of others that may not be"
+            " preempted; these come back when such a job ends."
+        )
     if not rules.reclaim:
         found.append("What is lent comes back when the borrower's job ends.")
     elif terms.share.quota_gpus:

@@ -13,7 +13,7 @@ import msgspec
 from trackyard.access.directory import team_id_of
 from trackyard.core.errors import InvalidInput, NotFound, SetupError
 from trackyard.core.ids import QUEUE_NAME
-from trackyard.jobs.settings import QueueSettings, TeamShare
+from trackyard.jobs.settings import QueueSettings, TeamShare, check_departments
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.snapshot import Queue, Team
 from trackyard.store.database import Reader, Tx
@@ -82,8 +82,8 @@ def load_shares(reader: Reader | Tx) -> dict[str, TeamShare]:
     """Return every team with its claim."""
     rows = reader.all(
         "SELECT t.name, s.weight, s.quota_gpus, s.limit_gpus, s.max_running, s.classes,"
-        " s.urgent_gpu_hours FROM teams t LEFT JOIN team_shares s ON s.team_id = t.id"
-        " ORDER BY t.name"
+        " s.urgent_gpu_hours, s.parent, s.lendable_gpus"
+        " FROM teams t LEFT JOIN team_shares s ON s.team_id = t.id ORDER BY t.name"
     )
     return {
         name: TeamShare(
@@ -93,23 +93,33 @@ def load_shares(reader: Reader | Tx) -> dict[str, TeamShare]:
             max_running=most,
             classes=_decode_classes(classes) if classes else {},
             urgent_gpu_hours=hours,
+            parent=parent or "",
+            lendable_gpus=lendable or 0.0,
         )
-        for name, weight, quota, limit, most, classes, hours in rows
+        for name, weight, quota, limit, most, classes, hours, parent, lendable in rows
     }
 
 
 def set_share(tx: Tx, team: str, share: TeamShare, *, actor: str) -> None:
     """Give a team another claim."""
     share.check()
+    team_id_of(tx, team)
+    check_departments({**load_shares(tx), team: share})
+    _write_share(tx, team, share, actor=actor)
+
+
+def _write_share(tx: Tx, team: str, share: TeamShare, *, actor: str) -> None:
     team_id = team_id_of(tx, team)
     before = load_shares(tx)[team]
     tx.run(
         "INSERT INTO team_shares (team_id, weight, quota_gpus, limit_gpus, max_running, classes,"
-        " urgent_gpu_hours, usage, usage_ms) VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)"
+        " urgent_gpu_hours, parent, lendable_gpus, usage, usage_ms)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?)"
         " ON CONFLICT (team_id) DO UPDATE SET"
         " weight = excluded.weight, quota_gpus = excluded.quota_gpus,"
         " limit_gpus = excluded.limit_gpus, max_running = excluded.max_running,"
-        " classes = excluded.classes, urgent_gpu_hours = excluded.urgent_gpu_hours",
+        " classes = excluded.classes, urgent_gpu_hours = excluded.urgent_gpu_hours,"
+        " parent = excluded.parent, lendable_gpus = excluded.lendable_gpus",
         (
             team_id,
             share.share,
@@ -118,6 +128,8 @@ def set_share(tx: Tx, team: str, share: TeamShare, *, actor: str) -> None:
             share.max_running,
             msgspec.json.encode(share.classes).decode(),
             share.urgent_gpu_hours,
+            share.parent or None,
+            share.lendable_gpus,
             tx.now_ms,
         ),
     )
@@ -163,9 +175,11 @@ def apply_config(tx: Tx, config: Config, *, actor: str = "config") -> None:
     for name, settings in config.queues.items():
         if known.get(name) != settings:
             set_queue(tx, name, settings, actor=actor)
+    # Of several changes only the outcome must make sense.
+    check_departments({**teams, **config.shares})
     for name, share in config.shares.items():
         if teams[name] != share:
-            set_share(tx, name, share, actor=actor)
+            _write_share(tx, name, share, actor=actor)
 
 
 def _read(kind: type[T], values: Any, where: str) -> T:
@@ -194,8 +208,10 @@ def scheduler_teams(reader: Reader, usage: dict[str, float]) -> tuple[Team, ...]
     return tuple(
         Team(
             id=name,
+            parent=share.parent,
             quota_gpus=share.quota_gpus,
             limit_gpus=share.limit_gpus,
+            lendable_gpus=share.lendable_gpus,
             weight=share.share,
             max_running=share.max_running,
             usage_gpu_seconds=usage.get(name, 0.0),

@@ -16,6 +16,8 @@ from trackyard.jobs.demand_shapes import parse_gang
 from trackyard.scheduling.policy import Order
 from trackyard.store.bounds import Int64, Labels, Word, Words
 
+#: Teams on the way from one to the top of its departments.
+MOST_LEVELS = 8
 #: Who may use a class, the widest circle first.
 CIRCLES = ("member", "maintainer", "owner", "admin")
 #: Whether jobs of a queue may be stopped for others: only those that say so, those that do not
@@ -92,12 +94,16 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
 class TeamShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A team's claim on the GPUs; null means no limit."""
 
-    #: weight among teams
+    #: weight among the teams of its department, or among all without one
     share: float = 1.0
+    #: the team that is its department; empty: none
+    parent: Word = ""
     #: GPUs that are its own
     quota_gpus: float | None = None
     #: most GPUs at once, borrowed ones included
     limit_gpus: float | None = None
+    #: GPUs of its quota that others may borrow for jobs that may not be preempted
+    lendable_gpus: float = 0.0
     max_running: Int64 | None = None
     #: least role for a priority class, where the queue does not say: member, maintainer, owner
     #: or admin
@@ -110,7 +116,56 @@ class TeamShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_classes(self.classes)
         if not 0 < self.share <= 1000:
             raise InvalidInput("share must lie above 0 and at most 1000")
-        for field in ("quota_gpus", "limit_gpus", "max_running", "urgent_gpu_hours"):
+        amounts = ("quota_gpus", "limit_gpus", "lendable_gpus", "max_running", "urgent_gpu_hours")
+        for field in amounts:
             value = getattr(self, field)
             if value is not None and value < 0:
                 raise InvalidInput(f"{field} cannot be negative")
+        if self.lendable_gpus > (self.quota_gpus or 0.0):
+            raise InvalidInput(
+                f"lendable_gpus is {self.lendable_gpus:g}, more than the quota of"
+                f" {self.quota_gpus or 0.0:g}: lend at most what the team owns"
+            )
+
+
+def check_departments(shares: Mapping[str, TeamShare]) -> None:
+    """Refuse departments that there are not, circles, and quotas beyond their department's."""
+    for name, share in shares.items():
+        if share.parent and share.parent not in shares:
+            raise InvalidInput(
+                f"team {name} is to be in department {share.parent[:80]!r}, which is no team:"
+                " `yard team add` makes one"
+            )
+        if share.parent:
+            _check_way_up(name, shares)
+    for name, share in shares.items():
+        below = [one for one, other in shares.items() if other.parent == name]
+        owned = sum(quota_of(one, shares) for one in below)
+        if share.quota_gpus is not None and owned > share.quota_gpus:
+            raise InvalidInput(
+                f"the teams in department {name} own {owned:g} GPUs together, and its quota is"
+                f" {share.quota_gpus:g}: raise that, or lower theirs first"
+            )
+
+
+def quota_of(name: str, shares: Mapping[str, TeamShare]) -> float:
+    """Return the quota of a team; of a department without one, the sum of those below it."""
+    own = shares[name].quota_gpus
+    if own is not None:
+        return own
+    below = [one for one, share in shares.items() if share.parent == name]
+    return sum(quota_of(one, shares) for one in below)
+
+
+def _check_way_up(name: str, shares: Mapping[str, TeamShare]) -> None:
+    way = [name]
+    while parent := shares[way[-1]].parent:
+        if parent in way:
+            raise InvalidInput(f"departments go in a circle: {' in '.join([*way, parent])}")
+        way.append(parent)
+        if parent not in shares:
+            return
+    if len(way) > MOST_LEVELS:
+        raise InvalidInput(
+            f"team {name} is below {len(way) - 1} departments; {MOST_LEVELS - 1} are the most"
+        )

@@ -17,12 +17,14 @@ from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.sketch import RowSketch
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
-from trackyard.scheduling.state import Held, State
+from trackyard.scheduling.state import SOONEST_SECONDS, Held, State, free_from
 
-#: Busy GPUs count as free no earlier than this from now, however late their jobs are.
-_SOONEST_SECONDS = 1.0
 #: Rows looked at closely for one reservation.
 _MOST_ROWS = 256
+
+
+#: row and number of a GPU
+_Gpu = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +80,21 @@ class Reservations:
         """Return the reservation that a job ending then would meet first."""
         return min((kept for kept in self.kept if kept.at < ends_at), key=lambda kept: kept.at)
 
-    def kept_gpus(self, ends_at: float) -> frozenset[tuple[int, int]]:
-        """Return the GPUs reserved before that moment, as (row, GPU)."""
-        return frozenset(
-            (row, gpu)
+    def kept_from(self, job: Job, ends_at: float) -> tuple[Capacity | None, frozenset[_Gpu]]:
+        """Return what reservations leave to a job that would have others stopped, and what not.
+
+        Those of its own class and below count if they begin before the job ends. Those of higher
+        classes always do: foreseen moments move, and a stop must not turn out to be for them.
+        """
+        minds = [
+            kept
             for kept in self.kept
-            if kept.at < ends_at
-            for row, gpus in kept.parts
-            for gpu in gpus
+            if kept.at < ends_at or kept.pending.waiting.job.priority > job.priority
+        ]
+        gpus = frozenset(
+            (row, gpu) for kept in minds for row, theirs in kept.parts for gpu in theirs
         )
+        return (minds[-1].view if minds else None), gpus
 
     def threshold_below(self, seconds: float) -> float:
         """Return the longest run time under this one that meets fewer reservations, or -1."""
@@ -123,8 +131,9 @@ class Reservations:
             return self.earliest(*asked)
         free_at = self._free_at
         on = state.slot_on
-        soon = state.now + max(settings.grace_seconds, _SOONEST_SECONDS)
-        self._free_at = np.where((on >= 0) & gives_way[on], np.minimum(free_at, soon), free_at)
+        soon = state.now + max(settings.grace_seconds, SOONEST_SECONDS)
+        sooner = np.minimum(free_from(free_at, state.now), soon)
+        self._free_at = np.where((on >= 0) & gives_way[on], sooner, free_at)
         self._gives_way, self._sorted = gives_way, None
         try:
             return self.earliest(*asked)
@@ -135,7 +144,7 @@ class Reservations:
         """When a job leaves, as far as the job in question is concerned."""
         now = self._state.now
         if self._gives_way is not None and self._gives_way[held.slot]:
-            grace = max(self._state.policy.preemption.grace_seconds, _SOONEST_SECONDS)
+            grace = max(self._state.policy.preemption.grace_seconds, SOONEST_SECONDS)
             return min(held.ends_by(now), now + grace)
         return held.ends_by(now)
 
@@ -220,12 +229,11 @@ class Reservations:
             return np.full(len(rows), now)
         if shape.is_fraction:
             roomy = self._capacity.largest[rows] >= shape.milli
-            late = np.where(roomy, now, now + _SOONEST_SECONDS)
+            late = np.where(roomy, now, now + SOONEST_SECONDS)
             result: Floats = late
             return result
         if self._sorted is None:
-            busy = np.maximum(self._free_at, now + _SOONEST_SECONDS)
-            late = np.where(self._free_at == 0.0, now, busy)
+            late = np.maximum(free_from(self._free_at, now), now)
             self._sorted = (np.sort(late, axis=1), len(self.kept))
         column: Floats = self._sorted[0][rows, shape.gpus - 1]
         return column
@@ -271,11 +279,9 @@ class Reservations:
     ) -> tuple[float, Part, tuple[str, ...]]:
         """The same for whole GPUs alone: those that are free first."""
         state = self._state
-        free_at = self._free_at[row]
+        free_at = free_from(self._free_at[row], state.now)
         gpus = np.argsort(free_at, kind="stable")[: shape.gpus].tolist()
         when = float(free_at[gpus[-1]])
-        if when > 0.0:
-            when = max(when, state.now + _SOONEST_SECONDS)
         when = state.windows.start_from(job, row, max(when, state.now), seconds)
         holders = self._holders(row, set(gpus)) if self._names else []
         return when, (row, tuple(sorted(gpus))), tuple(holders)

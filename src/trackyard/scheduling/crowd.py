@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from trackyard.core.reasons import Reason
-from trackyard.scheduling.order.bucket import BORROWING, WITHIN_QUOTA, Bucket, Key, scale
+from trackyard.scheduling.order.bucket import WITHIN_QUOTA, Bucket, Key, scale
 from trackyard.scheduling.order.columns import ColumnLine, Columns
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Floats, Ints, Shape
@@ -175,8 +175,7 @@ class Crowd:
         for group in firsts.tolist():
             job = jobs[group]
             use = ledger.team(job.team)
-            is_beyond = use.milli + self._shapes[group].total_milli > use.quota
-            standing = BORROWING if is_beyond else WITHIN_QUOTA
+            standing = WITHIN_QUOTA + use.borrowing(self._shapes[group].total_milli)
             rank = ledger.queues[job.queue].rank
             scales = scale(self._orders[job.queue], use, ledger)
             found.append((standing, rank, *scales))

@@ -47,6 +47,8 @@ class Explainer:
         self._before: dict[Alike, bool] = {}
         self._openings = Reservations(state, names=True)
         self._openings_at = 0
+        self._by_team: dict[str, list[str]] = {}
+        self._teams_at = -1
 
     def freeze(self) -> None:
         """Remember what was free before this pass gave anything away."""
@@ -104,12 +106,15 @@ class Explainer:
         self, bucket: Bucket, pending: Pending, opening: Opening | None
     ) -> tuple[Reason, ...]:
         """Name the borrowers, where the job is within its team's quota."""
-        state = self._state
-        if not bucket.team.owns(pending.shape):
+        state, owner = self._state, bucket.team.owner
+        if owner is None or not bucket.team.owns(pending.shape):
             return ()
-        ledger = state.ledger
-        over = {name for name, use in ledger.teams.items() if ledger.is_over(use)}
-        borrowers = sorted(name for name, held in state.held.items() if held.job.team in over)
+        need, teams = pending.shape.total_milli, state.ledger.teams
+        over = [name for name, use in teams.items() if use.is_debtor(bucket.team, need)]
+        if not over:
+            return ()
+        by_team = self._held_by_team()
+        borrowers = sorted(name for team in over for name in by_team.get(team, ()))
         if not borrowers:
             return ()
         until = opening.at if opening is not None else None
@@ -121,13 +126,22 @@ class Explainer:
         return (
             Reason(
                 code=Code.QUOTA_LENT,
-                what=bucket.job.team,
+                what=owner.name,
                 holders=tuple(borrowers[:MOST_NAMES]),
                 holder_count=len(borrowers),
                 until=until,
                 needed=pending.shape.total_milli / WHOLE,
             ),
         )
+
+    def _held_by_team(self) -> dict[str, list[str]]:
+        """Ids of the jobs that hold something, by team, as things stand."""
+        changes = self._state.ledger.changes
+        if self._teams_at != changes:
+            self._teams_at, self._by_team = changes, {}
+            for name, held in self._state.held.items():
+                self._by_team.setdefault(held.job.team, []).append(name)
+        return self._by_team
 
     def _behind(self, bucket: Bucket, pending: Pending) -> Reason | None:
         """Say whether it would have started if nobody had come before it in this pass."""

@@ -29,7 +29,6 @@ from trackyard.scheduling.preempt import Plan, Preemption
 from trackyard.scheduling.state import Held, State
 
 _NO_REASONS: tuple[Reason, ...] = ()
-_NO_GPUS: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(slots=True)
@@ -288,8 +287,9 @@ class Pass:
             return
         # The first of its class has one, and of its team where that is within its quota.
         rights: set[int | str] = {bucket.level}
-        if bucket.team.owns(pending.shape):
-            rights.add(bucket.team.team.id)
+        owner = bucket.team.owner
+        if owner is not None and bucket.team.owns(pending.shape):
+            rights.add(owner.name)
         if rights <= self.reservations.rights:
             return
         if self.reservations.add(pending, bucket.allowed) is not None:
@@ -305,8 +305,8 @@ class Pass:
         if not self._preemption.may(pending, bucket.order):
             return False
         ends_at = state.now + pending.bound
-        allowed, view = self._allowed(bucket, pending), self.reservations.view(ends_at)
-        kept = self.reservations.kept_gpus(ends_at) if view is not None else _NO_GPUS
+        allowed = self._allowed(bucket, pending)
+        view, kept = self.reservations.kept_from(pending.waiting.job, ends_at)
         plan = self._preemption.find(pending, bucket.order, allowed, kept, view)
         if plan is None:
             return False

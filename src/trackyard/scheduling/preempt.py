@@ -89,12 +89,8 @@ class Preemption:
         return (
             self._is_some_longer(pending, order)
             or (settings.lower_classes and self._lowest_class() < level)
-            or (self._reclaims(pending) and self._is_some_over())
+            or (self._settings.reclaim and self._state.ledger.is_some_over())
         )
-
-    def _is_some_over(self) -> bool:
-        ledger = self._state.ledger
-        return any(map(ledger.is_over, ledger.teams.values()))
 
     def _is_some_longer(self, pending: Pending, order: Order) -> bool:
         """Say whether someone of any class may yield to this job for being longer."""
@@ -104,17 +100,27 @@ class Preemption:
         teams = self._rests(order).longer_than(settings.yield_ratio * pending.length)
         if not teams:
             return False
-        ledger, own = self._state.ledger, pending.waiting.job.team
-        if not ledger.borrows(own, pending.shape):
+        ledger = self._state.ledger
+        own = ledger.team(pending.waiting.job.team)
+        if not own.borrowing(pending.shape.total_milli):
             return True
         names, uses = self._state.victims.team_names, ledger.teams
-        return any(names[at] == own or ledger.is_over(uses[names[at]]) for at in teams)
+        return any((use := uses[names[at]]) is own or use.is_debtor(own) for at in teams)
 
     def _rests(self, order: Order) -> Rests:
         """Who may be stopped now, and for how long they would run on."""
         rests = self._state.victims.rests(by_size=order is Order.DEFAULT)
         rests.advance(self._state.now)
         return rests
+
+    def _rest(self, order: Order) -> Floats:
+        """How long each would run on, if it may be stopped now: no longer than its time limit."""
+        victims, rest = self._state.victims, self._rests(order).rest
+        if not victims.limited_count:
+            return rest
+        left = victims.deadline - self._state.now
+        capped: Floats = np.minimum(rest, left * victims.size if order is Order.DEFAULT else left)
+        return capped
 
     def _lost(self) -> tuple[Floats, Mask]:
         """Seconds of work that stopping each now would lose, restart included; who has saved."""
@@ -137,19 +143,16 @@ class Preemption:
             self._lowest = min(levels, default=_NOBODY)
         return self._lowest
 
-    def _over(self, team: str, *, own: bool) -> Mask:
-        """For each team by number whether it is over its quota; `own` is said of this one."""
+    def _over(self, team: str, *, need: int | None, own: bool) -> Mask:
+        """For each team by number whether it holds what is promised to this one; `own` of itself.
+
+        With a `need`, only where this team stays within its quotas with that.
+        """
         ledger, names = self._state.ledger, self._state.victims.teams
-        uses = ledger.teams
-        flags = [own if name == team else ledger.is_over(uses[name]) for name in names]
+        uses, claimant = ledger.teams, ledger.team(team)
+        flags = [own if name == team else uses[name].is_debtor(claimant, need) for name in names]
         # A table without any job yet still has one number.
         return np.array(flags or [False], dtype=np.bool_)
-
-    def _reclaims(self, pending: Pending) -> bool:
-        """Say whether a job may take back what others borrowed from its team."""
-        if not self._settings.reclaim:
-            return False
-        return not self._state.ledger.borrows(pending.waiting.job.team, pending.shape)
 
     def _has_waited(self, pending: Pending) -> bool:
         """Say whether it waited long enough to take GPUs back from its own class."""
@@ -181,9 +184,9 @@ class Preemption:
         They have saved, run on for much longer than it and than what the stop loses, are not of
         its kind, and the job they were last stopped for has ended.
         """
-        state, rests, settings = self._state, self._rests(order), self._settings
+        state, rest, settings = self._state, self._rest(order), self._settings
         victims, job = state.victims, pending.waiting.job
-        longer: Mask = rests.rest > settings.yield_ratio * pending.length
+        longer: Mask = rest > settings.yield_ratio * pending.length
         if (
             not settings.yield_to_shorter
             or order not in _BY_LENGTH
@@ -192,21 +195,21 @@ class Preemption:
             # Whoever was stopped itself makes nobody stop in turn.
             or pending.waiting.stopped_for in state.stoppers
         ):
-            return np.zeros(len(rests.rest), dtype=np.bool_)
+            return np.zeros(len(rest), dtype=np.bool_)
         lost, has_saved = self._lost()
         if order is Order.DEFAULT:
             lost = lost * victims.size
         longer &= has_saved & ~victims.spared & (victims.stoppable_at <= state.now)
-        longer &= rests.rest > settings.yield_ratio * pending.length + settings.loss_ratio * lost
+        longer &= rest > settings.yield_ratio * pending.length + settings.loss_ratio * lost
         longer &= ~victims.is_alike(job)
         if order is Order.DEFAULT:
-            longer &= self._stands_before(pending, rests.rest)
+            longer &= self._stands_before(pending, rest)
         level = int(job.priority)
         if not victims.is_all_of(level):
             longer &= victims.level == level
-        if state.ledger.borrows(job.team, pending.shape):
+        if state.ledger.team(job.team).borrowing(pending.shape.total_milli):
             # Whoever borrows may not push out those within their quota, who would come back.
-            longer &= self._over(job.team, own=True)[victims.team]
+            longer &= self._over(job.team, need=None, own=True)[victims.team]
         return longer
 
     def _stands_before(self, pending: Pending, rest: Floats) -> Mask:
@@ -227,8 +230,9 @@ class Preemption:
         settings, victims = self._settings, self._state.victims
         level = int(pending.waiting.job.priority)
         over = None
-        if self._reclaims(pending):
-            over = self._over(pending.waiting.job.team, own=False)
+        if settings.reclaim and self._state.ledger.is_some_over():
+            need = pending.shape.total_milli
+            over = self._over(pending.waiting.job.team, need=need, own=False)
             over = over if over.any() else None
         is_higher = settings.lower_classes and self._lowest_class() < level
         if over is None and not is_higher:
@@ -247,7 +251,7 @@ class Preemption:
 
     def _longest_alone(self, shape: Shape, order: Order, able: Mask) -> Plan | None:
         """In a pool of one node the one with the longest rest, if no other need be stopped."""
-        slot = int((self._rests(order).rest * able).argmax())
+        slot = int((self._rest(order) * able).argmax())
         if not able[slot] or not shape.is_plain or shape.node_count > 1:
             return None
         capacity, held = self._capacity, self._state.victims.held[slot]
@@ -269,7 +273,7 @@ class Preemption:
 
     def _rank(self, slots: Ints, causes: Ints | None, order: Order) -> Ints:
         """Order victims: plainest cause, lowest class, then least lost work or longest rest."""
-        rest = self._rests(order).rest[slots]
+        rest = self._rest(order)[slots]
         if causes is None:
             return slots[(-rest).argsort(kind="stable")]
         victims, why = self._state.victims, causes[slots]

@@ -1,7 +1,7 @@
 """Who holds how much, and what the limits still allow.
 
-Owns Ledger: use per team, queue, user and array, decayed use for fair share, borrowing between
-teams. Knows nothing of nodes or of the order of the line.
+Owns Ledger: use per team, queue, user and array, decayed use for fair share, limits. What teams
+owe each other is worked out in `departments`. Knows nothing of nodes or of the order of the line.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil, inf
+from math import inf
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
+from trackyard.scheduling.departments import Holder, TeamUse, Tree
 from trackyard.scheduling.place.table import NodeTable, Shape
 from trackyard.scheduling.policy import Policy
 from trackyard.scheduling.snapshot import Queue, Team
-
-#: A job foreseen to end within the hour is counted with its own length, others with an hour.
-BRIEF_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
@@ -28,64 +26,6 @@ class Use:
 
     milli: int = 0
     running: int = 0
-
-
-class TeamUse:
-    """What a team holds now, has used, and may have."""
-
-    __slots__ = (
-        "brief_milli",
-        "brief_seconds",
-        "cpu",
-        "fixed",
-        "limit",
-        "memory",
-        "milli",
-        "quota",
-        "running",
-        "stretch",
-        "team",
-        "usage",
-    )
-
-    def __init__(self, team: Team) -> None:
-        self.team = team
-        self.milli = 0
-        #: of that, what jobs hold that may not be preempted
-        self.fixed = 0
-        #: of that, what brief jobs hold, and the GPU-milliseconds for which they will
-        self.brief_milli = 0
-        self.brief_seconds = 0
-        self.cpu = 0
-        self.memory = 0
-        self.running = 0
-        #: decayed GPU-seconds
-        self.usage = team.usage_gpu_seconds
-        #: factor on the length of its jobs under the default order
-        self.stretch = 1.0
-        self.quota = inf if team.quota_gpus is None else team.quota_gpus * WHOLE
-        self.limit = inf if team.limit_gpus is None else team.limit_gpus * WHOLE
-
-    def expect(self, shape: Shape, seconds: float, sign: int = 1) -> None:
-        """Count how long a job that starts (or with -1, ends) is foreseen to hold its GPUs."""
-        if seconds < BRIEF_SECONDS:
-            self.brief_milli += sign * shape.total_milli
-            self.brief_seconds += sign * shape.total_milli * max(ceil(seconds), 1)
-
-    @property
-    def soon_used(self) -> float:
-        """GPU-seconds of the hour to come that are as good as used."""
-        long = (self.milli - self.brief_milli) * 3.6
-        return long + self.brief_seconds / WHOLE if self.brief_milli else long
-
-    @property
-    def fixed_excess(self) -> float:
-        """What it holds beyond its quota by jobs that may not be preempted."""
-        return max(self.fixed - (self.quota if self.quota < inf else 0.0), 0.0)
-
-    def owns(self, shape: Shape) -> bool:
-        """Say whether a job of this shape is within the team's own quota."""
-        return self.quota < inf and self.milli + shape.total_milli <= self.quota
 
 
 class Ledger:
@@ -101,12 +41,15 @@ class Ledger:
         policy: Policy | None = None,
     ) -> None:
         self.policy = policy or Policy()
-        self.teams = {team.id: TeamUse(team) for team in teams}
+        total = int(table.gpus.sum()) * WHOLE
+        self.tree = Tree(teams, total)
+        self.teams = self.tree.teams
         #: teams of the snapshot; without any, every team is welcome
         self.declared = frozenset(self.teams)
         self.is_open = not self.teams
         #: shares that differ are a promise: the default order then serves teams by them first
-        self.keeps_shares = len({use.team.weight for use in self.teams.values()}) > 1
+        shares = self.tree.shares().values()
+        self.keeps_shares = max(shares, default=0.0) > 1.000001 * min(shares, default=0.0)
         self.queues = {queue.name: queue for queue in queues}
         self.queue_use = {name: Use() for name in self.queues}
         #: use by queue and user, where the queue limits users
@@ -120,22 +63,16 @@ class Ledger:
         self.now = now
         #: how often someone started or ended
         self.changes = 0
-        quotas = [use.quota for use in self.teams.values() if use.quota < inf]
-        self.has_quotas = bool(quotas)
-        #: GPU thousandths that no quota promises to anyone, and what owners lend besides
-        self.unpromised = max(int(table.gpus.sum()) * WHOLE - sum(quotas), 0.0)
-        self.lendable = sum(use.team.lendable_gpus * WHOLE for use in self.teams.values())
-        #: what teams without a quota hold, and what jobs hold beyond any quota that may not be
-        #: preempted
-        self._open_milli = 0
-        self._fixed_excess = 0.0
+        self.has_quotas = any(one.quota < inf for one in self.tree.holders())
         self._borrow_limits: dict[tuple[str, int, int, float], Reason] = {}
         self._limits_queues = any(map(_limits_queue, self.queues.values()))
         self._is_unlimited = not self._limits_queues and not any(
-            map(_limits_team, self.teams.values())
+            map(_limits_holder, self.tree.holders())
         )
+        #: places of the teams under an order that walks down the tree, and when they were found
+        self._places: dict[bool, tuple[tuple[int, float], dict[str, float]]] = {}
         self._totals = (
-            max(int(table.gpus.sum()) * WHOLE, 1),
+            max(total, 1),
             max(int(table.cpu.sum()), 1),
             max(int(table.memory.sum()), 1),
         )
@@ -143,9 +80,7 @@ class Ledger:
     def team(self, name: str) -> TeamUse:
         """Return a team's use; without any declared teams every name is one."""
         use = self.teams.get(name)
-        if use is None:
-            use = self.teams[name] = TeamUse(Team(id=name))
-        return use
+        return self.tree.add(name) if use is None else use
 
     def charge(self, job: Job, shape: Shape, sign: int = 1) -> None:
         """Count a job that starts (or with -1, ends)."""
@@ -153,11 +88,7 @@ class Ledger:
         milli = sign * shape.total_milli
         # What a running job asked for later is no further job.
         count = 0 if job.part_of else sign
-        team = self.team(job.team)
-        self._add(team, milli, is_fixed=not job.preemptible)
-        team.cpu += sign * shape.cpu * shape.node_count
-        team.memory += sign * shape.memory * shape.node_count
-        team.running += count
+        self._add(job.team, shape, sign, running=count, is_fixed=not job.preemptible)
         queue = self.queue_use.get(job.queue)
         if queue is not None:
             queue.milli += milli
@@ -179,11 +110,7 @@ class Ledger:
         )
         for (name, line, shape, is_whole, is_fixed), count in alike.items():
             milli, running = count * shape.total_milli, count * is_whole
-            team = self.team(name)
-            self._add(team, milli, is_fixed=is_fixed)
-            team.cpu += count * shape.cpu * shape.node_count
-            team.memory += count * shape.memory * shape.node_count
-            team.running += running
+            self._add(name, shape, count, running=running, is_fixed=is_fixed)
             queue = self.queue_use.get(line, Use())
             queue.milli += milli
             queue.running += running
@@ -192,14 +119,15 @@ class Ledger:
         for name in [job.array for job in jobs if job.array]:
             self.arrays[name] = self.arrays.get(name, 0) + 1
 
-    def _add(self, team: TeamUse, milli: int, *, is_fixed: bool) -> None:
-        team.milli += milli
-        if team.quota == inf:
-            self._open_milli += milli
-        if is_fixed:
-            before = team.fixed_excess
-            team.fixed += milli
-            self._fixed_excess += team.fixed_excess - before
+    def _add(self, team: str, shape: Shape, count: int, *, running: int, is_fixed: bool) -> None:
+        nodes = count * shape.node_count
+        self.team(team).add(
+            count * shape.total_milli,
+            running=running,
+            is_fixed=is_fixed,
+            cpu=nodes * shape.cpu,
+            memory=nodes * shape.memory,
+        )
 
     def _charge_users(self, jobs: Sequence[Job], shapes: Sequence[Shape]) -> None:
         for job, shape in zip(jobs, shapes, strict=True):
@@ -222,38 +150,59 @@ class Ledger:
     def stretch(self, most: float) -> None:
         """Set each team's stretch: above 1 when it used more than its share, below when less."""
         total = sum(use.usage for use in self.teams.values())
-        weights = sum(use.team.weight for use in self.teams.values())
-        for use in self.teams.values():
-            fair = total * use.team.weight / weights if weights else 0.0
+        shares = self.tree.shares()
+        for name, use in self.teams.items():
+            fair = total * shares[name]
             ratio = use.usage / fair if fair > 0 else 1.0
             use.stretch = min(max(ratio, 1 / most), most)
 
+    def used(self, use: TeamUse) -> float:
+        """How much a team used for its weight; where there are departments, its place by that."""
+        if self.tree.is_flat:
+            return use.used / use.weight
+        return self._place(use, is_dominant=False)
+
     def dominant_share(self, use: TeamUse) -> float:
-        """The largest of a team's shares of GPUs, CPUs and memory, by its weight."""
+        """The largest of its shares of GPUs, CPUs and memory for its weight, or its place so."""
+        if self.tree.is_flat:
+            return self._dominant(use)
+        return self._place(use, is_dominant=True)
+
+    def _dominant(self, holder: Holder) -> float:
         gpus, cpu, memory = self._totals
-        share = max(use.milli / gpus, use.cpu / cpu, use.memory / memory)
-        return share / max(use.team.weight, 1e-9)
+        share = max(holder.milli / gpus, holder.cpu / cpu, holder.memory / memory)
+        return share / holder.weight
 
-    def borrows(self, team: str, shape: Shape) -> bool:
-        """Say whether this job would take its team beyond its own quota."""
-        use = self.team(team)
-        return use.milli + shape.total_milli > use.quota
+    def _place(self, use: TeamUse, *, is_dominant: bool) -> float:
+        """Its place among all teams: departments compare first, then the teams of one."""
+        at = (self.changes, self.now)
+        known = self._places.get(is_dominant)
+        if known is None or known[0] != at or use.name not in known[1]:
+            values: dict[Holder, float] = {}
+            for team in self.teams.values():
+                for one in team.path:
+                    more = 0.0 if is_dominant else team.used / one.weight
+                    values[one] = values.get(one, 0.0) + more
+            if is_dominant:
+                values = {one: self._dominant(one) for one in values}
+            ways = {
+                name: tuple(values[one] for one in team.path) for name, team in self.teams.items()
+            }
+            numbers = {way: float(at) for at, way in enumerate(sorted(set(ways.values())))}
+            known = (at, {name: numbers[way] for name, way in ways.items()})
+            self._places[is_dominant] = known
+        return known[1][use.name]
 
-    def is_over(self, use: TeamUse) -> bool:
-        """Say whether a team holds GPUs that are promised to others."""
-        if use.quota < inf:
-            return use.milli > use.quota
-        return self.has_quotas and use.milli > 0 and self._open_milli > self.unpromised
+    def is_some_over(self) -> bool:
+        """Say whether anyone at all holds GPUs that are promised to others."""
+        return self.has_quotas and any(one.is_over for one in self.tree.holders())
 
     def _lacks_loan(self, job: Job, use: TeamUse, need: int) -> bool:
         """Say whether a job that may not be preempted would hold GPUs promised to others."""
         if job.preemptible or not self.has_quotas:
             return False
-        own = use.quota if use.quota < inf else 0.0
-        excess = max(use.fixed + need - own, 0.0)
-        if excess <= use.fixed_excess:
-            return False
-        return self._fixed_excess - use.fixed_excess + excess > self.unpromised + self.lendable
+        more, due = use.growth(need)
+        return due > 0 and self.tree.root.committed + more > self.tree.capacity
 
     def block(self, job: Job, shape: Shape) -> Reason | None:
         """Return why a limit forbids this job now, or None."""
@@ -270,11 +219,11 @@ class Ledger:
         need = shape.total_milli
         if use is None:
             use = self.team(job.team)
-        if use.team.max_running is None and need:
+        if use.max_running is None and need:
             after = use.milli + need
             if after > use.limit or self._lacks_loan(job, use, need):
                 return True
-            if not self._limits_queues and not job.array_cap:
+            if not self._limits_queues and not job.array_cap and not use.above:
                 return False
         return self.block(job, shape) is not None
 
@@ -284,7 +233,7 @@ class Ledger:
         use = self.team(job.team)
         queue = self.queues[job.queue]
         limits = [
-            (use.limit, f"team `{job.team}`"),
+            *((one.limit, f"team `{one.name}`") for one in reversed(use.path)),
             (self._most_fixed(job, use), f"jobs of team `{job.team}` that may not be preempted"),
             (_milli(queue.quota_gpus), f"queue `{queue.name}`"),
             (_milli(queue.max_gpus_per_user), f"one user of queue `{queue.name}`"),
@@ -300,39 +249,48 @@ class Ledger:
         """GPU thousandths that a job may ask for which may not be preempted."""
         if job.preemptible or not self.has_quotas:
             return inf
-        return (use.quota if use.quota < inf else 0.0) + self.unpromised + self.lendable
+        most, others, lent = use.own, 0.0, 0.0
+        below: Holder = use
+        for above in (*use.above, self.tree.root):
+            others += above.first_entitled - below.own
+            lent += above.first_committed - below.floor
+            most, below = max(most, above.own - others), above
+        return max(most, self.tree.capacity - lent)
 
     def _block_team(self, job: Job, shape: Shape) -> Reason | None:
         use, need = self.team(job.team), shape.total_milli
-        most = None if job.part_of else use.team.max_running
-        if most is not None and use.running >= most:
-            return Reason(code=Code.TEAM_JOBS, what=job.team, limit=most, free=0, needed=1)
-        after = use.milli + need
+        for one in reversed(use.path):
+            most = None if job.part_of else one.max_running
+            if most is not None and one.running >= most:
+                return Reason(code=Code.TEAM_JOBS, what=one.name, limit=most, free=0, needed=1)
         if need == 0:
             return None
-        if after > use.limit:
-            return Reason(
-                code=Code.TEAM_QUOTA,
-                what=job.team,
-                needed=need / WHOLE,
-                free=max(use.limit - use.milli, 0) / WHOLE,
-                limit=use.limit / WHOLE,
-            )
+        for one in reversed(use.path):
+            if one.milli + need > one.limit:
+                return Reason(
+                    code=Code.TEAM_QUOTA,
+                    what=one.name,
+                    needed=need / WHOLE,
+                    free=max(one.limit - one.milli, 0) / WHOLE,
+                    limit=one.limit / WHOLE,
+                )
         if self._lacks_loan(job, use, need):
-            return self._borrow_limit(job.team, use, need)
+            return self._borrow_limit(use, need)
         return None
 
-    def _borrow_limit(self, team: str, use: TeamUse, need: int) -> Reason:
+    def _borrow_limit(self, use: TeamUse, need: int) -> Reason:
         """The same answer for all alike jobs until someone starts or ends."""
-        key = (team, need, use.fixed, self._fixed_excess)
+        left = max(self.tree.capacity - self.tree.root.committed, 0.0)
+        key = (use.name, need, use.fixed, left)
         known = self._borrow_limits.get(key)
         if known is None:
+            owner = use.owner or use
             known = self._borrow_limits[key] = Reason(
                 code=Code.BORROW_LIMIT,
-                what=team,
+                what=owner.name,
                 needed=need / WHOLE,
-                free=max(self.unpromised + self.lendable - self._fixed_excess, 0) / WHOLE,
-                limit=use.quota / WHOLE if use.quota < inf else 0.0,
+                free=left / WHOLE,
+                limit=owner.own / WHOLE,
             )
         return known
 
@@ -364,8 +322,8 @@ class Ledger:
         return None
 
 
-def _limits_team(use: TeamUse) -> bool:
-    return use.quota < inf or use.limit < inf or use.team.max_running is not None
+def _limits_holder(one: Holder) -> bool:
+    return one.quota < inf or one.limit < inf or one.max_running is not None
 
 
 def _limits_queue(queue: Queue) -> bool:

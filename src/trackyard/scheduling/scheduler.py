@@ -7,9 +7,10 @@ randomness.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from math import inf
 
@@ -529,13 +530,22 @@ def _queues_by_user(snapshot: Snapshot) -> frozenset[str]:
     )
 
 
-def decide(snapshot: Snapshot) -> Decisions:
-    """Decide what starts, what stops and what is kept, and say why the rest waits."""
-    # Tens of thousands of small objects are made and none is garbage: collecting costs a third.
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Collect no garbage meanwhile.
+
+    Tens of thousands of small objects are made and none is garbage: collecting costs a third.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
-        return Scheduler(snapshot, is_lasting=False).decide(snapshot.now)
+        yield
     finally:
         if was_enabled:
             gc.enable()
+
+
+def decide(snapshot: Snapshot) -> Decisions:
+    """Decide what starts, what stops and what is kept, and say why the rest waits."""
+    with uncollected():
+        return Scheduler(snapshot, is_lasting=False).decide(snapshot.now)

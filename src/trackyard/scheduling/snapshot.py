@@ -23,13 +23,16 @@ class Team:
 
     #: id
     id: str
+    #: the team that is its department, whose quota, limits and weight hold for all below it;
+    #: empty: none
+    parent: str = ""
     #: GPUs that are its own; None: no quota, it competes by share alone
     quota_gpus: float | None = None
     #: most GPUs at once, borrowed ones included; None: all that others leave
     limit_gpus: float | None = None
     #: GPUs of its quota that others may borrow for jobs that may not be preempted
     lendable_gpus: float = 0.0
-    #: weight among teams for fair share
+    #: weight among its siblings for fair share
     weight: float = 1.0
     #: jobs at once; None: no limit
     max_running: int | None = None

@@ -14,17 +14,18 @@ import numpy as np
 
 from trackyard.core.job import Job
 from trackyard.core.resources import NodeShare, Placement
+from trackyard.scheduling.departments import BRIEF_SECONDS
 from trackyard.scheduling.durations import DurationModel
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
-from trackyard.scheduling.quota import BRIEF_SECONDS, Ledger
+from trackyard.scheduling.quota import Ledger
 from trackyard.scheduling.snapshot import Running, Snapshot
 from trackyard.scheduling.victims import Victims
 from trackyard.scheduling.windows import Windows
 
-#: A job that outlives its foreseen end is given this long more, and a tenth of what it ran.
-_OVERTIME_SECONDS = 60.0
+#: A job that outlives its foreseen end is given as long again as it is late, at least this long.
+SOONEST_SECONDS = 1.0
 
 
 class Held:
@@ -83,7 +84,7 @@ class Held:
             return max(self.stops_at, now)
         if self.ends_at > now:
             return self.ends_at
-        return now + _OVERTIME_SECONDS + 0.1 * (now - self.started_at)
+        return now + max(now - self.ends_at, SOONEST_SECONDS)
 
     @property
     def saved_at(self) -> float:
@@ -97,6 +98,13 @@ class Held:
         if self.checkpoint_at is None and self.save_seconds is not None:
             return (now - self.started_at) % self.save_seconds if self.save_seconds else 0.0
         return now - self.saved_at
+
+
+def free_from(free_at: Floats, now: float) -> Floats:
+    """When GPUs are foreseen to be free, seen from now, as `Held.ends_by` has it; 0: they are."""
+    late = np.where(free_at < now, 2 * now - free_at, free_at)
+    found: Floats = np.where(free_at == 0.0, 0.0, np.maximum(late, now + SOONEST_SECONDS))
+    return found
 
 
 class State:

@@ -7,7 +7,7 @@ or claimants.
 from __future__ import annotations
 
 from collections import Counter
-from math import nan
+from math import inf, nan
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +43,9 @@ class Victims:
         self.rows: list[tuple[float, ...]] = []
         #: how many there are of each class
         self.levels: Counter[int] = Counter()
-        #: how many stated their length
+        #: how many stated their length, and how many a time limit
         self.stated_count = 0
+        self.limited_count = 0
         #: rests by unit, once someone asked
         self._rests: dict[bool, Rests] = {}
         self._resize(room)
@@ -83,6 +84,8 @@ class Victims:
     command: Ints
     #: the length of all of it, where its user states an estimate or a limit
     total: Floats
+    #: when its time limit ends this attempt
+    deadline: Floats
     stated: Floats
     size: Floats
     milli: Ints
@@ -98,6 +101,7 @@ class Victims:
         self.held[slot] = held
         job = held.job
         self.levels[job.priority] += 1
+        self.limited_count += job.time_limit_seconds is not None
         can_stop = job.preemptible and held.stops_at is None
         self.can_stop[slot] = can_stop
         self.started[slot] = held.started_at
@@ -135,6 +139,7 @@ class Victims:
             ("name", name),
             ("command", command),
             ("total", stated_length(held.job)),
+            ("deadline", held.started_at + (held.job.time_limit_seconds or inf)),
         )
 
     def kinds(self, job: Job) -> tuple[int, int, int]:
@@ -211,6 +216,7 @@ class Victims:
         self.level[:count] = np.fromiter(map(_PRIORITY, jobs), np.int64, count)
         self.levels.update(self.level[:count].tolist())
         self.stated_count = int((self.stated[:count] >= 0).sum())
+        self.limited_count = sum(job.time_limit_seconds is not None for job in jobs)
         self.rows[:count] = durations.rows_of(jobs)
 
     def _load_histories(self, everyone: list[Held]) -> None:
@@ -224,6 +230,7 @@ class Victims:
         self.levels[held.job.priority] -= 1
         if held.job.estimate_seconds is not None:
             self.stated_count -= 1
+        self.limited_count -= held.job.time_limit_seconds is not None
         self.held[held.slot] = None
         self._free.append(held.slot)
         held.slot = -1
@@ -268,6 +275,7 @@ _COLUMNS: tuple[tuple[str, type], ...] = (
     ("name", np.int64),
     ("command", np.int64),
     ("total", np.float64),
+    ("deadline", np.float64),
     ("stated", np.float64),
     ("size", np.float64),
     ("milli", np.int64),

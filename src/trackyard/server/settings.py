@@ -86,7 +86,7 @@ class Settings:
     queues: dict[str, Any] = field(default_factory=dict)
     """Tables [queues.NAME] of the config file: limits and order of queues."""
     teams: dict[str, Any] = field(default_factory=dict)
-    """Tables [teams.NAME] of the config file: share, quota_gpus, limit_gpus, max_running."""
+    """Tables [teams.NAME] of the config file: parent, share, quota_gpus, limit_gpus, ..."""
     leases: dict[str, Any] = field(default_factory=dict)
     """Table [leases] of the config file: lengths, quotas, turnaround and lending of leases."""
     health: dict[str, Any] = field(default_factory=dict)

@@ -24,6 +24,7 @@ from trackyard.scheduling.policy import Policy
 from trackyard.scheduling.scheduler import Scheduler
 from trackyard.scheduling.snapshot import MOST_STOPS, Queue, Snapshot, Team, Waiting
 from trackyard.scheduling.state import Held
+from trackyard.simulate.overtaking import Overtaking
 from trackyard.simulate.trace import Trace, TraceJob
 
 #: Passes at one moment; each after the first follows a preemption.
@@ -134,8 +135,17 @@ class Replayed:
 class Replay:
     """One run of a trace under a setting."""
 
-    def __init__(self, trace: Trace, nodes: tuple[Node, ...], setting: Setting) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        nodes: tuple[Node, ...],
+        setting: Setting,
+        *,
+        overtaking: Overtaking | None = None,
+    ) -> None:
         self._setting = setting
+        #: hears who waits and who starts, where someone wants to know
+        self._overtaking = overtaking
         self._jobs = [Lived(job) for job in trace.jobs]
         self._by_id = {lived.source.id: lived for lived in self._jobs}
         self._durations = DurationModel()
@@ -239,8 +249,14 @@ class Replay:
             preemptible=is_among(source.id, habits.preemptible_share, "preemptible"),
         )
         self._core[source.id] = job
-        self._scheduler.submit(Waiting(job=job, save_seconds=self._save_seconds(job)))
+        self._wait(Waiting(job=job, save_seconds=self._save_seconds(job)))
         self._waiting += 1
+
+    def _wait(self, waiting: Waiting) -> None:
+        self._scheduler.submit(waiting)
+        if self._overtaking is not None:
+            table = self._scheduler.state.table
+            self._overtaking.waits(waiting, self._durations, table)
 
     def _save_seconds(self, job: Job) -> float | None:
         return self._setting.habits.checkpoint_seconds if job.preemptible else None
@@ -261,6 +277,8 @@ class Replay:
         for _, held, _ in result.started:
             name = held.job.id
             lived = self._by_id[name]
+            if self._overtaking is not None:
+                self._overtaking.starts(name, now)
             if lived.first_start < 0:
                 lived.first_start = now
             if name in claimants:
@@ -293,7 +311,7 @@ class Replay:
             stops=tuple(lived.stops[-MOST_STOPS:]),
             stopped_for=claimant,
         )
-        self._scheduler.submit(again)
+        self._wait(again)
 
 
 class Requests:

@@ -24,6 +24,7 @@ from trackyard.scheduling.policy import (
 )
 from trackyard.scheduling.snapshot import Team
 from trackyard.simulate.measures import Measures, measure
+from trackyard.simulate.overtaking import Overtaking
 from trackyard.simulate.packing import PLACEMENTS
 from trackyard.simulate.replay import EAGER, FREE, Costs, Habits, Replay, Replayed, Setting
 from trackyard.simulate.trace import Trace
@@ -96,11 +97,12 @@ def replay(
     setting: Setting,
     *,
     progress: Callable[[int], None] | None = None,
+    overtaking: Overtaking | None = None,
 ) -> tuple[Measures, Replayed]:
     """Replay a trace and measure it."""
     started = time.process_time()
     with _seldom_collected():
-        outcome = Replay(trace, nodes, setting).run(progress)
+        outcome = Replay(trace, nodes, setting, overtaking=overtaking).run(progress)
     return measure(outcome, replay_seconds=time.process_time() - started), outcome
 
 

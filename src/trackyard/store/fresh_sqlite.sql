@@ -390,6 +390,8 @@ CREATE TABLE team_shares (
 	usage_ms BIGINT NOT NULL,
 	classes TEXT,
 	urgent_gpu_hours FLOAT,
+	parent TEXT,
+	lendable_gpus FLOAT,
 	CONSTRAINT pk_team_shares PRIMARY KEY (team_id),
 	CONSTRAINT fk_team_shares_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );

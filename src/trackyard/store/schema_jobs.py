@@ -44,6 +44,10 @@ Table(
     words("classes", nullable=True),
     #: urgent GPU-hours in seven days; null for no budget
     Column("urgent_gpu_hours", Float(53), nullable=True),
+    #: name of the team that is its department; null for none
+    words("parent", nullable=True),
+    #: GPUs of its quota that others may borrow for jobs that may not be preempted; null for none
+    Column("lendable_gpus", Float(53), nullable=True),
     PrimaryKeyConstraint("team_id"),
 )
 Table(

@@ -144,6 +144,7 @@ class Live:
             for letter in "ab":
                 name = f"{team.id}-{letter}"
                 self._people[name] = await member(directory, name, team.id, role="maintainer")
+        for team in self.history.teams:
             await self._set_team(team)
         for queue in self.history.queues:
             await self.database.write(
@@ -152,7 +153,11 @@ class Live:
 
     async def _set_team(self, team: Team) -> None:
         share = TeamShare(
-            share=team.weight, quota_gpus=team.quota_gpus, limit_gpus=team.limit_gpus
+            share=team.weight,
+            quota_gpus=team.quota_gpus,
+            limit_gpus=team.limit_gpus,
+            lendable_gpus=min(team.lendable_gpus, team.quota_gpus or 0.0),
+            parent=team.parent,
         )
         await self.database.write(lambda tx: set_share(tx, team.id, share, actor="test"))
 

@@ -160,6 +160,34 @@ async def test_queue_and_team_limits_hold_and_are_audited(yard: Yard) -> None:
     await yard.database.write(lambda tx: delete_queue(tx, "short", actor="root"))
 
 
+async def test_quota_comes_back_from_a_sibling_in_the_department(yard: Yard) -> None:
+    """Two GPUs of a department, both with one of its teams; the other one's job takes its own."""
+    other = await member(yard.directory, "bob", "other")
+    await member(yard.directory, "eve", "research")
+    tables = {
+        # In this order each alone would be refused.
+        "lab": {"parent": "research", "quota_gpus": 1},
+        "other": {"parent": "research", "quota_gpus": 1},
+        "research": {"quota_gpus": 2},
+    }
+    await yard.database.write(lambda tx: apply_config(tx, read_config({}, tables)))
+    held = [await yard.run_job(f"job{number}", gpus=1, preemptible=True) for number in range(2)]
+    mine = (await yard.jobs.submit(other, Wish(command=["own"], gpus=1))).jobs[0].job_id
+    await yard.tick()
+    reasons = (await yard.jobs.detail(other, mine)).reasons
+    assert reasons[0].code == "quota_lent"
+    assert "lent to" in reasons[0].sentence
+    for _ in range(40):
+        if await yard.states(*held) != ["running", "running"]:
+            break
+        for job in held:
+            await yard.beat(job)
+        await yard.tick(60)
+    stopped = [job for job in held if await yard.state(job) != "running"]
+    assert len(stopped) == 1
+    assert ("job.preempting", stopped[0]) in await yard.events("job.preempting")
+
+
 async def test_two_teams_share_by_weight(yard: Yard) -> None:
     """With shares of 2:1 and a full queue, GPU time goes 2:1."""
     other = await member(yard.directory, "bob", "other")

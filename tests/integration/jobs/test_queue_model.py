@@ -53,7 +53,7 @@ def test_promises_hold_over_the_real_loop(
         assert_kept(history, sqlite_template, tmp_path / history.name)
 
 
-@pytest.mark.parametrize("name", ["twins", "eight and one", "lent for hours"])
+@pytest.mark.parametrize("name", ["twins", "eight and one", "lent for hours", "lent to a sibling"])
 def test_promises_hold_live_where_they_were_broken_once(
     name: str, sqlite_template: Path, tmp_path: Path
 ) -> None:

@@ -331,6 +331,24 @@ async def test_queues_shares_and_nodes_are_for_admins_and_leave_their_trace(site
     assert [share["team"] for share in shares] == ["default"]
 
 
+async def test_departments_are_set_and_shown(site: Site) -> None:
+    admin = site.platform.admin
+    await site.platform.caller("bob", "research", "owner")
+    share = {"parent": "research", "quota_gpus": 2, "lendable_gpus": 1}
+    assert (await admin("PUT", "/api/v1/teams/default/share", share)).status == 200
+    shown = {one["team"]: one for one in (await admin("GET", "/api/v1/shares")).json()["teams"]}
+    assert (shown["default"]["parent"], shown["default"]["lendable_gpus"]) == ("research", 1)
+    assert shown["research"]["parent"] == ""
+    path = "/api/v1/teams/research/share"
+    refused = await admin("PUT", path, {"quota_gpus": 1})
+    assert (refused.status, "own 2 GPUs together" in refused.body.decode()) == (400, True)
+    circle = await admin("PUT", path, {"parent": "default"})
+    assert (circle.status, "circle" in circle.body.decode()) == (400, True)
+    nobody = await admin("PUT", path, {"parent": "nobody"})
+    assert (nobody.status, "no team" in nobody.body.decode()) == (400, True)
+    assert (await admin("PUT", path, {"quota_gpus": 4})).status == 200
+
+
 async def test_secrets_of_a_job_are_not_shown(site: Site) -> None:
     job = await site.submit(env={"WANDB_API_KEY": "s3cret", "LR": "0.1"})
     shown = await site.platform.admin("GET", f"/api/v1/jobs/{job['job_id']}")

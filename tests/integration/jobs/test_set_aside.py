@@ -1,6 +1,7 @@
 """One job must never stop the queue for the others, on both databases."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from trackyard.jobs.admission import weighing
 from trackyard.jobs.listing import ListWish
 from trackyard.jobs.requeue import Change
 from trackyard.jobs.wishes import Wish
-from trackyard.scheduling import Decisions, Snapshot, decide
+from trackyard.scheduling import Cause, Decisions, Snapshot, Stop, decide
 from trackyard.store.database import Tx
 
 
@@ -142,6 +143,39 @@ async def test_a_pass_that_fails_whatever_waits_is_told_and_lists_still_answer(
     await yard.scheduler.attend()
     assert yard.scheduler.trouble() == ""
     assert (await yard.detail(waiting)).reasons[0].code == "held"
+
+
+async def test_decisions_that_break_a_rule_are_dropped_and_told(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pass that would stop an equal stops nobody; what else it decides goes on."""
+    victim = await yard.run_job(gpus=1, preemptible=True)
+
+    def thrash(snapshot: Snapshot) -> Decisions:
+        stops = tuple(
+            Stop(
+                job=victim,
+                for_job=one.job.id,
+                cause=Cause.HIGHER_CLASS,
+                grace_seconds=60.0,
+                lost_seconds=0.0,
+            )
+            for one in snapshot.waiting
+        )
+        return replace(decide(snapshot), admissions=(), stops=stops)
+
+    monkeypatch.setattr(weighing, "decide", thrash)
+    other = await yard.run_job("other", gpus=1)
+    assert await yard.states(victim, other) == ["running", "running"]
+    large = (await yard.submit(gpus=2)).job_id
+    assert await yard.states(victim, large) == ["running", "queued"]
+    assert await yard.events("queue.decision_refused")
+    assert "no higher class" in yard.scheduler.warning()
+    assert yard.scheduler.trouble() == ""
+    monkeypatch.setattr(weighing, "decide", decide)
+    yard.scheduler.wake()
+    await yard.scheduler.attend()
+    assert yard.scheduler.warning() == ""
 
 
 async def test_a_scheduler_that_stands_still_is_told(yard: Yard) -> None:

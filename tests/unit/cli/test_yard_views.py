@@ -81,6 +81,8 @@ def test_teams_are_listed_with_share_and_use(capsys) -> None:
                 "share": 2.0,
                 "quota_gpus": 8.0,
                 "limit_gpus": None,
+                "lendable_gpus": 2.0,
+                "parent": "research",
                 "max_running": None,
                 "queued": 4,
                 "running": 2,
@@ -89,7 +91,8 @@ def test_teams_are_listed_with_share_and_use(capsys) -> None:
             }
         ]
     )
-    assert capsys.readouterr().out.splitlines()[1] == "nlp\t2\t8\t-\t4\t2\t1.5\t12.346"
+    row = capsys.readouterr().out.splitlines()[1].split("\t")
+    assert row == ["nlp", "research", "2", "8", "-", "2", "4", "2", "1.5", "12.346"]
 
 
 def _flags(*words: str) -> argparse.Namespace:

@@ -68,6 +68,26 @@ def test_quota_and_borrowing() -> None:
     assert "30 min after its own job began to wait" in found["borrowing"]
 
 
+def test_departments_and_loans() -> None:
+    found = told(
+        share=TeamShare(parent="ai", quota_gpus=4, lendable_gpus=1, share=2),
+        ai=TeamShare(quota_gpus=8, share=3),
+        audio=TeamShare(parent="ai", quota_gpus=4, lendable_gpus=2),
+        shop=TeamShare(quota_gpus=16),
+    )
+    assert "in department ai, which has 8 GPUs of its own and a share of 3" in found["quota"]
+    assert "within it the shares are vision 2, audio 1" in found["quota"]
+    assert "20 GPUs in all, those of department ai first" in found["borrowing"]
+    assert "lend to such jobs (2 GPUs)" in found["borrowing"]
+    assert "lends 1 GPUs of its quota" in found["borrowing"]
+
+
+def test_department_is_told_whom_it_stands_for() -> None:
+    found = told(share=TeamShare(quota_gpus=8), audio=TeamShare(parent="vision", quota_gpus=4))
+    assert "is a department of audio" in found["quota"]
+    assert "department" not in told()["quota"]
+
+
 def test_classes_and_budget() -> None:
     found = told(
         rules=QueueSettings(classes={"high": "owner"}),

@@ -66,6 +66,25 @@ class TestPreemption:
         (stop,) = decide(snapshot).stops
         assert (stop.job, stop.lost_seconds) == ("b", 5.0)
 
+    @pytest.mark.parametrize(("first", "stops"), [("urgent", 0), ("low", 1)])
+    def test_nobody_is_stopped_on_nodes_that_a_higher_class_waits_for(self, first, stops):
+        """An urgent gang is foreseen to start after all are gone: a stop would not be for w."""
+        fixed = waiting("fixed", 4, preemptible=False, limit=9000.0)
+        loose = waiting("loose", 4, limit=9500.0)
+        running = start(replace(yard(fixed, loose), now=NOW - 900))
+        level = PriorityClass[first.upper()]
+        gang = waiting("gang", 4, nodes=2, priority=level, preemptible=False)
+        claimant = waiting("w", 4, priority=PriorityClass.HIGH, limit=600.0)
+        snapshot = yard(gang, claimant, running=running, policy=Policy())
+        assert len(decide(snapshot).stops) == stops
+
+    @pytest.mark.parametrize(("limit", "stops"), [(None, 1), (90_000.0, 1), (1000.0, 0)])
+    def test_a_job_that_its_time_limit_ends_soon_does_not_yield(self, limit, stops):
+        """It has 100 s left at most, whatever jobs like it took: a stop would gain nothing."""
+        claimant = waiting("w", 4, estimate_seconds=5.0, team="u")
+        snapshot = yard(claimant, running=self.saved(limit=limit), policy=Policy())
+        assert len(decide(snapshot).stops) == stops
+
     def test_nobody_is_stopped_before_the_minimum_run_time(self):
         policy = Policy(preemption=Preemption(min_run_seconds=1000.0))
         running = self.saved(estimate_seconds=90_000.0)

@@ -37,6 +37,7 @@ from trackyard.jobs.load import roll_up
 from trackyard.jobs.records import FEW_JOBS, AttemptRow, job_by_inner, load_attempts, load_spec
 from trackyard.jobs.retention import Retention, clean
 from trackyard.scheduling import Admission, Decisions, Policy, Snapshot, Stop
+from trackyard.scheduling.proof import Fault
 from trackyard.store.database import Database, Reader, Tx
 
 log = logging.getLogger(__name__)
@@ -79,6 +80,8 @@ class Pass:
     at_ms: int
     loaded: Loaded = field(default_factory=lambda: Loaded(snapshot=Snapshot(now=0.0, nodes=())))
     decisions: Decisions = field(default_factory=lambda: Decisions(reasons={}))
+    #: decisions that broke a rule and were dropped
+    faults: Sequence[Fault] = ()
     took_seconds: float = 0.0
 
     @cached_property
@@ -148,6 +151,8 @@ class Scheduler:
         self.on_fence: Callable[[], None] = lambda: None
         #: how long logs and keys are kept
         self.retention = Retention()
+        #: what was wrong with the last pass's decisions
+        self._refused = ""
         #: grave reasons that were told already, by job
         self._told: dict[str, str] = {}
 
@@ -239,6 +244,15 @@ class Scheduler:
         if self.is_leader and not self.is_stopping and still > STILL_SECONDS:
             return f"no scheduling pass has ended for {still:.0f} s: the server's log tells why"
         return ""
+
+    def warning(self) -> str:
+        """Say what an admin should look at although scheduling goes on; empty: nothing."""
+        if not self._refused:
+            return ""
+        return (
+            "decisions of the last scheduling pass broke a rule and were dropped; nobody is"
+            f" stopped for others meanwhile, please report this: {self._refused}"
+        )
 
     async def open(self) -> bool:
         """Open the engine and listen to it; return whether this server can schedule."""
@@ -392,6 +406,11 @@ class Scheduler:
         decisions = looked.decisions
         admitted: list[Admitted] = []
         blocked = self._blocked(looked)
+        refused = "; ".join(f"job {one.job}: {one.sentence}" for one in looked.faults[:3])
+        is_news = refused not in ("", self._refused)
+        self._refused = refused
+        if is_news:
+            await self._db.write(lambda tx: _note_refusal(tx, looked))
         if decisions.admissions or decisions.stops or blocked:
             count = len(decisions.admissions) + len(decisions.stops) + len(blocked)
             admitted = await self._db.write(
@@ -446,6 +465,7 @@ class Scheduler:
                 at_ms=now_ms,
                 loaded=loaded,
                 decisions=decisions,
+                faults=self._weigher.faults,
                 took_seconds=self._clock.monotonic() - began,
             )
 
@@ -532,3 +552,15 @@ class Scheduler:
                 )
             known[job_id] = reason.code.value
         self._told = known
+
+
+def _note_refusal(tx: Tx, looked: Pass) -> None:
+    """Record that a pass's decisions broke a rule and were not carried out."""
+    tx.event(
+        "queue.decision_refused",
+        team_id=None,
+        actor="system",
+        subject="queue",
+        subject_id="",
+        faults=[f"job {one.job}: {one.sentence}" for one in looked.faults[:20]],
+    )

@@ -1,7 +1,8 @@
 """A pass that no single job can stop: what cannot be weighed is set aside, the rest is decided.
 
 Owns which waiting jobs broke a pass and at which version of their row, so that a job is tried
-again once it changed. `trackyard.scheduling` decides; this only chooses what it is shown.
+again once it changed, and that decisions are proved before anyone acts on them.
+`trackyard.scheduling` decides; this only chooses what it is shown.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from trackyard.core.reasons import Code, Reason
 from trackyard.jobs.admission.board import Loaded
 from trackyard.scheduling import Decisions, Snapshot, Waiting, decide
 from trackyard.scheduling.decisions import Ranking
+from trackyard.scheduling.proof import Fault, hold_to_rules
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +30,8 @@ class Weigher:
     def __init__(self) -> None:
         #: version of the row and what went wrong, by job
         self._aside: dict[str, tuple[int, str]] = {}
+        #: what was wrong with the last decisions, by their own rules
+        self.faults: list[Fault] = []
 
     def decide(self, loaded: Loaded) -> tuple[Loaded, Decisions]:
         """Return what was decided on, without the jobs set aside, and the decisions for all."""
@@ -43,6 +47,9 @@ class Weigher:
             log.exception("a pass failed; the jobs behind it are looked for")
             snapshot = self._search(loaded, snapshot, fault)
             decisions = decide(snapshot)
+        decisions, self.faults = hold_to_rules(snapshot, decisions)
+        for one in self.faults:
+            log.error("a decision broke a rule and was dropped: job %s: %s", one.job, one.sentence)
         told = {**loaded.aside, **{job: words for job, (_, words) in self._aside.items()}}
         if snapshot is not loaded.snapshot:
             loaded = replace(loaded, snapshot=snapshot)

@@ -10,18 +10,20 @@ from math import inf, log2
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Reason
+from trackyard.scheduling.departments import TeamUse
 from trackyard.scheduling.order.columns import ColumnLine
 from trackyard.scheduling.order.line import Entry, Line
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Mask, Shape
 from trackyard.scheduling.policy import Order
-from trackyard.scheduling.quota import Ledger, TeamUse
+from trackyard.scheduling.quota import Ledger
 
 #: class, standing, queue rank, measure, submitted, sequence
 Key = tuple[int, int, int, float, float, int]
 
-#: Within a class: someone was stopped for it; it is within its team's quota; it borrows.
-OWED, WITHIN_QUOTA, BORROWING = range(3)
+#: Within a class: someone was stopped for it; it is within its team's quota. After that come
+#: those that borrow, from their own department before those that borrow from others.
+OWED, WITHIN_QUOTA = range(2)
 
 #: What a second in the order weighs beside a GPU-second that its team used, where shares are kept:
 #: enough to order the jobs of a team, too little to put another team first.
@@ -116,11 +118,9 @@ class Bucket:
 
     def key(self, entry: Entry, ledger: Ledger) -> Key:
         """Return how a job of this line compares with those of other lines."""
-        standing = WITHIN_QUOTA
-        if self.is_owed:
-            standing = OWED
-        elif self.team.milli + self.shape.total_milli > self.team.quota:
-            standing = BORROWING
+        standing = OWED
+        if not self.is_owed:
+            standing = WITHIN_QUOTA + self.team.borrowing(self.shape.total_milli)
         stretch = self.team.stretch
         known = self._key
         if (
@@ -142,19 +142,10 @@ def scale(order: Order, team: TeamUse, ledger: Ledger) -> tuple[float, float]:
     """Return factor and addend that turn a measure under an order into one for all lines."""
     if order is Order.DEFAULT:
         if ledger.keeps_shares:
-            return _LENGTH_PART, _used(team)
+            return _LENGTH_PART, ledger.used(team)
         return 1.0, ledger.policy.halving_seconds * log2(team.stretch)
     if order is Order.FAIR:
-        return 0.0, _used(team)
+        return 0.0, ledger.used(team)
     if order is Order.DOMINANT:
         return 0.0, ledger.dominant_share(team)
     return 1.0, 0.0
-
-
-def _used(team: TeamUse) -> float:
-    """What a team used for its share.
-
-    What it holds counts as used for as long as it is foreseen to, an hour at most, so that one
-    pass is fair and teams share time and not places.
-    """
-    return (team.usage + team.soon_used) / max(team.team.weight, 1e-9)

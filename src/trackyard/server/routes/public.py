@@ -106,8 +106,10 @@ class PublicRoutes:
 
     async def _scheduler(self) -> Check:
         """Tell whether scheduling works, where this server does it."""
-        trouble = self._jobs.scheduler.trouble()
-        return Check("scheduler", not trouble, trouble or "nothing is wrong with scheduling")
+        scheduler = self._jobs.scheduler
+        trouble = scheduler.trouble()
+        words = trouble or scheduler.warning() or "nothing is wrong with scheduling"
+        return Check("scheduler", not trouble, words)
 
     async def _loop(self) -> Check:
         """Tell how long the event loop stood still; it answers, so it is well."""

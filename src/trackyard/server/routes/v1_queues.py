@@ -47,6 +47,10 @@ class ShareView(msgspec.Struct):
     share: float
     quota_gpus: float | None
     limit_gpus: float | None
+    #: GPUs of its quota that others may borrow for jobs that may not be preempted
+    lendable_gpus: float
+    #: the team that is its department; empty for none
+    parent: str
     max_running: int | None
     #: least role for a priority class, where the queue does not say
     classes: dict[str, str]
@@ -129,6 +133,8 @@ class QueueRoutes:
                         share=share.share,
                         quota_gpus=share.quota_gpus,
                         limit_gpus=share.limit_gpus,
+                        lendable_gpus=share.lendable_gpus,
+                        parent=share.parent,
                         max_running=share.max_running,
                         classes=share.classes,
                         urgent_gpu_hours=share.urgent_gpu_hours,

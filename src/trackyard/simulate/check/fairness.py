@@ -5,7 +5,6 @@ Owns the invariants about waiting. What the queue says about it is `truth`'s.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ from trackyard.core.job import Job
 from trackyard.core.reasons import Code, Tier
 from trackyard.core.resources import WHOLE, Placement
 from trackyard.scheduling import Backfill, Snapshot, Waiting, decide
+from trackyard.simulate.check.claims import CLUSTER, Claims, claims_after
 from trackyard.simulate.check.history import History, clock
 from trackyard.simulate.check.room import Room, can_hold, earliest, foreseen_end
 from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises, Rest
@@ -60,17 +60,17 @@ def _rank(snapshot: Snapshot, job: Job) -> float:
 
 
 def heads(look: Look) -> Iterator[Waiting]:
-    """Yield the first of each class, and of each team with a quota, that waits for room."""
+    """Yield the first of each class, and of each quota that it is within, that waits for room."""
     waiting = {one.job.id: one for one in look.snapshot.waiting}
-    owners = {team.id for team in look.snapshot.teams if team.quota_gpus is not None}
+    claims = claims_after(look)
     seen: set[object] = set()
     for name in look.decisions.line:
         one = waiting.get(name)
         if one is None or not _waits_for_room(look, name):
             continue
-        keys = {one.job.priority, ("team", one.job.team)}
-        if one.job.team not in owners:
-            keys.discard(("team", one.job.team))
+        keys: set[object] = {one.job.priority}
+        if owner := claims.owner(one.job.team, one.job.request.gpu_milli_total):
+            keys.add(("team", owner))
         if not keys <= seen:
             seen |= keys
             yield one
@@ -82,9 +82,34 @@ _SERVED = (Code.BEHIND_RESERVATION, Code.PREEMPTING)
 
 def _checked_heads(look: Look) -> Iterator[Waiting]:
     """Yield the heads of the highest class that waits; what it is kept is not free for others."""
-    waits = [one for one in heads(look) if look.decisions.reason(one.job.id).code not in _SERVED]
+    waits = [
+        one
+        for one in heads(look)
+        if look.decisions.reason(one.job.id).code not in _SERVED and not _came_later(look, one)
+    ]
     highest = max((one.job.priority for one in waits), default=None)
     yield from (one for one in waits if one.job.priority == highest)
+
+
+def _came_later(look: Look, head: Waiting) -> bool:
+    """Say whether another team's job of its class had its turn first, and so has the room kept.
+
+    Which team is next depends on what it holds, which changes with every start of a pass.
+    """
+    jobs = {one.job.id: one.job for one in look.snapshot.waiting}
+    kept = [jobs[one.job] for one in look.decisions.reservations if one.job in jobs]
+    return any(
+        job.priority == head.job.priority and job.team != head.job.team for job in kept
+    ) and all(job.id != head.job.id for job in kept)
+
+
+def _is_making_room(look: Look) -> bool:
+    """Say whether a gang has room made for it, and so holds free nodes that nobody is told of."""
+    jobs = {one.job.id: one.job for one in look.snapshot.waiting}
+    return any(
+        reasons[0].code is Code.PREEMPTING and jobs[job].request.nodes > 1
+        for job, reasons in look.decisions.reasons.items()
+    )
 
 
 class NoInversion(Invariant):
@@ -92,7 +117,7 @@ class NoInversion(Invariant):
 
     name = "no inversion"
     promise = (
-        "The first waiting job of each class and of each team with a quota has its room reserved:"
+        "The first waiting job of each class and of each team within its quota has its room kept:"
         " nothing of lower right starts that would have it wait longer, unless its higher class"
         " may stop that again."
     )
@@ -102,7 +127,7 @@ class NoInversion(Invariant):
         snapshot = look.snapshot
         if not look.decisions.admissions or snapshot.leases:
             return
-        if snapshot.policy.backfill is Backfill.SKIP:
+        if snapshot.policy.backfill is Backfill.SKIP or _is_making_room(look):
             return
         waiting = {one.job.id: one for one in snapshot.waiting}
         ends = {one.job.id: foreseen_end(one, snapshot) for one in snapshot.running}
@@ -224,23 +249,19 @@ class QuotaBack(Invariant):
 
     def _is_keepable(self, snapshot: Snapshot) -> bool:
         """Say whether there are quotas, for everyone, that the nodes in service can hold."""
-        quotas = [team.quota_gpus for team in snapshot.teams]
-        there = sum(len(node.gpus) for node in snapshot.nodes if node.state.takes_work)
-        known = [quota for quota in quotas if quota is not None]
-        return bool(known) and len(known) == len(quotas) and sum(known) <= there
+        claims = Claims(snapshot, ())
+        there = sum(len(node.gpus) for node in snapshot.nodes if node.state.takes_work) * WHOLE
+        departments = {team.parent for team in snapshot.teams}
+        quotas = [claims.quota(team.id) for team in snapshot.teams if team.id not in departments]
+        top = sum(claims.quota(one) or 0.0 for one in claims.members(CLUSTER))
+        return bool(quotas) and None not in quotas and top <= there
 
     def _owners_kept_out(self, look: Look) -> Iterator[str]:
         snapshot = look.snapshot
         if snapshot.leases:
             return
-        used: dict[str, int] = defaultdict(int)
-        for one in snapshot.running:
-            used[one.job.team] += one.placement.gpu_milli_total
-        for admission in look.decisions.admissions:
-            job = next(one.job for one in snapshot.waiting if one.job.id == admission.job)
-            used[job.team] += job.request.gpu_milli_total
-        quotas = {team.id: (team.quota_gpus or 0.0) * WHOLE for team in snapshot.teams}
         waiting = {one.job.id: one for one in snapshot.waiting}
+        claims = claims_after(look)
         seen: set[str] = set()
         for name in look.decisions.line:
             first = waiting[name]
@@ -250,19 +271,24 @@ class QuotaBack(Invariant):
             if not self._may_start(look, name):
                 continue
             seen.add(team)
-            if used[team] + request.gpu_milli_total <= quotas.get(team, 0.0):
-                borrowed = _borrowed(snapshot, used, quotas, first.job)
+            if claims.is_within(team, request.gpu_milli_total):
+                borrowed = _borrowed(snapshot, claims, first.job)
                 if borrowed and self._fits_without(look, first, borrowed):
                     yield name
 
     def _may_start(self, look: Look, name: str) -> bool:
-        """Say whether it waits for room or for a quota that others hold, and nobody leaves yet."""
+        """Say whether it waits for room or for what others borrowed, and nobody leaves yet.
+
+        Limits of its queue or user are not its team's quota.
+        """
         if any(stop.for_job == name for stop in look.decisions.stops) or any(
             one.stops_for == name for one in look.snapshot.running
         ):
             return False
-        tiers = {reason.tier for reason in look.decisions.reasons.get(name, ())}
-        return bool(tiers) and tiers <= {*_FOR_ROOM, Tier.OVER_QUOTA}
+        reasons = look.decisions.reasons.get(name, ())
+        return bool(reasons) and all(
+            reason.tier in _FOR_ROOM or reason.code is Code.BORROW_LIMIT for reason in reasons
+        )
 
     def _fits_without(self, look: Look, one: Waiting, borrowed: set[str]) -> bool:
         room = Room(look.snapshot.nodes)
@@ -274,18 +300,22 @@ class QuotaBack(Invariant):
         return room.fits(one.job.request, one.avoid)
 
 
-def _borrowed(
-    snapshot: Snapshot, used: dict[str, int], quotas: dict[str, float], claimant: Job
-) -> set[str]:
-    """Name the jobs, last started first, without which each team is within its quota."""
+def _borrowed(snapshot: Snapshot, claims: Claims, claimant: Job) -> set[str]:
+    """Name the jobs, last started first, without which nobody holds what is the claimant's."""
     found: set[str] = set()
-    over = {team: used[team] - quotas.get(team, 0.0) for team in used}
+    need = claimant.request.gpu_milli_total
+    lends = any(team.lendable_gpus for team in snapshot.teams)
     newest = sorted(snapshot.running, key=lambda one: (-one.started_at, one.job.id))
     for one in newest:
-        team = one.job.team
-        if over[team] > 0 and team != claimant.team and one.job.priority <= claimant.priority:
+        # What is lent to jobs that may not be preempted is lent until they end.
+        if one.job.priority > claimant.priority or (lends and not one.job.preemptible):
+            continue
+        if claims.owes(one.job.team, claimant.team, need):
             found.add(one.job.id)
-            over[team] -= one.placement.gpu_milli_total
+            claims.take(one.job, -1)
+    for one in snapshot.running:
+        if one.job.id in found:
+            claims.take(one.job)
     return found
 
 

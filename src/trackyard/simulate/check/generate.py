@@ -119,9 +119,11 @@ class _Maker:
         names = [f"team{number}" for number in range(self._random.choice((1, 2, 2, 3, 4)))]
         if len(names) > 1 and self._is(0.5):
             shares = self._shares(len(names))
-            return tuple(
-                Team(id=name, quota_gpus=float(share), weight=float(max(share, 1)))
-                for name, share in zip(names, shares, strict=True)
+            return self._in_departments(
+                [
+                    Team(id=name, quota_gpus=float(share), weight=float(max(share, 1)))
+                    for name, share in zip(names, shares, strict=True)
+                ]
             )
         weights = (1.0, 2.0, 4.0) if self._is(0.3) else (1.0,)
         return tuple(
@@ -132,6 +134,27 @@ class _Maker:
             )
             for name in names
         )
+
+    def _in_departments(self, teams: list[Team]) -> tuple[Team, ...]:
+        """Put some teams into a department, now and then with GPUs to lend for good."""
+        if self._is(0.2):
+            teams = [replace(team, lendable_gpus=(team.quota_gpus or 0) // 2) for team in teams]
+        if len(teams) < 3 or self._is(0.4):
+            return tuple(teams)
+        first, second, *rest = teams
+        together = (first.quota_gpus or 0.0) + (second.quota_gpus or 0.0)
+        department = Team(
+            id="dept",
+            quota_gpus=together if self._is(0.6) else None,
+            weight=self._random.choice((1.0, 2.0)),
+        )
+        inside = (replace(first, parent="dept"), replace(second, parent="dept"))
+        return (*inside, *rest, department)
+
+    @property
+    def _working(self) -> list[Team]:
+        """Teams that submit jobs; a department here has none of its own."""
+        return [team for team in self._teams if team.id != "dept"]
 
     def _shares(self, count: int) -> list[int]:
         """Divide the GPUs among teams, as an admin would; some get none."""
@@ -202,7 +225,7 @@ class _Maker:
                 limit = float(max(30, round(work * 0.5)))
         if self._is(0.15):
             estimate = float(round(work * random.choice((0.3, 0.9, 1.0, 1.3, 4.0))))
-        team = random.choice(self._teams)
+        team = random.choice(self._working)
         needs: tuple[Dependency, ...] = ()
         if known and self._is(0.06):
             needs = (Dependency(job=random.choice(known), when=random.choice(tuple(DependsOn))),)
@@ -260,7 +283,7 @@ class _Maker:
                 nodes=(self._nodes[number % len(self._nodes)].id,),
                 starts_at=starts,
                 ends_at=starts + self._length(600.0, 2 * HOUR),
-                team=self._random.choice(self._teams).id,
+                team=self._random.choice(self._working).id,
                 lent=self._is(0.2),
             )
             told = max(0.0, starts - self._length(60.0, HOUR))
@@ -291,11 +314,12 @@ class _Maker:
                 Event(at=back, kind=Kind.NODE_UP, subject=node),
             ]
         if draw == 1:
-            team = random.choice(self._teams)
+            team = random.choice(self._working)
             if team.quota_gpus is None:
                 changed = replace(team, weight=random.choice((1.0, 3.0)))
             else:
-                changed = replace(team, quota_gpus=float(random.randint(0, self._total)))
+                most = int(team.quota_gpus) if team.parent else self._total
+                changed = replace(team, quota_gpus=float(random.randint(0, most)))
             return [Event(at=at, kind=Kind.TEAM, team=changed)]
         if draw == 2:
             return [Event(at=at, kind=Kind.OUTAGE, value=self._length(10.0, 1200.0))]

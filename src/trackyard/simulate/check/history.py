@@ -228,9 +228,11 @@ class History:
             cpus = node.cpu_milli // 1000
             yield f"  node {node.id}: {len(node.gpus)} GPUs, {cpus} CPUs {labels}"
         for team in self.teams:
+            inside = f" in {team.parent}" if team.parent else ""
+            lends = f", lends {team.lendable_gpus:g}" if team.lendable_gpus else ""
             yield (
-                f"  team {team.id}: quota {team.quota_gpus}, limit {team.limit_gpus},"
-                f" weight {team.weight:g}"
+                f"  team {team.id}{inside}: quota {team.quota_gpus}, limit {team.limit_gpus},"
+                f" weight {team.weight:g}{lends}"
             )
         for queue in self.queues:
             yield f"  queue {queue.name}: {_limits(queue)}"

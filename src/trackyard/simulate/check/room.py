@@ -14,8 +14,8 @@ from trackyard.core.node import Node
 from trackyard.core.resources import WHOLE, Placement, Request
 from trackyard.scheduling import Running, Snapshot
 
-#: A job that outlives its foreseen end is given this long more, and a tenth of what it ran.
-_OVERTIME_SECONDS = 60.0
+#: A job that outlives its foreseen end is given as long again as it is late, at least this long.
+_SOONEST_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ def foreseen_end(one: Running, snapshot: Snapshot) -> float:
         end = now + snapshot.durations.bound_seconds(job, ran)
     if end > now:
         return end
-    return now + _OVERTIME_SECONDS + 0.1 * (now - one.started_at)
+    return now + max(now - end, _SOONEST_SECONDS)
 
 
 def earliest(

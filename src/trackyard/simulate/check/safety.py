@@ -11,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from trackyard.core.job import Job
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling import Admission
+from trackyard.scheduling.proof import prove
 from trackyard.scheduling.windows import WORTH_STARTING_SECONDS
+from trackyard.simulate.check.claims import Claims
 from trackyard.simulate.check.history import clock
 from trackyard.simulate.check.room import Room, can_hold
 from trackyard.simulate.check.watch import Came, Fact, Invariant, Look
@@ -158,21 +160,18 @@ class LimitsKept(Invariant):
             return
         stopped = {stop.job for stop in look.decisions.stops if stop.grace_seconds == 0}
         held = [one.job for one in snapshot.running if one.job.id not in stopped] + new
-        teams, queues = Counter[str](), Counter[str]()
+        claims, queues = Claims(snapshot, held), Counter[str]()
         users, arrays = Counter[tuple[str, str]](), Counter[str]()
         running = Counter[str]()
         for job in held:
             milli = job.request.gpu_milli_total
-            teams[job.team] += milli
             queues[job.queue] += milli
             users[job.queue, job.user] += milli
             running[job.queue] += 1
             arrays[job.array] += 1
         for job in new:
-            team = next((one for one in snapshot.teams if one.id == job.team), None)
+            yield from _past_team_limits(job, claims)
             queue = next((one for one in snapshot.queues if one.name == job.queue), None)
-            if team is not None and _over(teams[team.id], team.limit_gpus, job):
-                yield f"{job.id} takes team {team.id} past its limit of {team.limit_gpus:g} GPUs"
             if queue is not None:
                 if _over(queues[queue.name], queue.quota_gpus, job):
                     yield f"{job.id} takes queue {queue.name} past {queue.quota_gpus:g} GPUs"
@@ -184,8 +183,60 @@ class LimitsKept(Invariant):
                 yield f"{job.id} takes array {job.array} past its cap of {job.array_cap}"
 
 
+def _past_team_limits(job: Job, claims: Claims) -> Iterator[str]:
+    for name, limit in claims.limits(job.team).items():
+        if _over(claims.held_under(name), limit, job):
+            yield f"{job.id} takes team {name} past its limit of {limit:g} GPUs"
+
+
 def _over(milli: int, limit: float | None, job: Job) -> bool:
     return limit is not None and bool(job.request.gpus) and milli > limit * WHOLE
+
+
+class LoansKept(Invariant):
+    """Jobs that may not be preempted hold no more of others' quotas than those lend for good."""
+
+    name = "loans kept"
+    promise = (
+        "No start of a job that may not be preempted takes GPUs that are promised to others,"
+        " beyond what these lend to such jobs."
+    )
+
+    def on_look(self, look: Look) -> Iterator[str]:
+        """Add up what can never be asked back, start by start."""
+        snapshot = look.snapshot
+        if all(team.quota_gpus is None for team in snapshot.teams):
+            return
+        jobs = {one.job.id: one.job for one in snapshot.waiting}
+        stopped = {stop.job for stop in look.decisions.stops if stop.grace_seconds == 0}
+        held = [one.job for one in snapshot.running if one.job.id not in stopped]
+        claims = Claims(snapshot, [*held, *jobs.values()])
+        for job in jobs.values():
+            claims.take(job, -1)
+        for admission in look.decisions.admissions:
+            job = jobs[admission.job]
+            before = claims.committed()
+            own = claims.quota(job.team)
+            claims.take(job)
+            is_own = own is not None and claims.fixed[job.team] <= own
+            after = claims.committed()
+            if not job.preemptible and not is_own and after > max(before, claims.capacity):
+                yield (
+                    f"{job.id}, which may not be preempted, takes what others may ask back:"
+                    f" {after / WHOLE:g} GPUs are promised of {claims.capacity / WHOLE:g}"
+                )
+
+
+class SelfProof(Invariant):
+    """The pass's own proof finds nothing wrong, and so never holds sound decisions back."""
+
+    name = "self-proof"
+    promise = "Every decision passes the proof that the live loop makes before it acts."
+
+    def on_look(self, look: Look) -> Iterator[str]:
+        """Make the proof."""
+        for fault in prove(look.snapshot, look.decisions):
+            yield f"{fault.job}: {fault.sentence}"
 
 
 SAFETY: tuple[type[Invariant], ...] = (
@@ -194,4 +245,6 @@ SAFETY: tuple[type[Invariant], ...] = (
     OneAttempt,
     LeasesKept,
     LimitsKept,
+    LoansKept,
+    SelfProof,
 )

@@ -122,10 +122,56 @@ def lent_for_hours() -> History:
     )
 
 
+#: Eight GPUs: two teams of a department with two each, another department with four.
+_DEPARTMENTS = (
+    Team(id="vision", quota_gpus=4.0),
+    Team(id="faces", parent="vision", quota_gpus=2.0),
+    Team(id="maps", parent="vision", quota_gpus=2.0),
+    Team(id="speech", quota_gpus=4.0),
+    Team(id="voices", parent="speech", quota_gpus=4.0),
+)
+
+
+def lent_to_a_sibling() -> History:
+    """A team takes all of its department and more; its sibling and the others want theirs."""
+    first = [
+        submit(f"faces{number}", at=0.0, work=6 * HOUR, team="faces", preemptible=True)
+        for number in range(8)
+    ]
+    sibling = submit("maps", at=HOUR, work=600.0, gpus=2, team="maps")
+    others = submit("voices", at=HOUR, work=600.0, gpus=4, team="voices")
+    return History(
+        name="lent to a sibling",
+        nodes=(node("n0", 8),),
+        teams=_DEPARTMENTS,
+        policy=live_policy(),
+        events=(*first, sibling, others),
+    )
+
+
+def lent_across_departments() -> History:
+    """Fixed jobs of one department want what the other leaves, and the owners come later."""
+    fixed = [submit(f"fixed{number}", at=0.0, work=6 * HOUR, team="faces") for number in range(8)]
+    loose = [
+        submit(f"loose{number}", at=60.0, work=6 * HOUR, team="maps", preemptible=True)
+        for number in range(6)
+    ]
+    owner = submit("voices", at=HOUR, work=600.0, gpus=4, team="voices")
+    return History(
+        name="lent across departments",
+        nodes=(node("n0", 4), node("n1", 4)),
+        teams=_DEPARTMENTS,
+        policy=live_policy(),
+        events=(*fixed, *loose, owner),
+    )
+
+
 SCENARIOS = {
     "twins": twins,
     "twins with a limit": lambda: replace(twins(600.0), name="twins with a limit"),
     "eight and one": eight_and_one,
     "urgent and sixty": urgent_and_sixty,
     "lent for hours": lent_for_hours,
+    "lent to a sibling": lent_to_a_sibling,
+    "lent across departments": lent_across_departments,
 }

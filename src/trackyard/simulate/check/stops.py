@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from trackyard.core.job import Job
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling import Cause, Running, Stop
+from trackyard.simulate.check.claims import claims_after
 from trackyard.simulate.check.history import History, clock
 from trackyard.simulate.check.room import Room, foreseen_end
 from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises
@@ -77,40 +78,17 @@ class RightfulStops(Invariant):
 
 
 def _false_cause(look: Look, stop: Stop, victim: Running, claimant: Job) -> Iterator[str]:
-    snapshot = look.snapshot
     name = f"{stop.job} is stopped for {claimant.id}"
     if stop.cause is Cause.HIGHER_CLASS and claimant.priority <= victim.job.priority:
         yield f"{name} of a class that is not higher"
     if stop.cause is Cause.YIELDS_TO_SHORTER and claimant.priority != victim.job.priority:
         yield f"{name} for being shorter, across classes"
     if stop.cause is Cause.RECLAIMED:
-        used = _used(look)
-        quotas = {team.id: team.quota_gpus for team in snapshot.teams}
-        theirs, own = quotas.get(victim.job.team), quotas.get(claimant.team)
-        if theirs is None:
-            # Teams without a quota share what is promised to nobody.
-            promised = sum(quota or 0.0 for quota in quotas.values())
-            total = sum(len(node.gpus) for node in snapshot.nodes)
-            open_use = sum(used[name] for name, quota in quotas.items() if quota is None)
-            is_borrowed = open_use > max(total - promised, 0.0) * WHOLE
-        else:
-            is_borrowed = used[victim.job.team] > theirs * WHOLE
-        if not is_borrowed:
+        claims = claims_after(look)
+        if not claims.owes(victim.job.team, claimant.team, 0):
             yield f"{name} as borrowed, but its team is within its quota"
-        after = used[claimant.team] + claimant.request.gpu_milli_total
-        if own is not None and after > own * WHOLE:
+        elif not claims.owes(victim.job.team, claimant.team, claimant.request.gpu_milli_total):
             yield f"{name} as borrowed, but the claimant's team would go beyond its own quota"
-
-
-def _used(look: Look) -> dict[str, int]:
-    """GPU thousandths that each team holds, those given to it in this pass included."""
-    used: dict[str, int] = defaultdict(int)
-    for one in look.snapshot.running:
-        used[one.job.team] += one.placement.gpu_milli_total
-    teams = {one.job.id: one.job.team for one in look.snapshot.waiting}
-    for admission in look.decisions.admissions:
-        used[teams[admission.job]] += admission.placement.gpu_milli_total
-    return used
 
 
 class StopsGain(Invariant):
