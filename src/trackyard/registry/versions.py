@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.registry.rules import (
+    PROMPT_TAG,
     STAGE_ARCHIVED,
     STAGE_DELETED,
     STAGE_NONE,
@@ -23,7 +24,12 @@ from trackyard.registry.rules import (
     check_version,
 )
 from trackyard.registry.search import search_versions
-from trackyard.registry.sources import parse_source, resolve
+from trackyard.registry.sources import (
+    Origin,
+    check_prompt_source,
+    is_elsewhere,
+    resolve,
+)
 from trackyard.registry.views import latest_versions, load_versions
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.store.idempotency import Create
@@ -55,8 +61,10 @@ class NewVersion(NamedTuple):
 class Versions:
     """What can be done with versions of registered models."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, must_exist: bool = True) -> None:
         self._database = database
+        #: whether a source that this server keeps must be there
+        self._must_exist = must_exist
 
     async def create(
         self, principal: Principal, new: NewVersion, create: Create | None = None
@@ -65,7 +73,11 @@ class Versions:
         check_model_name(new.name)
         tagged = check_tags(new.tags)
         check_description(new.description)
-        parse_source(new.source)
+        is_prompt = tagged.get(PROMPT_TAG, "").lower() == "true"
+        if is_prompt:
+            check_prompt_source(new.source)
+        else:
+            is_elsewhere(new.source)
 
         def operation(tx: Tx) -> dict[str, Any]:
             first = create and create.retried(
@@ -73,7 +85,8 @@ class Versions:
             )
             if first:
                 return load_versions(tx, [int(first)])[0]
-            inner = _create(tx, principal, new, tagged)
+            origin = _origin(tx, principal, new, is_prompt, must_exist=self._must_exist)
+            inner = _create(tx, principal, new, tagged, origin)
             if create is not None:
                 create.made(str(inner))
             return load_versions(tx, [inner])[0]
@@ -319,9 +332,26 @@ def version_event(
     )
 
 
-def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str]) -> int:
-    model_id = find_model(tx, principal, new.name, for_update=True)
-    origin = resolve(tx, principal, new.source, run_id=new.run_id, model_id=new.model_id)
+def _origin(
+    tx: Tx, principal: Principal, new: NewVersion, is_prompt: bool, *, must_exist: bool
+) -> Origin:
+    find_model(tx, principal, new.name, for_update=True)
+    if is_prompt:
+        return Origin(source=new.source, run_id="", model_id="", location="")
+    return resolve(
+        tx,
+        principal,
+        new.source,
+        run_id=new.run_id,
+        model_id=new.model_id,
+        must_exist=must_exist,
+    )
+
+
+def _create(
+    tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str], origin: Origin
+) -> int:
+    model_id = find_model(tx, principal, new.name)
     row = tx.one("SELECT last_version FROM models WHERE id = ?", (model_id,))
     assert row is not None
     number = row[0] + 1
@@ -332,7 +362,7 @@ def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str
     inner = tx.insert(
         "INSERT INTO model_versions (model_id, version, created_ms, updated_ms, description,"
         " user_name, stage, source, run_uuid, run_link, logged_model_id, status, status_message,"
-        " storage_location) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
+        " storage_location) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             model_id,
             number,
@@ -346,6 +376,7 @@ def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str
             new.run_link,
             origin.model_id,
             READY,
+            origin.note,
             origin.location,
         ),
     )

@@ -72,14 +72,12 @@ HIDDEN = [
     "MLFLOW-ARTIFACTS:/etc",
 ]
 FOREIGN = [
-    "s3://somebody-elses/bucket",
-    "gs://bucket/x",
-    "abfss://x@y.dfs.core.windows.net/z",
-    "wasbs://x@y/z",
+    "s3://bucket/../x",
+    "gs://bucket/%2e%2e/x",
+    "abfss://x@y.dfs.core.windows.net/z?a=b",
+    "hdfs://host/x#y",
+    "dbfs:/",
     "ftp://host/x",
-    "sftp://host/x",
-    "hdfs://host/x",
-    "dbfs:/x",
     "http://169.254.169.254/latest",
     "https://host/x",
     "runs:/abc/x",
@@ -89,14 +87,15 @@ FOREIGN = [
 ]
 
 
-async def test_no_client_chooses_where_artifacts_lie(platform: Platform) -> None:
-    """An artifact location in any spelling, scheme or disguise is refused, and none is made."""
+async def test_no_client_chooses_where_the_server_keeps_files(platform: Platform) -> None:
+    """A place that this server or another one would open is refused, however it is spelled."""
     before = await rows(platform)
     for number, place in enumerate([*LOCAL, *HIDDEN, *FOREIGN]):
         answer = await platform.admin.mlflow(
             "POST", "experiments/create", {"name": f"e{number}", "artifact_location": place}
         )
-        assert "artifact_location" in refused(answer, 400), place
+        said = refused(answer, 400).lower().replace(" ", "_")
+        assert "artifact_location" in said or "artifact_path" in said, place
     for odd in (["file:///etc"], {"a": 1}, 7, True):
         answer = await platform.admin.mlflow(
             "POST", "experiments/create", {"name": "odd", "artifact_location": odd}

@@ -44,6 +44,8 @@ class TrackingRoutes:
     def __init__(self, services: Services) -> None:
         self._tracking = services.tracking
         self._db = services.database
+        #: kinds of stores in which clients may keep an experiment's files
+        self._schemes = services.settings.artifact_schemes
         self._creates = services.creates
 
     # -- experiments ------------------------------------------------------------------------
@@ -69,6 +71,7 @@ class TrackingRoutes:
                     name=args.text("name"),
                     artifact_location=args.text("artifact_location"),
                     tags=tags,
+                    schemes=self._schemes,
                 )
                 create.made(str(inner))
                 return str(inner)
