@@ -155,4 +155,5 @@ def _check_spelling(text: str) -> None:
 
 
 def _invalid(why: str) -> InvalidInput:
-    return InvalidInput(f"Invalid path: {why}")
+    """Return the refusal in MLflow's two words; what is wrong with the path goes beside them."""
+    return InvalidInput("Invalid path", details={"reason": why})

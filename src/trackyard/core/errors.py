@@ -84,6 +84,12 @@ class EndpointNotFound(YardError):
     status = 404
 
 
+class WrongMethod(EndpointNotFound):
+    """The path is there, and takes other methods."""
+
+    status = 405
+
+
 class Unauthenticated(YardError):
     """No credential came with the request, or it is not valid."""
 

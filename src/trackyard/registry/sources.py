@@ -234,7 +234,7 @@ def _resolve_kept(
     reader: Tx | Reader, principal: Principal, text: str, *, run_id: str, model_id: str
 ) -> Origin:
     source = parse_source(text)
-    if run_id:
+    if run_id and not isinstance(source, VersionSource):
         _find_run(reader, principal, run_id)
     if model_id:
         _find_logged(reader, principal, model_id)

@@ -17,6 +17,7 @@ from trackyard.core.errors import (
     InternalFault,
     TooBusy,
     TooMany,
+    WrongMethod,
     YardError,
 )
 from trackyard.server.access import Gate
@@ -115,6 +116,9 @@ class Application:
             # An unknown path says so only to callers who may come in at all.
             self.gate.check_origin(request)
             await self.gate.identify(request)
+            taken = self.router.methods(path)
+            if taken and not is_socket:
+                raise WrongMethod(f"no {method} {path[:200]} here; it takes {', '.join(taken)}")
             raise EndpointNotFound(f"no {method} {path[:200]} here")
         route, request.params = found
         request.route, request.plain = route, route.plain

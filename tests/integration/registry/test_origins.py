@@ -292,6 +292,12 @@ class TestMissing:
         assert "status_message" not in made
         assert await location(lenient) == f"{lenient.root(run_id)}/model"
 
+    async def test_a_copy_keeps_the_run_of_its_version(self, lenient: World) -> None:
+        await lenient.version("net", "runs:/run_id/model", run_id="run_id_1")
+        made = await lenient.version("net", "models:/net/1", run_id="run_id_1")
+        assert (made["source"], made["run_id"]) == ("models:/net/1", "run_id_1")
+        assert await location(lenient, "2") == "runs:/run_id/model"
+
     async def test_a_version_must_still_be_there(self, lenient: World) -> None:
         with pytest.raises(NotFound):
             await lenient.version("net", "models:/none/1")

@@ -23,6 +23,7 @@ from trackyard.tracking.search.runs import find_runs
 
 MAX_RUNS = 50_000
 MAX_EXPERIMENTS = 50_000
+MAX_DATASET_EXPERIMENTS = 20
 VIEWS = ("ACTIVE_ONLY", "DELETED_ONLY", "ALL")
 _STATUS_NUMBERS = dict(enumerate(runs.STATUSES, start=1))
 _EMPTY: dict[str, Any] = {}
@@ -345,8 +346,13 @@ class TrackingRoutes:
         """POST experiments/search-datasets."""
         args, principal = await Arguments.of(request), request.principal
         given = args.texts("experiment_ids")
-        if len(given) > 20:
-            raise InvalidInput("at most 20 experiment ids can be searched for data sets at once")
+        if not given:
+            raise InvalidInput("SearchDatasets request must specify at least one experiment_id.")
+        if len(given) > MAX_DATASET_EXPERIMENTS:
+            raise InvalidInput(
+                f"SearchDatasets request cannot specify more than {MAX_DATASET_EXPERIMENTS}"
+                f" experiment_ids. Received {len(given)} experiment_ids."
+            )
         chosen = [inner_experiment_id(principal, one) for one in given]
         found = await self._db.read(
             lambda reader: inputs.search_datasets(reader, principal, chosen)
