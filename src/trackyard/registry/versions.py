@@ -4,6 +4,7 @@ state changes and their numbers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ from trackyard.store.idempotency import Create
 from trackyard.tracking.validation import check_name
 
 READY = "READY"
+_VERSIONS_TAG = "mlflow.modelVersions"
 
 
 class VersionRow(NamedTuple):
@@ -384,6 +386,8 @@ def _create(
         "INSERT INTO model_version_tags (version_id, key, value) VALUES (?, ?, ?)",
         [(inner, key, value) for key, value in tagged.items()],
     )
+    if origin.model_id:
+        _note_on_model(tx, origin.model_id, new.name, number)
     version_event(
         tx,
         "model_version.created",
@@ -395,6 +399,24 @@ def _create(
         model_id=origin.model_id,
     )
     return inner
+
+
+def _note_on_model(tx: Tx, model_id: str, name: str, number: int) -> None:
+    """List a version in its logged model's tag, where MLflow's clients look for it."""
+    row = tx.one(
+        "SELECT value FROM logged_model_tags WHERE model_id = ? AND key = ?",
+        (model_id, _VERSIONS_TAG),
+    )
+    try:
+        listed = json.loads(row[0]) if row is not None else []
+    except ValueError:
+        listed = []  # a script may have set the tag to anything
+    listed = [*(listed if isinstance(listed, list) else []), {"name": name, "version": number}]
+    tx.run(
+        "INSERT INTO logged_model_tags (model_id, key, value) VALUES (?, ?, ?)"
+        " ON CONFLICT (model_id, key) DO UPDATE SET value = excluded.value",
+        (model_id, _VERSIONS_TAG, json.dumps(listed)),
+    )
 
 
 def _is_as_made(tx: Tx, principal: Principal, name: str, inner: int) -> bool:

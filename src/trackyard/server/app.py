@@ -106,9 +106,7 @@ class Application:
             await refusal.send(proto)
 
     async def _answer(self, request: Request) -> Response:
-        path = request.path
-        if self.prefix and path.startswith(self.prefix + "/"):
-            path = request.path = path[len(self.prefix) :]
+        path = request.path = self._path_of(request)
         is_socket = request.scope.proto == "ws"
         method = request.method
         found = self.router.find("GET" if method == "HEAD" else method, path)
@@ -142,6 +140,16 @@ class Application:
         if method == "HEAD":
             response.body = b""
         return response
+
+    def _path_of(self, request: Request) -> str:
+        """Return the path below our own root."""
+        path = request.path
+        if path.startswith("//"):
+            # Clients that join an address ending in a slash with a path send two.
+            path = "/" + path.lstrip("/")
+        if self.prefix and path.startswith(self.prefix + "/"):
+            path = path[len(self.prefix) :]
+        return path
 
     def _check_headers(self, request: Request, route: Route) -> None:
         """Refuse header lines beyond the route's limit, before anything reads them."""

@@ -32,7 +32,7 @@ def _dataset() -> Column[str]:
 Table(
     "traces",
     shared,
-    #: `tr-` and 32 hex digits, which the client makes up
+    #: `tr-` and as a rule 32 hex digits, which the client makes up
     Column("id", Text, primary_key=True),
     integer("team_id"),
     ref("experiment_id", "experiments.id"),

@@ -5,7 +5,7 @@ One that overrides another makes that one invalid; deleting it makes the other v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -144,13 +144,19 @@ def _check(given: Any) -> dict[str, Any]:
     for name in ("create_time", "last_update_time"):
         if given.get(name) is not None:
             found[name] = write_time(read_time(given[name], name))
-    if "metadata" in found:
-        found["metadata"] = read_pairs(found["metadata"], "metadata")
-    if "source" in found:
-        found["source"] = _source(found["source"])
+    found |= {name: read(found[name]) for name, read in _READERS.items() if name in found}
     if len(msgspec.json.encode(found)) > MAX_ASSESSMENT:
         raise InvalidInput(f"an assessment has at most {MAX_ASSESSMENT} bytes")
     return found
+
+
+def _packed(expectation: dict[str, Any]) -> dict[str, Any]:
+    """Return an expectation whose list or object is text, which is all that clients read."""
+    value = expectation.get("value")
+    if not isinstance(value, dict | list):
+        return expectation
+    text = msgspec.json.encode(value).decode()
+    return {"serialized_value": {"serialization_format": "JSON_FORMAT", "value": text}}
 
 
 def _source(source: dict[str, Any]) -> dict[str, str]:
@@ -161,6 +167,14 @@ def _source(source: dict[str, Any]) -> dict[str, str]:
             f" {', '.join(SOURCES)}"
         )
     return {"source_type": kind, "source_id": str(source.get("source_id") or "default")[:250]}
+
+
+#: How the parts are read that are objects of their own.
+_READERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "metadata": lambda pairs: dict(read_pairs(pairs, "metadata")),
+    "expectation": _packed,
+    "source": lambda source: dict(_source(source)),
+}
 
 
 def _value_of(data: dict[str, Any]) -> str:

@@ -45,7 +45,7 @@ def check_trace_id(text: Any) -> str:
     """Return a trace's id, or refuse what is none."""
     if not isinstance(text, str) or TRACE_ID.match(text) is None:
         raise InvalidInput(
-            f"Invalid trace ID {str(text)[:80]!r}: it is `tr-` followed by 32 hex digits"
+            f"Invalid trace ID {str(text)[:80]!r}: it is `tr-` and up to 60 letters or digits"
         )
     return text
 

@@ -92,6 +92,10 @@ class TestAccepted:
         await net.version("net", f"models:/{model_id}")
         info = (await net.logged.get(net.principal, model_id))["info"]
         assert info["registrations"] == [{"name": "net", "version": "1"}]
+        await net.version("net", f"models:/{model_id}")
+        info = (await net.logged.get(net.principal, model_id))["info"]
+        listed = '[{"name": "net", "version": 1}, {"name": "net", "version": 2}]'
+        assert info["tags"] == [{"key": "mlflow.modelVersions", "value": listed}]
 
 
 class TestRefused:

@@ -103,3 +103,16 @@ async def test_a_bad_path_is_refused_in_two_words(platform: Platform) -> None:
         answer = await platform.admin.mlflow("GET", f"artifacts/list?run_id={run_id}&path={path}")
         assert refused(answer, 400) == "Invalid path"
         assert answer.json()["details"]["reason"]
+
+
+async def test_an_experiment_without_a_name_is_refused_in_its_words(platform: Platform) -> None:
+    for body in ({}, {"name": ""}, {"name": None}):
+        answer = await platform.admin.mlflow("POST", "experiments/create", body)
+        assert refused(answer, 400) == "Missing value for required parameter 'name'."
+
+
+async def test_a_path_that_begins_with_two_slashes_is_found(platform: Platform) -> None:
+    answer = await platform.admin(
+        "GET", "//model-versions/get-artifact?name=a&version=1&path=../x"
+    )
+    assert refused(answer, 400) == "Invalid path"

@@ -259,6 +259,18 @@ class TestTagsAndAssessments:
         assert (await platform.admin("GET", place)).json()["assessment"]["valid"] is True
         refused(await platform.admin("GET", later), 404)
 
+    async def test_what_was_expected_comes_back_as_text(self, platform: Platform) -> None:
+        """A list or an object; MLflow's message has no other room for it."""
+        await log(platform.admin)
+        root = f"{V3}traces/{trace_id(1)}/assessments"
+        given = {"assessment_name": "want", "expectation": {"value": {"a": [1, 2]}}}
+        made = (await platform.admin("POST", root, {"assessment": given})).json()["assessment"]
+        kept = made["expectation"]["serialized_value"]
+        assert (kept["serialization_format"], json.loads(kept["value"])) == (
+            "JSON_FORMAT",
+            {"a": [1, 2]},
+        )
+
     @pytest.mark.parametrize(
         "given",
         [

@@ -156,7 +156,7 @@ def deep(levels: int) -> bytes:
         request(span(ROOT, "a", whole(6, 77))),
         request(span(ROOT, "a", pair("k", deep(MAX_DEPTH)))),
         request(part(1, TRACE) + part(2, ROOT) + part(5, b"\xff\xfe")),
-        request(span(ROOT, "a", pair("mlflow.traceRequestId", part(1, b"tr-x")))),
+        request(span(ROOT, "a", pair("mlflow.traceRequestId", part(1, b"tr-/x")))),
     ],
 )
 def test_broken_protocol_buffers_are_refused(body: bytes) -> None:
