@@ -403,7 +403,10 @@ async def test_other_teams_see_the_outline_of_what_holds_and_waits(site: Site) -
     assert [one["job_id"] for one in waiting] == [own["job_id"]]
     # Their own jobs, and all of them for an admin, are shown whole.
     mine = {one["job_id"]: one for one in (await ann("GET", path)).json()["jobs"]}
-    assert (mine[job["job_id"]]["name"], mine[job["job_id"]]["is_foreign"]) == ("secret-plan", False)
+    assert (mine[job["job_id"]]["name"], mine[job["job_id"]]["is_foreign"]) == (
+        "secret-plan",
+        False,
+    )
     whole = {one["job_id"]: one for one in (await site.platform.admin("GET", path)).json()["jobs"]}
     assert whole[job["job_id"]]["name"] == "secret-plan"
     for more in ("&name=secret-plan", "&user=ann", f"&array={job['job_id']}", "&mine=1"):

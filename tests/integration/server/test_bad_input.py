@@ -107,7 +107,6 @@ async def test_no_client_chooses_where_the_server_keeps_files(platform: Platform
 RESERVED = [
     "mlflow.source.name",
     "mlflow.source.type",
-    "mlflow.prompt.is_prompt",
     "mlflow.experiment.sourceType",
     "mlflow.artifactLocation",
     "mlflow.skipValidation",
@@ -117,11 +116,11 @@ RESERVED = [
 
 
 async def test_no_tag_changes_what_a_source_may_be(platform: Platform) -> None:
-    """A refused model source is refused with the same words whatever tags come with it."""
+    """A refused source is refused in the same words whatever tags come; a prompt has none."""
     made = await platform.admin.mlflow("POST", "registered-models/create", {"name": "m"})
     assert made.status == 200
     before = await rows(platform)
-    for source in ("/etc/passwd", "file:///etc", "http://host/x", "mlflow-artifacts:/../x"):
+    for source in ("/etc/passwd", "file:///etc", "http://host/../x", "mlflow-artifacts:/../x"):
         wish = {"name": "m", "source": source}
         plain = refused(await platform.admin.mlflow("POST", "model-versions/create", wish), 400)
         tags = [{"key": key, "value": "true"} for key in RESERVED]
@@ -129,6 +128,11 @@ async def test_no_tag_changes_what_a_source_may_be(platform: Platform) -> None:
             "POST", "model-versions/create", {**wish, "tags": tags, "description": "x"}
         )
         assert refused(tagged, 400) == plain
+        prompt = [*tags, {"key": "mlflow.prompt.is_prompt", "value": "true"}]
+        answer = await platform.admin.mlflow(
+            "POST", "model-versions/create", {**wish, "tags": prompt}
+        )
+        assert refused(answer, 400).startswith("Invalid prompt source")
     assert await rows(platform) == before
 
 
