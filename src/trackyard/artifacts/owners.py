@@ -1,4 +1,6 @@
-"""Who an artifact belongs to: a run or a logged model of a team. Owns who may reach it."""
+"""Who an artifact belongs to: a run, a logged model or a trace of a team. Owns who may reach
+it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import re
 from dataclasses import dataclass
 
 from trackyard.access.principal import Principal
-from trackyard.access.reach import reaches
+from trackyard.access.reach import own_experiment, reaches
 from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.core.ids import MODEL_ID, RUN_ID
+from trackyard.core.ids import MODEL_ID, RUN_ID, TRACE_ID
 from trackyard.store.database import Reader, Tx
 
 #: What MLflow takes for a run id at all; what is not one is refused before it is looked for.
@@ -17,10 +19,10 @@ _ID_LIKE = re.compile(r"[a-zA-Z0-9][\w\-]{0,255}\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """A run or logged model that holds artifacts."""
+    """A run, logged model or trace that holds artifacts."""
 
     id: str
-    #: `run` or `logged_model`
+    #: `run`, `logged_model` or `trace`
     kind: str
     team_id: int
     experiment_id: int
@@ -52,6 +54,8 @@ def find_owner(reader: Reader | Tx, principal: Principal, owner_id: str) -> Owne
         owner, run_id = _logged_model(reader, owner_id)
     elif RUN_ID.match(owner_id):
         owner, run_id = _run(reader, owner_id)
+    elif TRACE_ID.match(owner_id):
+        return _trace(reader, principal, owner_id)
     else:
         raise _absent(owner_id)
     if owner.team_id != principal.team_id:
@@ -93,7 +97,28 @@ def _logged_model(reader: Reader | Tx, model_id: str) -> tuple[Owner, str]:
     return owner, row[4]
 
 
+def _trace(reader: Reader | Tx, principal: Principal, trace_id: str) -> Owner:
+    row = reader.one(
+        "SELECT t.team_id, t.experiment_id, x.value FROM traces t LEFT JOIN trace_tags x"
+        " ON x.trace_id = t.id AND x.key = 'mlflow.artifactLocation' WHERE t.id = ?",
+        (trace_id,),
+    )
+    bound = own_experiment(reader, principal)
+    if row is None or row[0] != principal.team_id or bound not in (None, row[1]):
+        raise _absent(trace_id)
+    return Owner(
+        id=trace_id,
+        kind="trace",
+        team_id=row[0],
+        experiment_id=row[1],
+        lifecycle="active",
+        uri=row[2] or "",
+    )
+
+
 def _absent(owner_id: str) -> NotFound:
+    if TRACE_ID.match(owner_id):
+        return NotFound(f"Trace with ID '{owner_id}' not found.")
     if MODEL_ID.match(owner_id):
         return NotFound(f"Logged model with ID '{owner_id}' not found.")
     return NotFound(f"Run with id={owner_id} not found")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.core.ids import EXPERIMENT_ID, MODEL_ID, RUN_ID
+from trackyard.core.ids import EXPERIMENT_ID, MODEL_ID, RUN_ID, TRACE_ID
 
 PATH_BYTES, SEGMENT_BYTES = 4096, 255
 #: How often a name could be decoded by someone downstream; checked, never used.
@@ -32,7 +32,7 @@ class Place:
 
     #: first segment: the experiment as the caller calls it
     experiment: str
-    #: run uuid or logged-model id
+    #: run uuid, logged-model or trace id
     owner: str
     #: path below the owner's root; empty for the root itself
     path: str
@@ -84,12 +84,15 @@ def client_spelling(path: str) -> str:
 
 
 def parse_place(text: str, *, is_stored: bool = True) -> Place:
-    """Split `<experiment>/<run>/artifacts/<path>` and its sibling for logged models."""
+    """Split `<experiment>/<run>/artifacts/<path>` and its siblings for models and traces."""
     check_path(text.removesuffix("/"), is_stored=is_stored)
     experiment, _, rest = text.partition("/")
     if rest.startswith("models/"):
         owner, _, tail = rest.removeprefix("models/").partition("/")
         is_known = MODEL_ID.match(owner)
+    elif rest.startswith("traces/"):
+        owner, _, tail = rest.removeprefix("traces/").partition("/")
+        is_known = TRACE_ID.match(owner)
     else:
         owner, _, tail = rest.partition("/")
         is_known = RUN_ID.match(owner)
@@ -155,4 +158,5 @@ def _check_spelling(text: str) -> None:
 
 
 def _invalid(why: str) -> InvalidInput:
-    return InvalidInput(f"Invalid path: {why}")
+    """Return the refusal in MLflow's two words; what is wrong with the path goes beside them."""
+    return InvalidInput("Invalid path", details={"reason": why})

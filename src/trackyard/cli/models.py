@@ -56,13 +56,14 @@ def _versions(api: Api, args: argparse.Namespace) -> int:
     for alias in model.get("aliases", []):
         aliases.setdefault(alias["version"], []).append(alias["alias"])
     table(
-        ["version", "aliases", "stage", "status", "run", "created"],
+        ["version", "aliases", "stage", "status", "files", "run", "created"],
         [
             (
                 f"v{row['version']}",
                 ", ".join(aliases.get(row["version"], [])),
                 row.get("current_stage"),
                 row.get("status"),
+                row.get("status_message") or None,
                 row.get("run_id") or None,
                 ago(row.get("creation_timestamp")),
             )

@@ -41,6 +41,12 @@ def run(args: argparse.Namespace) -> int:
     )
 
 
+def _where(uri: str) -> str:
+    """Return where a run's files are, and whose they are."""
+    is_kept = uri.startswith("mlflow-artifacts:")
+    return uri if is_kept else f"{uri}  (held elsewhere; the server does not open it)"
+
+
 def _print(page: dict[str, Any]) -> None:
     info, data = page["run"]["info"], page["run"]["data"]
     tags = {tag["key"]: tag["value"] for tag in data.get("tags", [])}
@@ -54,7 +60,7 @@ def _print(page: dict[str, Any]) -> None:
         ("took", duration((end - start) / 1000 if start and end else None)),
         ("source", tags.get(_SOURCE)),
         ("commit", tags.get(_COMMIT)),
-        ("artifacts", info["artifact_uri"]),
+        ("artifacts", _where(info["artifact_uri"])),
     ]
     for name, value in facts:
         if value:

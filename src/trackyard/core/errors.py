@@ -6,6 +6,7 @@ YardError
 ├── AlreadyExists       RESOURCE_ALREADY_EXISTS   400  the name is taken
 ├── NotFound            RESOURCE_DOES_NOT_EXIST   404  no such thing, or not yours to see
 ├── EndpointNotFound    ENDPOINT_NOT_FOUND        404  no such route
+├── WrongMethod         ENDPOINT_NOT_FOUND        405  the path takes other methods
 ├── Unauthenticated     UNAUTHENTICATED           401  no credential, or one that is not valid
 ├── Denied              PERMISSION_DENIED         403  the credential does not reach this
 ├── Conflict            ABORTED                   409  someone else changed it, or an old epoch
@@ -82,6 +83,12 @@ class EndpointNotFound(YardError):
 
     code = "ENDPOINT_NOT_FOUND"
     status = 404
+
+
+class WrongMethod(EndpointNotFound):
+    """The path is there, and takes other methods."""
+
+    status = 405
 
 
 class Unauthenticated(YardError):

@@ -11,6 +11,7 @@ import uuid
 
 RUN_ID = re.compile(r"[a-f0-9]{32}\Z")
 MODEL_ID = re.compile(r"m-[a-f0-9]{32}\Z")
+TRACE_ID = re.compile(r"tr-[A-Za-z0-9_-]{1,60}\Z")
 EXPERIMENT_ID = re.compile(r"[0-9]{1,18}\Z")
 JOB_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?\Z")
 ATTEMPT_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?-a[0-9]{1,6}\Z")

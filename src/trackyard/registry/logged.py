@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from trackyard.access.principal import Principal
 from trackyard.access.reach import check_reach, reaches
 from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.core.ids import MODEL_ID, RUN_ID, new_model_id, new_name
+from trackyard.core.ids import MODEL_ID, new_model_id, new_name
 from trackyard.registry.logged_search import (
     WIRE_PREFIX,
     DatasetFilter,
@@ -65,8 +65,8 @@ class LoggedModels:
             if first:
                 return load_logged(tx, principal, [first])[0]
             location = require_active(tx, principal, experiment_id)[2]
-            if source_run or principal.scope is not None:
-                _check_run(tx, principal, source_run)
+            if principal.scope is not None:
+                check_reach(tx, principal, source_run)
             model_id = new_model_id()
             tx.run(
                 "INSERT INTO logged_models (id, team_id, experiment_id, name, artifact_uri,"
@@ -253,15 +253,6 @@ def _is_pending(tx: Tx, principal: Principal, model_id: str) -> bool:
         (model_id, principal.team_id),
     )
     return row is not None
-
-
-def _check_run(tx: Tx, principal: Principal, run_id: str) -> None:
-    check_reach(tx, principal, run_id)
-    known = RUN_ID.match(run_id) and tx.one(
-        "SELECT 1 FROM runs WHERE uuid = ? AND team_id = ?", (run_id, principal.team_id)
-    )
-    if not known:
-        raise NotFound(f"Run with id={run_id[:80]} not found")
 
 
 def _check_params(params: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -29,9 +29,9 @@ from trackyard.tracking.validation import check_name
 class Registry:
     """The team's registered models; `versions` holds what can be done with their versions."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, sources_must_exist: bool = True) -> None:
         self._database = database
-        self.versions = Versions(database)
+        self.versions = Versions(database, must_exist=sources_must_exist)
 
     async def create(
         self,

@@ -1,9 +1,11 @@
 """Where a model version may come from. Owns the grammar of sources and what they resolve to.
 
-A source is a name for something this server keeps for the caller's team, never a place to open:
-`runs:/<run>/<path>`, `models:/m-<id>`, `models:/<name>/<version>`, `models:/<name>@<alias>`,
+A source names something this server keeps for the caller's team: `runs:/<run>/<path>`,
+`models:/m-<id>`, `models:/<name>/<version>`, `models:/<name>@<alias>`,
 `mlflow-artifacts:/<experiment>/<run>/artifacts/<path>` and
-`mlflow-artifacts:/<experiment>/models/m-<id>/artifacts`. Anything else is refused unseen.
+`mlflow-artifacts:/<experiment>/models/m-<id>/artifacts`; or it is the address of files that
+another system keeps (a bucket, a hub), which is recorded and never opened. Local paths are
+refused.
 """
 
 from __future__ import annotations
@@ -17,14 +19,20 @@ from trackyard.access.reach import check_reach
 from trackyard.artifacts import tree
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, MODEL_ID, RUN_ID
+from trackyard.core.storage_uri import MAX_URI, is_local, is_plain, scheme_of
 from trackyard.registry.rules import STAGE_DELETED, STAGES, check_alias
 from trackyard.store.database import Reader, Tx
 from trackyard.tracking.experiments import inner_experiment_id
 
-MAX_SOURCE = 4096
+#: What a version's status message says of files this server does not keep, or did not find.
+ELSEWHERE = "held elsewhere, not checked"
+NOT_FOUND = "not found when it was registered"
+#: What MLflow's clients give as the source of a prompt, which has no files.
+PROMPT_SOURCES = frozenset(("dummy-source", "prompt-template"))
 #: How many names of each kind a refusal lists.
 LISTED = 10
 
+_KEPT = ("runs", "models", "mlflow-artifacts")
 _SCHEME = re.compile(r"(runs|models|mlflow-artifacts):/(?=[^/])")
 _BANNED = re.compile(r"[\x00-\x1f\x7f\\?#;]|%[0-9A-Fa-f]{2}")
 
@@ -73,12 +81,43 @@ class Origin:
     model_id: str
     #: where clients download it from
     location: str
+    #: what there is to say about its files
+    note: str = ""
+
+
+def is_elsewhere(text: str) -> bool:
+    """Tell whether a source is in the hands of another system; refuse what MLflow refuses."""
+    if is_local(text):
+        raise InvalidInput(
+            f"Invalid model version source: '{_shown(text)}'. To use a local path as a model"
+            " version source, the run_id request parameter has to be specified and the local path"
+            " has to be contained within the artifact directory of the run specified by the"
+            " run_id. This server keeps no run's artifacts under a local path: log the files to a"
+            " run and register runs:/<run_id>/<path>"
+        )
+    if not is_plain(text):
+        raise InvalidInput(
+            f"Invalid model version source: '{_shown(text)}'. If supplying a source as an http,"
+            " https, local file path, ftp, objectstore, or mlflow-artifacts uri, an absolute path"
+            " must be provided without relative path references present. Please provide an"
+            " absolute path."
+        )
+    return scheme_of(text) not in _KEPT
+
+
+def check_prompt_source(text: str) -> None:
+    """Refuse a prompt with a source: it has no files."""
+    if text not in PROMPT_SOURCES:
+        raise InvalidInput(
+            f"Invalid prompt source: '{_shown(text)}'. Prompt sources must use an MLflow"
+            f" placeholder: {' or '.join(sorted(PROMPT_SOURCES))}"
+        )
 
 
 def parse_source(text: str) -> Source:
-    """Read a source, or refuse it; looks at nothing but the text."""
+    """Read a source that this server keeps, or refuse it; looks at nothing but the text."""
     scheme = _SCHEME.match(text)
-    if scheme is None or len(text) > MAX_SOURCE or _BANNED.search(text) or text != text.strip():
+    if scheme is None or len(text) > MAX_URI or _BANNED.search(text) or text != text.strip():
         raise _invalid(text)
     rest = text[scheme.end() :]
     # A slash at the end names the same folder; clients of old append one.
@@ -140,12 +179,15 @@ def _artifact_source(text: str, segments: list[str]) -> RunSource | LoggedSource
     raise _invalid(text)
 
 
+def _shown(text: str) -> str:
+    return text[:200].encode(errors="replace").decode()
+
+
 def _invalid(text: str) -> InvalidInput:
-    shown = text[:200].encode(errors="replace").decode()
     return InvalidInput(
-        f"Invalid model version source: {shown!r}. A source names something this server keeps:"
-        " runs:/<run_id>/<path>, models:/<model_id>, models:/<name>/<version> or the artifact uri"
-        " of a run or a logged model; other places and relative paths are not taken"
+        f"Invalid model version source: '{_shown(text)}'. What this server keeps is named"
+        " runs:/<run_id>/<path>, models:/<model_id>, models:/<name>/<version> or by the artifact"
+        " uri of a run or a logged model; anything else needs the address of another store"
     )
 
 
@@ -153,14 +195,46 @@ def _invalid(text: str) -> InvalidInput:
 
 
 def resolve(
-    reader: Tx | Reader, principal: Principal, text: str, *, run_id: str, model_id: str
+    reader: Tx | Reader,
+    principal: Principal,
+    text: str,
+    *,
+    run_id: str,
+    model_id: str,
+    must_exist: bool = True,
 ) -> Origin:
     """Find what a source names within the caller's team, or say why it cannot be registered.
 
-    `run_id` and `model_id` are what the caller claims; they must agree with the source.
+    `run_id` and `model_id` are what the caller claims. They must agree with a source that this
+    server keeps; with `must_exist` off, one that is not found is recorded as it was given.
     """
+    if is_elsewhere(text):
+        if model_id:
+            _find_logged(reader, principal, model_id)
+        if run_id and principal.scope is not None:
+            check_reach(reader, principal, run_id)
+        return Origin(source=text, run_id=run_id, model_id=model_id, location=text, note=ELSEWHERE)
+    try:
+        return _resolve_kept(reader, principal, text, run_id=run_id, model_id=model_id)
+    except (InvalidInput, NotFound):
+        if must_exist or principal.scope is not None or _is_version(text):
+            raise
+        return Origin(source=text, run_id=run_id, model_id=model_id, location=text, note=NOT_FOUND)
+
+
+def _is_version(text: str) -> bool:
+    """Tell whether a source names another version, which exists or does not on any server."""
+    try:
+        return isinstance(parse_source(text), VersionSource)
+    except InvalidInput:
+        return False
+
+
+def _resolve_kept(
+    reader: Tx | Reader, principal: Principal, text: str, *, run_id: str, model_id: str
+) -> Origin:
     source = parse_source(text)
-    if run_id:
+    if run_id and not isinstance(source, VersionSource):
         _find_run(reader, principal, run_id)
     if model_id:
         _find_logged(reader, principal, model_id)
@@ -180,6 +254,7 @@ def resolve(
             run_id=run_id,
             model_id=origin.model_id,
             location=origin.location,
+            note=origin.note,
         )
     if principal.scope is not None:
         check_reach(reader, principal, origin.run_id)
@@ -190,6 +265,12 @@ def _from_run(reader: Tx | Reader, principal: Principal, text: str, source: RunS
     inner, experiment_id, root = _find_run(reader, principal, source.run_id)
     if not _same_experiment(principal, source.experiment, experiment_id):
         raise NotFound(f"Run with id={source.run_id} not found in that experiment")
+    if is_elsewhere(root):
+        # The experiment's clients keep its files themselves; nobody here can look for them.
+        location = f"{root}/{source.path}" if source.path else root
+        return Origin(
+            source=text, run_id=source.run_id, model_id="", location=location, note=ELSEWHERE
+        )
     if tree.exists(reader, source.run_id, source.path):
         location = f"{root}/{source.path}" if source.path else root
         return Origin(source=text, run_id=source.run_id, model_id="", location=location)
@@ -210,6 +291,15 @@ def _from_logged(
     experiment_id, root, run_id = _find_logged(reader, principal, source.model_id)
     if not _same_experiment(principal, source.experiment, experiment_id):
         raise NotFound(f"Logged model with ID '{source.model_id}' not found in that experiment.")
+    location = f"{root}/{source.path}" if source.path else root
+    if is_elsewhere(root):
+        return Origin(
+            source=text,
+            run_id=run_id,
+            model_id=source.model_id,
+            location=location,
+            note=ELSEWHERE,
+        )
     if not tree.exists(reader, source.model_id, source.path):
         held = _top_level(reader, source.model_id)
         missing = f"no artifact {source.path!r}" if source.path else "no artifacts yet"
@@ -218,7 +308,6 @@ def _from_logged(
             f"Logged model {source.model_id} has {missing}{listing}; log the model's files, then"
             " register it"
         )
-    location = f"{root}/{source.path}" if source.path else root
     return Origin(source=text, run_id=run_id, model_id=source.model_id, location=location)
 
 
@@ -243,19 +332,21 @@ def _from_version(reader: Tx | Reader, principal: Principal, source: VersionSour
     elif source.stage is not None:
         condition, values = " AND stage = ?", [*values, source.stage]
     row = reader.one(
-        "SELECT version, run_uuid, logged_model_id, storage_location FROM model_versions"
+        "SELECT version, run_uuid, logged_model_id, storage_location, status_message"
+        " FROM model_versions"
         f" WHERE model_id = ? AND stage <> ?{condition} ORDER BY version DESC LIMIT 1",
         values,
     )
     if row is None:
         which = number or source.stage or "latest"
         raise NotFound(f"Model Version (name={source.name}, version={which}) not found")
-    version, run_id, model_id, location = row
+    version, run_id, model_id, location, note = row
     return Origin(
         source=f"models:/{source.name}/{version}",
         run_id=run_id,
         model_id=model_id,
         location=location,
+        note=note,
     )
 
 

@@ -4,12 +4,14 @@ state changes and their numbers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.registry.rules import (
+    PROMPT_TAG,
     STAGE_ARCHIVED,
     STAGE_DELETED,
     STAGE_NONE,
@@ -23,13 +25,19 @@ from trackyard.registry.rules import (
     check_version,
 )
 from trackyard.registry.search import search_versions
-from trackyard.registry.sources import parse_source, resolve
+from trackyard.registry.sources import (
+    Origin,
+    check_prompt_source,
+    is_elsewhere,
+    resolve,
+)
 from trackyard.registry.views import latest_versions, load_versions
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.store.idempotency import Create
 from trackyard.tracking.validation import check_name
 
 READY = "READY"
+_VERSIONS_TAG = "mlflow.modelVersions"
 
 
 class VersionRow(NamedTuple):
@@ -55,8 +63,10 @@ class NewVersion(NamedTuple):
 class Versions:
     """What can be done with versions of registered models."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, must_exist: bool = True) -> None:
         self._database = database
+        #: whether a source that this server keeps must be there
+        self._must_exist = must_exist
 
     async def create(
         self, principal: Principal, new: NewVersion, create: Create | None = None
@@ -65,7 +75,11 @@ class Versions:
         check_model_name(new.name)
         tagged = check_tags(new.tags)
         check_description(new.description)
-        parse_source(new.source)
+        is_prompt = tagged.get(PROMPT_TAG, "").lower() == "true"
+        if is_prompt:
+            check_prompt_source(new.source)
+        else:
+            is_elsewhere(new.source)
 
         def operation(tx: Tx) -> dict[str, Any]:
             first = create and create.retried(
@@ -73,7 +87,8 @@ class Versions:
             )
             if first:
                 return load_versions(tx, [int(first)])[0]
-            inner = _create(tx, principal, new, tagged)
+            origin = _origin(tx, principal, new, is_prompt, must_exist=self._must_exist)
+            inner = _create(tx, principal, new, tagged, origin)
             if create is not None:
                 create.made(str(inner))
             return load_versions(tx, [inner])[0]
@@ -319,9 +334,26 @@ def version_event(
     )
 
 
-def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str]) -> int:
-    model_id = find_model(tx, principal, new.name, for_update=True)
-    origin = resolve(tx, principal, new.source, run_id=new.run_id, model_id=new.model_id)
+def _origin(
+    tx: Tx, principal: Principal, new: NewVersion, is_prompt: bool, *, must_exist: bool
+) -> Origin:
+    find_model(tx, principal, new.name, for_update=True)
+    if is_prompt:
+        return Origin(source=new.source, run_id="", model_id="", location="")
+    return resolve(
+        tx,
+        principal,
+        new.source,
+        run_id=new.run_id,
+        model_id=new.model_id,
+        must_exist=must_exist,
+    )
+
+
+def _create(
+    tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str], origin: Origin
+) -> int:
+    model_id = find_model(tx, principal, new.name)
     row = tx.one("SELECT last_version FROM models WHERE id = ?", (model_id,))
     assert row is not None
     number = row[0] + 1
@@ -332,7 +364,7 @@ def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str
     inner = tx.insert(
         "INSERT INTO model_versions (model_id, version, created_ms, updated_ms, description,"
         " user_name, stage, source, run_uuid, run_link, logged_model_id, status, status_message,"
-        " storage_location) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', ?)",
+        " storage_location) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             model_id,
             number,
@@ -346,6 +378,7 @@ def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str
             new.run_link,
             origin.model_id,
             READY,
+            origin.note,
             origin.location,
         ),
     )
@@ -353,6 +386,8 @@ def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str
         "INSERT INTO model_version_tags (version_id, key, value) VALUES (?, ?, ?)",
         [(inner, key, value) for key, value in tagged.items()],
     )
+    if origin.model_id:
+        _note_on_model(tx, origin.model_id, new.name, number)
     version_event(
         tx,
         "model_version.created",
@@ -364,6 +399,24 @@ def _create(tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str
         model_id=origin.model_id,
     )
     return inner
+
+
+def _note_on_model(tx: Tx, model_id: str, name: str, number: int) -> None:
+    """List a version in its logged model's tag, where MLflow's clients look for it."""
+    row = tx.one(
+        "SELECT value FROM logged_model_tags WHERE model_id = ? AND key = ?",
+        (model_id, _VERSIONS_TAG),
+    )
+    try:
+        listed = json.loads(row[0]) if row is not None else []
+    except ValueError:
+        listed = []  # a script may have set the tag to anything
+    listed = [*(listed if isinstance(listed, list) else []), {"name": name, "version": number}]
+    tx.run(
+        "INSERT INTO logged_model_tags (model_id, key, value) VALUES (?, ?, ?)"
+        " ON CONFLICT (model_id, key) DO UPDATE SET value = excluded.value",
+        (model_id, _VERSIONS_TAG, json.dumps(listed)),
+    )
 
 
 def _is_as_made(tx: Tx, principal: Principal, name: str, inner: int) -> bool:

@@ -17,6 +17,7 @@ from trackyard.core.errors import (
     InternalFault,
     TooBusy,
     TooMany,
+    WrongMethod,
     YardError,
 )
 from trackyard.server.access import Gate
@@ -105,9 +106,7 @@ class Application:
             await refusal.send(proto)
 
     async def _answer(self, request: Request) -> Response:
-        path = request.path
-        if self.prefix and path.startswith(self.prefix + "/"):
-            path = request.path = path[len(self.prefix) :]
+        path = request.path = self._path_of(request)
         is_socket = request.scope.proto == "ws"
         method = request.method
         found = self.router.find("GET" if method == "HEAD" else method, path)
@@ -115,6 +114,9 @@ class Application:
             # An unknown path says so only to callers who may come in at all.
             self.gate.check_origin(request)
             await self.gate.identify(request)
+            taken = self.router.methods(path)
+            if taken and not is_socket:
+                raise WrongMethod(f"no {method} {path[:200]} here; it takes {', '.join(taken)}")
             raise EndpointNotFound(f"no {method} {path[:200]} here")
         route, request.params = found
         request.route, request.plain = route, route.plain
@@ -138,6 +140,16 @@ class Application:
         if method == "HEAD":
             response.body = b""
         return response
+
+    def _path_of(self, request: Request) -> str:
+        """Return the path below our own root."""
+        path = request.path
+        if path.startswith("//"):
+            # Clients that join an address ending in a slash with a path send two.
+            path = "/" + path.lstrip("/")
+        if self.prefix and path.startswith(self.prefix + "/"):
+            path = path[len(self.prefix) :]
+        return path
 
     def _check_headers(self, request: Request, route: Route) -> None:
         """Refuse header lines beyond the route's limit, before anything reads them."""

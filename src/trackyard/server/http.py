@@ -153,7 +153,7 @@ class Request:
             raise TooLarge("the body is longer than anything this server takes")
         return int(text)
 
-    async def body(self) -> bytes:
+    async def body(self, *, may_be_packed: bool = False) -> bytes:
         """Read the whole body within the route's limit, whether or not its length was declared."""
         limit = self.route.body_limit
         assert limit is not None
@@ -161,7 +161,7 @@ class Request:
         if length is not None and length > limit:
             raise TooLarge(f"the body has {length} bytes; this call takes at most {limit}")
         packing = self.header("content-encoding")
-        if packing is not None and packing.lower() != "identity":
+        if packing is not None and packing.lower() != "identity" and not may_be_packed:
             raise WrongMediaType("packed bodies are not taken; send it without Content-Encoding")
         raw: bytes | None = self.proto.whole()
         if raw is None:

@@ -252,7 +252,7 @@ def build(settings: Settings) -> Services:
         hub=hub,
         watchdog=Watchdog(lambda: database.writing_for),
         tracking=tracking,
-        registry=Registry(database),
+        registry=Registry(database, sources_must_exist=settings.missing_sources == "refuse"),
         logged_models=LoggedModels(database),
         artifacts=Artifacts(
             database, blobs, linger_seconds=0.0 if database.is_sqlite else LINGER_SECONDS

@@ -93,7 +93,6 @@ class Router:
         self.routes: list[Route] = list(routes)
         self._exact: dict[tuple[str, str], Route] = {}
         self._patterns: dict[str, list[tuple[re.Pattern[str], Route]]] = {}
-        self._paths: set[str] = set()
         for route in self.routes:
             self._add(route)
         for patterns in self._patterns.values():
@@ -106,7 +105,6 @@ class Router:
             if key in self._exact:
                 raise ValueError(f"two routes claim {route.method} {route.path}")
             self._exact[key] = route
-            self._paths.add(route.path)
             return
         self._patterns.setdefault(route.method, []).append((_compile(route.path), route))
 
@@ -120,6 +118,14 @@ class Router:
             if match is not None:
                 return candidate, match.groupdict()
         return None
+
+    def methods(self, path: str) -> list[str]:
+        """Return the methods that a path takes."""
+        known = {route.method for route in self.routes if route.path == path}
+        for method, patterns in self._patterns.items():
+            if any(pattern.match(path) for pattern, _ in patterns):
+                known.add(method)
+        return sorted(known)
 
 
 def _compile(path: str) -> re.Pattern[str]:

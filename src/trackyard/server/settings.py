@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from trackyard.core.errors import SetupError
+from trackyard.core.storage_uri import STORAGE_SCHEMES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,12 @@ class Settings:
     """Where artifacts lie: empty for the home folder, or s3://bucket/prefix."""
     artifacts_endpoint: str = ""
     """Address of an S3-compatible store, where it is not Amazon's."""
+    artifact_schemes: tuple[str, ...] = STORAGE_SCHEMES
+    """Kinds of stores an experiment's artifact_location may name; clients talk to them by
+    themselves, this server opens none."""
+    missing_sources: str = "refuse"
+    """What becomes of a model version whose source this server keeps but does not find: `refuse`
+    it, or `warn` in its status message, as MLflow takes it."""
     allow_hosts: tuple[str, ...] = ()
     """Further host names this server answers to."""
     tls_cert: str = ""
@@ -163,6 +170,11 @@ class Settings:
         if self.prefix and (not self.prefix.startswith("/") or self.prefix.endswith("/")):
             raise SetupError(
                 f"the prefix {self.prefix!r} is not a path", hint="write it as /trackyard"
+            )
+        if self.missing_sources not in ("refuse", "warn"):
+            raise SetupError(
+                f"missing_sources = {self.missing_sources!r} is not known",
+                hint='write "refuse", or "warn" to take model versions as MLflow does',
             )
         scheme = self.database.partition("://")[0]
         if self.database and scheme not in ("sqlite", "postgresql", "postgres"):

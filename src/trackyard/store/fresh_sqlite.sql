@@ -192,6 +192,21 @@ CREATE TABLE users (
 	CONSTRAINT pk_users PRIMARY KEY (id),
 	CONSTRAINT uq_users_name UNIQUE (name)
 );
+CREATE TABLE eval_datasets (
+	id TEXT NOT NULL,
+	team_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	schema TEXT,
+	profile TEXT,
+	digest TEXT NOT NULL,
+	created_by TEXT NOT NULL,
+	updated_by TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	CONSTRAINT pk_eval_datasets PRIMARY KEY (id),
+	CONSTRAINT fk_eval_datasets_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_eval_datasets_team_id_name ON eval_datasets (team_id, name);
 CREATE TABLE experiments (
 	id INTEGER NOT NULL,
 	team_id INTEGER NOT NULL,
@@ -484,6 +499,31 @@ CREATE TABLE datasets (
 	CONSTRAINT uq_datasets_experiment_id_name_digest UNIQUE (experiment_id, name, digest),
 	CONSTRAINT fk_datasets_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
 );
+CREATE TABLE eval_dataset_experiments (
+	dataset_id TEXT NOT NULL,
+	experiment_id INTEGER NOT NULL,
+	CONSTRAINT pk_eval_dataset_experiments PRIMARY KEY (dataset_id, experiment_id),
+	CONSTRAINT fk_eval_dataset_experiments_dataset_id FOREIGN KEY(dataset_id) REFERENCES eval_datasets (id) ON DELETE CASCADE,
+	CONSTRAINT fk_eval_dataset_experiments_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
+);
+CREATE TABLE eval_dataset_tags (
+	dataset_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_eval_dataset_tags PRIMARY KEY (dataset_id, "key"),
+	CONSTRAINT fk_eval_dataset_tags_dataset_id FOREIGN KEY(dataset_id) REFERENCES eval_datasets (id) ON DELETE CASCADE
+);
+CREATE TABLE eval_records (
+	id TEXT NOT NULL,
+	dataset_id TEXT NOT NULL,
+	input_digest TEXT NOT NULL,
+	data TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	CONSTRAINT pk_eval_records PRIMARY KEY (id),
+	CONSTRAINT uq_eval_records_dataset_id_input_digest UNIQUE (dataset_id, input_digest),
+	CONSTRAINT fk_eval_records_dataset_id FOREIGN KEY(dataset_id) REFERENCES eval_datasets (id) ON DELETE CASCADE
+);
 CREATE TABLE experiment_tags (
 	experiment_id INTEGER NOT NULL,
 	"key" TEXT NOT NULL,
@@ -574,6 +614,45 @@ CREATE TABLE runs (
 );
 CREATE INDEX ix_runs_experiment_id_start_ms ON runs (experiment_id, start_ms);
 CREATE INDEX ix_runs_team_id_start_ms ON runs (team_id, start_ms);
+CREATE TABLE scorers (
+	id INTEGER NOT NULL,
+	experiment_id INTEGER NOT NULL,
+	scorer_id TEXT NOT NULL,
+	name TEXT NOT NULL,
+	version BIGINT NOT NULL,
+	serialized TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_scorers PRIMARY KEY (id),
+	CONSTRAINT uq_scorers_experiment_id_name_version UNIQUE (experiment_id, name, version),
+	CONSTRAINT fk_scorers_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
+);
+CREATE TABLE traces (
+	id TEXT NOT NULL,
+	team_id BIGINT NOT NULL,
+	experiment_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	state TEXT NOT NULL,
+	time_ms BIGINT NOT NULL,
+	duration_ms BIGINT,
+	client_request_id TEXT NOT NULL,
+	request_preview TEXT NOT NULL,
+	response_preview TEXT NOT NULL,
+	CONSTRAINT pk_traces PRIMARY KEY (id),
+	CONSTRAINT fk_traces_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_traces_experiment_id_time_ms ON traces (experiment_id, time_ms);
+CREATE TABLE assessments (
+	id TEXT NOT NULL,
+	trace_id TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	name TEXT NOT NULL,
+	value TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	data TEXT NOT NULL,
+	CONSTRAINT pk_assessments PRIMARY KEY (id),
+	CONSTRAINT fk_assessments_trace_id FOREIGN KEY(trace_id) REFERENCES traces (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_assessments_trace_id ON assessments (trace_id);
 CREATE TABLE attempt_members (
 	attempt INTEGER NOT NULL,
 	member BIGINT NOT NULL,
@@ -705,6 +784,35 @@ CREATE TABLE tags (
 )
  WITHOUT ROWID;
 CREATE INDEX ix_tags_short_values ON tags (name_id, run_id, value) WHERE length(value) <= 200;
+CREATE TABLE trace_metadata (
+	trace_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_trace_metadata PRIMARY KEY (trace_id, "key"),
+	CONSTRAINT fk_trace_metadata_trace_id FOREIGN KEY(trace_id) REFERENCES traces (id) ON DELETE CASCADE
+);
+CREATE TABLE trace_runs (
+	trace_id TEXT NOT NULL,
+	run_uuid TEXT NOT NULL,
+	CONSTRAINT pk_trace_runs PRIMARY KEY (trace_id, run_uuid),
+	CONSTRAINT fk_trace_runs_trace_id FOREIGN KEY(trace_id) REFERENCES traces (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_trace_runs_run_uuid ON trace_runs (run_uuid);
+CREATE TABLE trace_spans (
+	trace_id TEXT NOT NULL,
+	span_id TEXT NOT NULL,
+	start_ns BIGINT NOT NULL,
+	data TEXT NOT NULL,
+	CONSTRAINT pk_trace_spans PRIMARY KEY (trace_id, span_id),
+	CONSTRAINT fk_trace_spans_trace_id FOREIGN KEY(trace_id) REFERENCES traces (id) ON DELETE CASCADE
+);
+CREATE TABLE trace_tags (
+	trace_id TEXT NOT NULL,
+	"key" TEXT NOT NULL,
+	value TEXT NOT NULL,
+	CONSTRAINT pk_trace_tags PRIMARY KEY (trace_id, "key"),
+	CONSTRAINT fk_trace_tags_trace_id FOREIGN KEY(trace_id) REFERENCES traces (id) ON DELETE CASCADE
+);
 CREATE TABLE trials (
 	attempt INTEGER NOT NULL,
 	trial TEXT NOT NULL,

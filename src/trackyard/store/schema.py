@@ -489,6 +489,7 @@ from trackyard.store import (  # noqa: E402
     schema_jobs,
     schema_leases,
     schema_ray,
+    schema_traces,
     schema_trials,
 )
 
@@ -499,5 +500,6 @@ __all__ = [
     "schema_jobs",
     "schema_leases",
     "schema_ray",
+    "schema_traces",
     "schema_trials",
 ]

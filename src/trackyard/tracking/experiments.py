@@ -5,13 +5,14 @@ team's Default.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, new_experiment_id
 from trackyard.core.spelling import plain
+from trackyard.core.storage_uri import STORAGE_SCHEMES, is_plain, scheme_of
 from trackyard.store.database import Reader, Tx
 from trackyard.tracking.validation import (
     MAX_EXPERIMENT_TAG_V3,
@@ -20,6 +21,7 @@ from trackyard.tracking.validation import (
     clip,
 )
 
+MAX_LOCATION = 2048
 _COLUMNS = "id, name, artifact_location, lifecycle, created_ms, updated_ms"
 
 
@@ -46,10 +48,11 @@ def create_experiment(
     name: str | None,
     artifact_location: str | None,
     tags: Sequence[tuple[str, str]],
+    schemes: Collection[str] = STORAGE_SCHEMES,
 ) -> int:
-    """Create an experiment and return its inner id."""
+    """Create an experiment and return its inner id; its files lie where it says, if it does."""
     checked = check_experiment_name(name)
-    location = check_location(artifact_location)
+    location = check_location(artifact_location, schemes)
     taken = tx.one(
         "SELECT lifecycle FROM experiments WHERE team_id = ? AND name = ?",
         (principal.team_id, checked),
@@ -93,16 +96,35 @@ def _check_no_lookalike(
             )
 
 
-def check_location(location: str | None) -> str | None:
-    """Refuse a storage place named by a client: artifact roots are the server's to give."""
-    if location is None or location == "":
+def check_location(location: str | None, schemes: Collection[str]) -> str | None:
+    """Return where an experiment's clients keep files by themselves, or None for this server.
+
+    The address is recorded and handed out. Nothing here ever opens it.
+    """
+    if location is None or location == "" or re.fullmatch(r"mlflow-artifacts:/?", location):
         return None
-    if re.fullmatch(r"mlflow-artifacts:/?", location):
-        return None
-    raise InvalidInput(
-        "artifact_location cannot be chosen by a client: leave it out and artifacts go to the"
-        " server's own store; an admin sets that store with `yard up --artifacts`"
-    )
+    shown = location[:200].encode(errors="replace").decode()
+    if location.startswith("runs:"):
+        raise InvalidInput(f"Artifact location cannot be a runs:/ URI. Given: '{shown}'")
+    if len(location) > MAX_LOCATION:
+        raise InvalidInput(
+            "Invalid artifact path length. The length of the artifact path cannot be greater than"
+            f" {MAX_LOCATION} characters."
+        )
+    if re.search(r"[#;?]", location):
+        raise InvalidInput("'artifact_location' URL can't include fragments, params or a query.")
+    if scheme_of(location) not in schemes:
+        known = f" ({', '.join(schemes)})" if schemes else ""
+        raise InvalidInput(
+            f"Invalid artifact_location '{shown}': leave it out to keep artifacts in this server's"
+            f" own store, or name a store that clients reach by themselves{known}. Local paths"
+            " and other servers are not taken; the setting artifact_schemes says what is"
+        )
+    if not is_plain(location) or re.fullmatch(r"[^/]+:/*", location):
+        raise InvalidInput(
+            f"Invalid artifact_location '{shown}': write it in full, without steps up"
+        )
+    return location.rstrip("/")
 
 
 def get_experiment(reader: Reader, principal: Principal, inner: int) -> dict[str, Any]:

@@ -106,10 +106,16 @@ def history(reader: Reader, run: int, name_id: int) -> Points:
 
 
 def sample(points: Points, count: int) -> Points:
-    """Thin points out evenly, keeping the first and the last."""
+    """Thin points out as MLflow does: the first of each of `count` even groups, and the last.
+
+    Where the groups cannot be even, the earlier ones hold one more.
+    """
     if len(points) <= count:
         return points
-    places = np.unique(np.linspace(0, len(points) - 1, count).astype(np.int64))
+    size, larger = divmod(len(points), count)
+    group = np.arange(count, dtype=np.int64)
+    places = group * size + np.minimum(group, larger)
+    places[-1] = len(points) - 1
     return points.take(places)
 
 

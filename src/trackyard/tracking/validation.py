@@ -86,7 +86,7 @@ def check_run_name(name: str) -> str:
 def check_experiment_name(name: str | None) -> str:
     """Refuse an experiment name that is empty or over its limit."""
     if name is None or name == "":
-        raise InvalidInput("Invalid experiment name: '' — give a name that is not empty")
+        raise InvalidInput("Missing value for required parameter 'name'.")
     if len(name) > MAX_EXPERIMENT_NAME:
         raise InvalidInput(
             f"'name' exceeds the maximum length of {MAX_EXPERIMENT_NAME} characters: got"

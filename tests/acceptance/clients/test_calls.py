@@ -18,7 +18,7 @@ def seen(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> SEEN:
     """Run all light calls of one client generation in one process."""
-    sections = [*SECTIONS, *(["models"] if request.param == "mlflow3" else [])]
+    sections = [*SECTIONS, *(["models", "genai"] if request.param == "mlflow3" else [])]
     prefix = f"{request.param}-{uuid.uuid4().hex[:6]}"
     home = tmp_path_factory.mktemp("client")
     output = run_client(
@@ -59,6 +59,14 @@ def test_logged_models_behave_as_in_mlflow(seen: SEEN) -> None:
         _judge(seen, "models", 25)
     else:
         assert "models" not in seen
+
+
+def test_traces_prompts_and_evaluation_behave_as_in_mlflow(seen: SEEN) -> None:
+    """Clients of the second generation have other calls for traces, and ask for none."""
+    if seen["generation"] == "mlflow3":
+        _judge(seen, "genai", 35)
+    else:
+        assert "genai" not in seen
 
 
 def test_the_server_holds_what_the_client_logged(seen: SEEN, tracking: TrackingServer) -> None:

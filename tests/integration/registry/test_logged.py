@@ -1,6 +1,7 @@
 """Logged models: their life, tags, parameters, metrics and search; on both databases."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -120,10 +121,19 @@ class TestLife:
             ("logged_model.deleted", model_id),
         ]
 
-    async def test_what_it_belongs_to_must_be_there(self, world: World, other: World) -> None:
-        foreign = await other.run()
+    async def test_its_run_is_recorded_as_it_was_given(self, world: World) -> None:
+        """MLflow looks for no run either; a run of another server is a fact of the model."""
+        model = await create(world, source_run="of-another-server")
+        assert model["info"]["source_run_id"] == "of-another-server"
+
+    async def test_an_attempt_names_its_own_run(self, world: World) -> None:
+        own, foreign = await world.run(), await world.run()
+        attempt = replace(world, principal=world.attempt(own))
+        assert await create(attempt, source_run=own)
         with pytest.raises(NotFound, match="Run with id="):
-            await create(world, source_run=foreign)
+            await create(attempt, source_run=foreign)
+
+    async def test_its_experiment_must_be_there(self, world: World, other: World) -> None:
         with pytest.raises(NotFound, match="No Experiment with id="):
             await world.logged.create(
                 world.principal, experiment_id=other.principal.default_experiment, name="x"

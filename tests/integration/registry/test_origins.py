@@ -4,6 +4,7 @@ import pytest
 
 from tests.integration.registry.world import World
 from trackyard.core.errors import InvalidInput, NotFound
+from trackyard.registry.models import Registry
 from trackyard.registry.rules import PROMPT_TAG
 from trackyard.registry.versions import NewVersion
 
@@ -91,6 +92,10 @@ class TestAccepted:
         await net.version("net", f"models:/{model_id}")
         info = (await net.logged.get(net.principal, model_id))["info"]
         assert info["registrations"] == [{"name": "net", "version": "1"}]
+        await net.version("net", f"models:/{model_id}")
+        info = (await net.logged.get(net.principal, model_id))["info"]
+        listed = '[{"name": "net", "version": 1}, {"name": "net", "version": 2}]'
+        assert info["tags"] == [{"key": "mlflow.modelVersions", "value": listed}]
 
 
 class TestRefused:
@@ -181,9 +186,9 @@ class TestRefused:
                 net, InvalidInput, "must identify the resource that contains", source, **more
             )
 
-    async def test_no_tag_changes_what_is_accepted(self, net: World) -> None:
-        """The same refusal in the same words, whatever tags come along."""
-        reserved = (PROMPT_TAG, "mlflow.model_id", "mlflow.source.type", "mlflow.runName")
+    async def test_no_tag_lets_a_local_path_in(self, net: World) -> None:
+        """The same refusal in the same words, whatever tags come along; a prompt has its own."""
+        reserved = ("mlflow.model_id", "mlflow.source.type", "mlflow.runName")
         new = NewVersion(name="net", source="file:///etc/passwd")
         texts = set()
         for tags in ((), *(((tag, "true"),) for tag in reserved)):
@@ -191,6 +196,10 @@ class TestRefused:
                 await net.registry.versions.create(net.principal, new._replace(tags=tags))
             texts.add(str(refusal.value))
         assert len(texts) == 1
+        with pytest.raises(InvalidInput, match="Invalid prompt source"):
+            await net.registry.versions.create(
+                net.principal, new._replace(tags=((PROMPT_TAG, "true"),))
+            )
 
     async def test_a_version_that_is_not_there(self, net: World) -> None:
         for source, kind in (
@@ -201,6 +210,106 @@ class TestRefused:
         ):
             with pytest.raises(kind):
                 await net.version("net", source)
+
+
+class TestElsewhere:
+    """Addresses of other stores are recorded as MLflow records them, and never opened."""
+
+    async def test_an_address_is_kept_as_it_is(self, net: World) -> None:
+        for number, source in enumerate(("s3://bucket/model", "hf://org/net", "dbfs:/a"), start=1):
+            made = await net.version("net", source)
+            assert (made["source"], made["status"]) == (source, "READY")
+            assert made["status_message"] == "held elsewhere, not checked"
+            assert await location(net, str(number)) == source
+
+    async def test_a_run_id_is_recorded_unchecked(self, net: World) -> None:
+        made = await net.version("net", "s3://bucket/model", run_id="some-run")
+        assert made["run_id"] == "some-run"
+
+    async def test_a_logged_model_must_be_the_teams(self, net: World, other: World) -> None:
+        model_id = await other.log("echo", await other.run())
+        with pytest.raises(NotFound):
+            await net.version("net", "s3://bucket/model", model_id=model_id)
+
+    async def test_a_copy_says_the_same_of_its_files(self, net: World) -> None:
+        await net.version("net", "gs://bucket/model")
+        made = await net.version("net", "models:/net/1")
+        assert made["status_message"] == "held elsewhere, not checked"
+        assert await location(net, "2") == "gs://bucket/model"
+
+    async def test_files_of_a_run_that_lie_elsewhere_are_not_looked_for(self, net: World) -> None:
+        run_id = await net.run()
+        await net.database.write(
+            lambda tx: tx.run(
+                "UPDATE runs SET artifact_uri = 's3://b/1/artifacts' WHERE uuid = ?", (run_id,)
+            )
+        )
+        made = await net.version("net", f"runs:/{run_id}/model")
+        assert made["status_message"] == "held elsewhere, not checked"
+        assert await location(net) == "s3://b/1/artifacts/model"
+
+    async def test_a_prompt_takes_a_placeholder(self, net: World) -> None:
+        new = NewVersion(name="net", source="dummy-source", tags=((PROMPT_TAG, "true"),))
+        made = await net.registry.versions.create(net.principal, new)
+        assert (made["source"], "status_message" in made) == ("dummy-source", False)
+
+    async def test_an_attempt_names_its_own_run_or_none(self, net: World) -> None:
+        own, foreign = await net.run(), await net.run()
+        create = net.registry.versions.create
+        new = NewVersion(name="net", source="s3://bucket/model")
+        for run_id in ("", own):
+            await create(net.attempt(own), new._replace(run_id=run_id))
+        with pytest.raises(NotFound):
+            await create(net.attempt(own), new._replace(run_id=foreign))
+
+
+class TestMissing:
+    """With the setting that makes it a warning, a version needs no files, as in MLflow."""
+
+    @pytest.fixture
+    async def lenient(self, net: World) -> World:
+        net.registry = Registry(net.database, sources_must_exist=False)
+        return net
+
+    async def test_what_is_not_there_is_taken_with_a_warning(self, lenient: World) -> None:
+        run_id = await lenient.run()
+        for number, source in enumerate(
+            ("runs:/run_id/model", f"runs:/{run_id}/model", "mlflow-artifacts:/models/foo///bar"),
+            start=1,
+        ):
+            made = await lenient.version("net", source, run_id="run_id_1")
+            assert (made["source"], made["run_id"]) == (source, "run_id_1")
+            assert made["status_message"] == "not found when it was registered"
+            assert await location(lenient, str(number)) == source
+
+    async def test_a_logged_model_without_files(self, lenient: World) -> None:
+        model = await lenient.logged.create(
+            lenient.principal, experiment_id=lenient.principal.default_experiment, name="echo"
+        )
+        model_id = model["info"]["model_id"]
+        made = await lenient.version("net", f"models:/{model_id}", model_id=model_id)
+        assert made["model_id"] == model_id
+
+    async def test_what_is_there_is_found_as_ever(self, lenient: World) -> None:
+        run_id = await lenient.run("model/MLmodel")
+        made = await lenient.version("net", f"runs:/{run_id}/model")
+        assert "status_message" not in made
+        assert await location(lenient) == f"{lenient.root(run_id)}/model"
+
+    async def test_a_copy_keeps_the_run_of_its_version(self, lenient: World) -> None:
+        await lenient.version("net", "runs:/run_id/model", run_id="run_id_1")
+        made = await lenient.version("net", "models:/net/1", run_id="run_id_1")
+        assert (made["source"], made["run_id"]) == ("models:/net/1", "run_id_1")
+        assert await location(lenient, "2") == "runs:/run_id/model"
+
+    async def test_a_version_must_still_be_there(self, lenient: World) -> None:
+        with pytest.raises(NotFound):
+            await lenient.version("net", "models:/none/1")
+
+    async def test_no_local_path_is_let_in(self, lenient: World) -> None:
+        for source in ("/etc/passwd", "file:///etc", "mlflow-artifacts:/x/../../y"):
+            with pytest.raises(InvalidInput):
+                await lenient.version("net", source)
 
 
 class TestAttempts:

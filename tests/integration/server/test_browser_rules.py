@@ -80,8 +80,12 @@ async def test_our_own_page_may_write(platform: Platform) -> None:
     "kind", ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x"]
 )
 async def test_forms_are_not_json(platform: Platform, kind: str) -> None:
-    """A body a web form can send is 415."""
+    """A body a web form can send is 400 from MLflow's calls, 415 from ours."""
     answer = await platform.admin(*CREATE, {"name": "x"}, headers={"content-type": kind})
+    assert answer.status == 400
+    answer = await platform.admin(
+        "POST", "/api/v1/teams", {"name": "x"}, headers={"content-type": kind}
+    )
     assert answer.status == 415
 
 

@@ -3,7 +3,14 @@
 import pytest
 
 from trackyard.core.errors import InvalidInput
-from trackyard.registry.sources import LoggedSource, RunSource, VersionSource, parse_source
+from trackyard.registry.sources import (
+    LoggedSource,
+    RunSource,
+    VersionSource,
+    check_prompt_source,
+    is_elsewhere,
+    parse_source,
+)
 
 RUN = "0123456789abcdef0123456789abcdef"
 MODEL = "m-" + RUN
@@ -19,8 +26,9 @@ TRAVERSALS = [
 PLACES = [
     "/etc/passwd", "etc/passwd", "./model", "~/model", "file:/etc", "file:///etc/passwd",
     "file://localhost/etc", "FILE:///etc", " file:///etc", "file:etc", "C:\\models", "C:/models",
-    "\\\\host\\share", "s3://bucket/model", "gs://b/m", "dbfs:/x", "http://127.0.0.1/x",
-    "https://h/api/2.0/mlflow-artifacts/artifacts/17/x", "ftp://h/x", "sqlite:///x", "data:,x",
+    "\\\\host\\share", "s3://bucket/../model", "gs://b/m/..", "dbfs:/x%2f..%2fy",
+    "http://127.0.0.1/%2e%2e",
+    "ftp://h/x/./y", "s3://b/x%00", " s3://b/x", "s3://b/x\ny", "hf://a\\b", "s3://b/?p=../x",
     f"RUNS:/{RUN}/model", f" runs:/{RUN}/model", f"runs:/{RUN}/model ", f"runs://{RUN}/model",
     f"runs:///{RUN}/model", f"runs:{RUN}/model", "runs:/", "runs://host/x/y", "runs:/short/model",
     f"runs:/{RUN.upper()}/model", f"runs:/{RUN}0/model", f"mlflow-artifacts://h/17/{RUN}/artifacts",
@@ -60,7 +68,37 @@ def test_each_form_is_read(text: str, source: object) -> None:
 @pytest.mark.parametrize("text", PLACES)
 def test_every_other_place_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
+        assert is_elsewhere(text) or parse_source(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["s3://bucket/model", "s3a://b/m", "gs://b/m", "dbfs:/x", "hf://meta/llama", "http://h/x",
+     "ftp://h/x", "abfss://f@a.dfs.core.windows.net/x", "data:,x",
+     "https://h/api/2.0/mlflow-artifacts/artifacts/17/x"],
+)  # fmt: skip
+def test_what_other_systems_keep_is_taken_and_not_read(text: str) -> None:
+    assert is_elsewhere(text)
+    with pytest.raises(InvalidInput):
         parse_source(text)
+
+
+@pytest.mark.parametrize("text", ["/tmp/m", "m", "file:///tmp", "FILE:/x", "C:/models", ""])
+def test_a_local_path_is_refused_in_mlflows_words(text: str) -> None:
+    with pytest.raises(InvalidInput, match="To use a local path as a model version source"):
+        is_elsewhere(text)
+
+
+def test_a_step_up_is_refused_in_mlflows_words() -> None:
+    with pytest.raises(InvalidInput, match="If supplying a source as an http, https,"):
+        is_elsewhere("mlflow-artifacts://host:9000/models/..%2f..%2fartifacts")
+
+
+def test_a_prompt_has_a_placeholder_for_a_source() -> None:
+    check_prompt_source("dummy-source")
+    check_prompt_source("prompt-template")
+    with pytest.raises(InvalidInput, match="Invalid prompt source"):
+        check_prompt_source("s3://bucket/prompt")
 
 
 @pytest.mark.parametrize("path", TRAVERSALS)

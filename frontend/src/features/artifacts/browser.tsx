@@ -28,6 +28,16 @@ export function ArtifactBrowser({ run, artifactUri, path, onPath, onRegister }: 
   if (root.data === undefined) {
     return <Skeleton />;
   }
+  if (root.data.length === 0 && !artifactUri.startsWith("mlflow-artifacts:")) {
+    return (
+      <div className="empty">
+        <h2>Held elsewhere</h2>
+        <p className="muted">
+          This experiment&apos;s clients keep their files at <code>{artifactUri}</code> <Copy text={artifactUri} />. The server does not open them.
+        </p>
+      </div>
+    );
+  }
   if (root.data.length === 0) {
     return (
       <div className="empty">

@@ -71,6 +71,15 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
           )}
           {run.data !== undefined && <span className="muted"> in {run.data.experiment_name}</span>}
         </dd>
+        {version.status_message !== undefined && version.status_message !== "" && (
+          <>
+            <dt>Files</dt>
+            <dd>
+              {version.status_message}
+              {source.run !== null && !version.source.startsWith("runs:/") && <span className="muted"> ({version.source})</span>}
+            </dd>
+          </>
+        )}
         <dt>Registered</dt>
         <dd>{exact(version.creation_timestamp)}</dd>
         <dt>Stage</dt>

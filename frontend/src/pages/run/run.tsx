@@ -8,6 +8,7 @@ import "./run.css";
 import { renameRun, restoreRun, runQuery, TAGS, type WholeRun } from "../../api/runs";
 import { DeleteDialog, starAll } from "../../features/actions/bulk";
 import { JOB_TAG, RunJobLog, RunJobStrip, RunJobTimeline } from "../../features/job/run-job";
+import { TracesTab } from "../../features/traces/traces";
 import { colourOf } from "../../lib/colour";
 import { ago, count, duration, exact, grouped, short } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
@@ -27,6 +28,7 @@ const TABS = [
   ["charts", "Charts"],
   ["system", "System"],
   ["artifacts", "Artifacts"],
+  ["traces", "Traces"],
   ["logs", "Logs"],
   ["timeline", "Timeline"],
   ["events", "Events"],
@@ -76,6 +78,7 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
       {tab === "charts" && <ChartsTab whole={whole} system={false} />}
       {tab === "system" && <ChartsTab whole={whole} system />}
       {tab === "artifacts" && <ArtifactsTab whole={whole} path={search.path ?? ""} onPath={(path) => set({ path })} />}
+      {tab === "traces" && <TracesTab experiment={info.experiment_id} run={info.run_id} />}
       {tab === "logs" && (job === undefined ? <LogsTab whole={whole} /> : <RunJobLog job={job} />)}
       {tab === "timeline" && (job === undefined ? <TimelineTab whole={whole} onSpan={zoomTo} /> : <RunJobTimeline job={job} whole={whole} onSpan={zoomTo} onLog={() => set({ tab: "logs" })} />)}
       {tab === "events" && <EventsTab run={info.run_id} />}

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from trackyard.core.errors import Denied, InvalidInput
+from trackyard.core.errors import Denied, InvalidInput, WrongMediaType
 from trackyard.core.strict_json import count_values
 from trackyard.server.http import FEW_VALUES, Request, read_json
 from trackyard.server.routes.mlflow_types import arguments_of, body_limit_of
@@ -70,6 +70,7 @@ class Arguments:
             query = request.query
             data = {key: vals[0] if len(vals) == 1 else vals for key, vals in query.items()}
             return cls._bounded(request, data)
+        require_json(request)
         data = await request.json()
         if isinstance(data, str):
             # Clients of old sent their JSON encoded twice.
@@ -176,6 +177,16 @@ class Arguments:
                 raise _invalid(f"{name}[{position}]", item)
             found.append((key, value or ""))
         return found
+
+
+def require_json(request: Request) -> None:
+    """Refuse a body that is no JSON by its own word, as MLflow does."""
+    try:
+        request.require_json()
+    except WrongMediaType:
+        raise InvalidInput(
+            "Bad Request. Content-Type must be one of ['application/json']."
+        ) from None
 
 
 def check_address(request: Request, body: Mapping[str, Any]) -> None:

@@ -21,7 +21,7 @@ from trackyard.artifacts.paths import (
 from trackyard.artifacts.tree import Entry
 from trackyard.artifacts.uploads import Part, Uploads
 from trackyard.core.errors import InvalidInput, NotFound, Unsupported
-from trackyard.registry.sources import LoggedSource, RunSource, parse_source
+from trackyard.registry.sources import LoggedSource, RunSource, is_elsewhere, parse_source
 from trackyard.server.downloads import attachment, preview
 from trackyard.server.http import JSONResponse, Request, Response, whole_number
 from trackyard.server.routes.mlflow import (
@@ -110,6 +110,11 @@ class FileRoutes:
         path = check_path(_need(request, "path"), is_stored=False)
         name, version = _need(request, "name"), _need(request, "version")
         uri = await self._versions.download_uri(request.principal, name, version)
+        if not uri or is_elsewhere(uri):
+            raise NotFound(
+                f"the files of version {version} of {name!r} are held elsewhere ({uri[:200]});"
+                " this server does not open them, so fetch them there"
+            )
         source = parse_source(uri)
         if isinstance(source, RunSource):
             owner_id = source.run_id

@@ -24,6 +24,7 @@ from trackyard.server.routes.mlflow import (
     missing,
     mlflow_routes,
     one_run,
+    require_json,
 )
 from trackyard.server.routes.mlflow_tracking import run_id_of
 from trackyard.server.routing import Permission, Route
@@ -85,7 +86,7 @@ class MetricRoutes:
 
     async def log_batch(self, request: Request) -> Response:
         """POST runs/log-batch."""
-        request.require_json()
+        require_json(request)
         batch = await _decoded(await request.body())
         run_id = one_run(batch.run_id, batch.run_uuid)
         check_address(request, {"run_id": run_id, "run_uuid": run_id})
@@ -126,7 +127,7 @@ class MetricRoutes:
 
     async def log_metric(self, request: Request) -> Response:
         """POST runs/log-metric."""
-        request.require_json()
+        require_json(request)
         metric = decode_single(await request.body())
         run_id = one_run(metric.run_id, metric.run_uuid)
         check_address(request, {"run_id": run_id, "run_uuid": run_id})
@@ -270,14 +271,16 @@ class MetricRoutes:
     async def get_history_bulk(self, request: Request) -> Response:
         """GET metrics/get-history-bulk: one metric of many runs, sorted by run."""
         args, principal = await Arguments.of(request), request.principal
-        run_ids, key = args.texts("run_id"), args.need("metric_key")
+        run_ids, key = args.texts("run_id"), args.text("metric_key")
         if not run_ids:
-            raise missing("run_id")
+            raise InvalidInput("GetMetricHistoryBulk request must specify at least one run_id.")
         if len(run_ids) > MAX_BULK_RUNS:
             raise InvalidInput(
                 f"GetMetricHistoryBulk request cannot specify more than {MAX_BULK_RUNS} run_ids."
                 f" Received {len(run_ids)} run_ids."
             )
+        if not key:
+            raise InvalidInput("GetMetricHistoryBulk request must specify a metric_key.")
         limit = min(args.integer("max_results", MAX_HISTORY) or MAX_HISTORY, MAX_HISTORY)
 
         def load(reader: Reader) -> bytes:

@@ -28,6 +28,7 @@ MAX_RUNS = 50_000
 MAX_EXPERIMENTS = 50_000
 #: Items of a page that are put into words in one step.
 PART_ITEMS = 500
+MAX_DATASET_EXPERIMENTS = 20
 VIEWS = ("ACTIVE_ONLY", "DELETED_ONLY", "ALL")
 _STATUS_NUMBERS = dict(enumerate(runs.STATUSES, start=1))
 _EMPTY: dict[str, Any] = {}
@@ -49,6 +50,8 @@ class TrackingRoutes:
     def __init__(self, services: Services) -> None:
         self._tracking = services.tracking
         self._db = services.database
+        #: kinds of stores in which clients may keep an experiment's files
+        self._schemes = services.settings.artifact_schemes
         self._creates = services.creates
 
     # -- experiments ------------------------------------------------------------------------
@@ -74,6 +77,7 @@ class TrackingRoutes:
                     name=args.text("name"),
                     artifact_location=args.text("artifact_location"),
                     tags=tags,
+                    schemes=self._schemes,
                 )
                 create.made(str(inner))
                 return str(inner)
@@ -354,8 +358,13 @@ class TrackingRoutes:
         """POST experiments/search-datasets."""
         args, principal = await Arguments.of(request), request.principal
         given = args.texts("experiment_ids")
-        if len(given) > 20:
-            raise InvalidInput("at most 20 experiment ids can be searched for data sets at once")
+        if not given:
+            raise InvalidInput("SearchDatasets request must specify at least one experiment_id.")
+        if len(given) > MAX_DATASET_EXPERIMENTS:
+            raise InvalidInput(
+                f"SearchDatasets request cannot specify more than {MAX_DATASET_EXPERIMENTS}"
+                f" experiment_ids. Received {len(given)} experiment_ids."
+            )
         chosen = [inner_experiment_id(principal, one) for one in given]
         found = await self._db.read(
             lambda reader: inputs.search_datasets(reader, principal, chosen)

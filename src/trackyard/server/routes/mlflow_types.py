@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from trackyard.server.routes.mlflow_genai_types import EvalDataset, Scorer, Trace
 from trackyard.store.bounds import Int64, Line, Lines, Rows, Text, Word
 from trackyard.tracking.inputs import MAX_PROFILE, MAX_SCHEMA, MAX_SOURCE
 
@@ -278,9 +279,15 @@ _BY_FAMILY: dict[str, Any] = {
     "model-versions": OneModel,
     "logged-models": OneLogged,
     "mpu": Upload,
+    "traces": Trace,
+    "datasets": EvalDataset,
+    "scorers": Scorer,
 }
 #: Bytes of bodies that carry documents.
 _LARGE: dict[str, int] = {
+    "traces": 4 * 1024 * 1024,
+    "scorers/register": 4 * 1024 * 1024,
+    "datasets/{dataset_id}/records": 32 * 1024 * 1024,
     "runs/log-inputs": 8 * 1024 * 1024,
     "runs/log-batch": 4 * 1024 * 1024,
     "runs/log-model": 4 * 1024 * 1024,

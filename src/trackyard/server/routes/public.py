@@ -20,7 +20,7 @@ from trackyard.store.database import Tx
 #: Seconds a proof of readiness is good for, so that probes cost the disk little.
 PROOF_SECONDS = 1.0
 #: What MLflow's clients are told they talk to; 3.x clients choose their calls by it.
-MLFLOW_VERSION = "3.1.0"
+MLFLOW_VERSION = "3.17.0"
 SERVER_INFO = {
     "store_type": "SqlStore",
     "workspaces_enabled": False,

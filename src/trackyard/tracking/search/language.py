@@ -1,7 +1,7 @@
 """Which keys each kind of thing is searched by, with their types and operators. Pure declarations.
 
-One grammar serves five languages: runs, experiments, registered models, model versions and
-logged models.
+One grammar serves seven languages: runs, experiments, registered models, model versions, logged
+models, traces and evaluation data sets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-Entity = Literal["attribute", "metric", "parameter", "tag", "dataset"]
+Entity = Literal[
+    "attribute", "metric", "parameter", "tag", "dataset", "metadata", "feedback", "expectation"
+]
 Aggregate = Literal["latest", "min", "max"]
 #: text takes quoted strings, number a float, whole an integer, mixed either kind of number
 Type = Literal["text", "number", "whole", "mixed"]
@@ -184,4 +186,61 @@ LOGGED_MODELS = Language(
     orders={"attribute": _LOGGED_MODEL_ATTRIBUTES, "metric": {"*": _value}},
     lists="text attributes, params and tags",
     nulls="no keys of logged models",
+)
+
+_TRACE_ATTRIBUTES = {
+    "trace_id": _listed,
+    "request_id": Field("text", TEXT + LISTS, "trace_id"),
+    "name": _listed,
+    "status": _listed,
+    "state": Field("text", TEXT + LISTS, "status"),
+    "run_id": Field("text", ("=",)),
+    "client_request_id": _text,
+    "timestamp_ms": _time,
+    "timestamp": Field("mixed", NUMERIC, "timestamp_ms"),
+    "request_time": Field("mixed", NUMERIC, "timestamp_ms"),
+    "execution_time_ms": _time,
+    "execution_time": Field("mixed", NUMERIC, "execution_time_ms"),
+    "execution_duration": Field("mixed", NUMERIC, "execution_time_ms"),
+}
+
+TRACES = Language(
+    name="traces",
+    entities={
+        **_ATTRIBUTE,
+        "trace": "attribute",
+        **_TAG,
+        **dict.fromkeys(("metadata", "request_metadata", "trace_metadata"), "metadata"),
+        "feedback": "feedback",
+        "expectation": "expectation",
+    },
+    filters={
+        "attribute": _TRACE_ATTRIBUTES,
+        "tag": {"*": _nullable},
+        "metadata": {"*": _nullable},
+        "feedback": {"*": _nullable},
+        "expectation": {"*": _nullable},
+    },
+    orders={
+        "attribute": {key: field for key, field in _TRACE_ATTRIBUTES.items() if key != "run_id"}
+    },
+    lists="text attributes",
+    nulls="tags, metadata, feedback and expectations",
+)
+
+_EVAL_DATASET_ATTRIBUTES = {
+    "name": _listed,
+    "created_by": _text,
+    "last_updated_by": _text,
+    "created_time": _time,
+    "last_update_time": _time,
+}
+
+EVAL_DATASETS = Language(
+    name="evaluation data sets",
+    entities={**_ATTRIBUTE, **_TAG},
+    filters={"attribute": _EVAL_DATASET_ATTRIBUTES, "tag": {"*": _text}},
+    orders={"attribute": _EVAL_DATASET_ATTRIBUTES},
+    lists="['name'] attributes",
+    nulls="no keys of evaluation data sets",
 )

@@ -53,6 +53,15 @@ class Checks:
         else:
             self.failed.append(f"{what}: expected an error, but it was accepted: {result!r}")
 
+    def fails_with(self, what: str, call: Callable[[], Any], kind: type[Exception]) -> None:
+        """Insist that a call raises an exception of a kind."""
+        try:
+            result = call()
+        except kind:
+            self.passed += 1
+        else:
+            self.failed.append(f"{what}: expected {kind.__name__}, but got {result!r}")
+
     def fact(self, name: str, value: Any) -> None:
         """Hand a value to the test that started this script."""
         self.facts[name] = value
