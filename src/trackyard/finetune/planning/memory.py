@@ -300,10 +300,12 @@ def _logits(shape: ModelShape, setup: Setup) -> float:
     if setup.loss == "plain":
         return 12.0 * shape.vocab * setup.micro_tokens
     rows = min(CHUNK, setup.micro_tokens)
-    here = (4 + 4 + (2 if size.compute == 2 else 0)) * shape.vocab * rows
+    # Two chunks in 32 bits, the product they come from, and what is left of the chunk before.
+    here = 12.0 * shape.vocab * rows
+    if setup.micro_tokens <= CHUNK:
+        here -= size.compute * shape.vocab * rows
     gradient = 0.0 if setup.is_adapter else size.compute * shape.embedding_params
-    cast = size.compute * shape.embedding_params if size.casts else 0
-    return here + gradient + cast * 0 + size.compute * shape.hidden * setup.micro_tokens
+    return here + gradient + size.compute * shape.hidden * setup.micro_tokens
 
 
 def _optimizer_temporary(shape: ModelShape, setup: Setup) -> float:
