@@ -87,8 +87,19 @@ class LoraLinear(nn.Linear, Adapter):
         weights = [
             _cast(part, kind) for part in (self.weight, self.bias, self.lora_a, self.lora_b)
         ]
+        if torch.compiler.is_compiling():
+            # The compiler keeps x once by itself, and fuses more than a closed function lets it.
+            return _product(x.to(kind), *weights, self.lora_scale)
         out: torch.Tensor = _Fused.apply(x.to(kind), *weights, self.lora_scale)
         return out
+
+
+def _product(
+    x: torch.Tensor, weight: Any, bias: Any, lora_a: Any, lora_b: Any, scale: float
+) -> torch.Tensor:
+    low = functional.linear(x, lora_a).flatten(0, -2)
+    base = functional.linear(x, weight, bias)
+    return torch.addmm(base.flatten(0, -2), low, lora_b.t(), alpha=scale).view_as(base)
 
 
 def _compute_dtype(x: torch.Tensor) -> torch.dtype:
