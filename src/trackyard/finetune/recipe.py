@@ -176,8 +176,7 @@ class Recipe:
         if self.micro_batch < 1 or self.batch % (self.micro_batch * world):
             found.append(
                 (
-                    f"global_batch {self.batch} is no multiple of micro_batch x GPUs "
-                    + f"({self.micro_batch} x {world})",
+                    f"global_batch {self.batch} is no multiple of micro_batch x {world} GPUs",
                     "make it one: the rest would be trained on unequally",
                 )
             )

@@ -33,10 +33,6 @@ class Batch:
     position_ids: Ints
     #: which row of a sequence each token belongs to; padding has its own number
     segments: Ints
-    #: tokens that are not padding
-    tokens: int
-    #: mean over tokens of the length of the row they are in, for counting attention
-    mean_length: float
 
 
 class Stream:
@@ -111,6 +107,15 @@ class Stream:
         """Return how many tokens of these sequences are learned."""
         return int(sum(self._labels[list(sample)].sum() for sample in samples if sample))
 
+    def lengths(self, samples: Sequence[Sample]) -> tuple[int, float]:
+        """Return how many tokens these sequences hold, and the mean over tokens of their row's
+        length.
+        """
+        rows = [row for sample in samples for row in sample]
+        counts = self._lengths[rows]
+        total = int(counts.sum())
+        return total, float((counts**2).sum() / total) if total else 0.0
+
     def batch(self, samples: Sequence[Sample]) -> Batch:
         """Return the arrays of some sequences."""
         width = self._seq
@@ -124,7 +129,6 @@ class Stream:
         labels = np.full(shape, IGNORE, dtype=np.int64)
         positions = np.zeros(shape, dtype=np.int64)
         segments = np.zeros(shape, dtype=np.int64)
-        tokens, squares = 0, 0
         for line, sample in enumerate(samples):
             at = 0
             for number, row in enumerate(sample):
@@ -134,9 +138,7 @@ class Stream:
                 labels[line, at : end - 1] = np.where(learned[1:], words[1:], IGNORE)
                 positions[line, at:end] = np.arange(len(words))
                 segments[line, at:end] = number
-                squares += len(words) ** 2
                 at = end
-            tokens += at
             positions[line, at:] = np.arange(width - at)
             segments[line, at:] = len(sample)
         return Batch(
@@ -144,8 +146,6 @@ class Stream:
             labels=labels,
             position_ids=positions,
             segments=segments,
-            tokens=tokens,
-            mean_length=squares / tokens if tokens else 0.0,
         )
 
 

@@ -89,7 +89,7 @@ def _find_operators() -> Iterator[Any]:
 
 def _has_varlen() -> bool:
     try:
-        import torch.nn.attention.varlen  # noqa: F401
+        import torch.nn.attention.varlen
     except ImportError:
         return False
     return hasattr(torch.ops, "torch_attn") and hasattr(torch.ops.torch_attn, "_varlen_attn")

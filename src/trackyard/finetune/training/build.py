@@ -193,9 +193,7 @@ def add_adapter(model: nn.Module, setup: Setup, options: AdapterOptions) -> None
     )
 
 
-def _add_dora(
-    model: nn.Module, setup: Setup, options: AdapterOptions, kind: torch.dtype
-) -> None:
+def _add_dora(model: nn.Module, setup: Setup, options: AdapterOptions, kind: torch.dtype) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ModuleNotFoundError as fault:

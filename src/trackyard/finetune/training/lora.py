@@ -94,9 +94,8 @@ class LoraLinear(nn.Linear, Adapter):
         return out
 
 
-def _product(
-    x: torch.Tensor, weight: Any, bias: Any, lora_a: Any, lora_b: Any, scale: float
-) -> torch.Tensor:
+def _product(x: torch.Tensor, *rest: Any) -> torch.Tensor:
+    weight, bias, lora_a, lora_b, scale = rest
     low = functional.linear(x, lora_a).flatten(0, -2)
     base = functional.linear(x, weight, bias)
     return torch.addmm(base.flatten(0, -2), low, lora_b.t(), alpha=scale).view_as(base)
@@ -165,8 +164,10 @@ def reset_lora(model: nn.Module, seed: int) -> None:
     for name, layer in adapted(model):
         if layer.lora_a.is_meta:
             continue
+        first = first_a(name, layer.lora_a.shape, seed)
         with torch.no_grad():
-            layer.lora_a.copy_(first_a(name, layer.lora_a.shape, seed))
+            local, rows = local_rows(layer.lora_a)
+            local.copy_(first if rows is None else first[rows])
             layer.lora_b.zero_()
 
 
@@ -176,6 +177,20 @@ def first_a(name: str, shape: Sequence[int], seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
     bound = 1 / math.sqrt(shape[1])
     return torch.empty(tuple(shape)).uniform_(-bound, bound, generator=generator)
+
+
+def local_rows(parameter: Any) -> tuple[torch.Tensor, slice | None]:
+    """Return the part of a parameter that this process holds, and which rows they are."""
+    from torch.distributed.tensor import DTensor
+
+    if not isinstance(parameter, DTensor):
+        return parameter.data, None
+    from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
+
+    shape, offset = compute_local_shape_and_global_offset(
+        parameter.shape, parameter.device_mesh, parameter.placements
+    )
+    return parameter.to_local(), slice(offset[0], offset[0] + shape[0])
 
 
 def _linear_layers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
