@@ -18,6 +18,7 @@ VERBS = (
     "cluster",
     "env",
     "login",
+    "plan",
     "submit",
     "ps",
     "show",

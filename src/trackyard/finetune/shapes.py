@@ -106,8 +106,7 @@ class ModelShape:
         """Return how many parameters LoRA of a rank adds on the named linear layers."""
         per_layer = sum(
             rank * (self.linears[name][0] + self.linears[name][1])
-            for name in self.targets(targets)
-            if name != "lm_head"
+            for name in self.layer_targets(targets)
         )
         head = rank * (self.hidden + self.vocab) if "lm_head" in targets else 0
         return self.layers * per_layer + head
@@ -125,6 +124,10 @@ class ModelShape:
                 hint = suggestion(name, known) or f"one of {', '.join(known)}"
                 raise SetupError(f"{self.name} has no linear layer {name!r}", hint=hint)
         return tuple(dict.fromkeys(found))
+
+    def layer_targets(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the targets that every decoder layer has: all but the head."""
+        return tuple(name for name in self.targets(names) if name in self.linears)
 
     def but(self, **changes: Any) -> ModelShape:
         """Return a copy with some values changed, such as fewer layers for a trace."""

@@ -1,8 +1,8 @@
 """How good plans have been, and the factors that runs have taught: one set for each type of GPU.
 
-Owns the recorded cells (calibration.json: measured peaks and speeds, which a test holds the planner
-to), fitting factors from pairs of predicted and actual figures, and the names under which a
-finished run writes such a pair. Pure but for reading that file.
+Owns the recorded cells (calibration.json: measured peaks and speeds, which a test holds the
+planner to), fitting factors from pairs of predicted and actual figures, and the names under which
+a finished run writes such a pair. Pure but for reading that file.
 """
 
 from __future__ import annotations

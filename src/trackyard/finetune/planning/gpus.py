@@ -89,9 +89,7 @@ def match_gpu(name: str, memory_bytes: int = 0) -> Gpu | None:
     plain = _plain(name)
     named = [gpu for gpu in gpu_table().values() if plain in _names(gpu)]
     if not named:
-        named = [
-            gpu for gpu in gpu_table().values() if any(one in plain for one in _names(gpu))
-        ]
+        named = [gpu for gpu in gpu_table().values() if any(one in plain for one in _names(gpu))]
         named.sort(key=lambda gpu: -max(len(one) for one in _names(gpu) if one in plain))
         named = named[:1]
     if memory_bytes and named:

@@ -1,8 +1,8 @@
 """Stand-ins for what only a GPU has: attention kernels, and the compiler's choice of what to keep.
 
 Owns what the CUDA kernels of attention allocate and keep (flash for 16 bits, the variable-length
-one for packed rows, the plain formula where 32 bits meet grouped heads), and the partitioner run on
-one decoder layer. Imported by trace.py alone, where torch is known to be there.
+one for packed rows, the plain formula where 32 bits meet grouped heads), and the partitioner run
+on one decoder layer. Imported by trace.py alone, where torch is known to be there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ def _heads_third(query: torch.Tensor) -> torch.Tensor:
 
 
 def _flash_shapes(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    query: torch.Tensor,
+    key: torch.Tensor,  # noqa: ARG001 - the operator's signature
+    value: torch.Tensor,  # noqa: ARG001
 ) -> tuple[torch.Tensor, torch.Tensor]:
     batch, heads, width, _ = query.shape
     out = _heads_third(query)
@@ -32,13 +34,10 @@ def _flash_shapes(
 
 
 def _flash_backward_shapes(
-    grad: torch.Tensor,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    out: torch.Tensor,
-    sums: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    grad: torch.Tensor,  # noqa: ARG001
+    *kept: torch.Tensor,
+) -> tuple[torch.Tensor, ...]:
+    query, key, value = kept[:3]
     # The kernel sums queries' gradients in 32 bits.
     _summed = query.new_empty(query.shape, dtype=torch.float32)
     return torch.empty_like(query), torch.empty_like(key), torch.empty_like(value)
@@ -109,21 +108,23 @@ def stand_ins() -> Iterator[None]:
     from trackyard.finetune.training import activations, attention
 
     own = _operators().flash.default
-    kept = activations._kept_operators
+    names = vars(activations)
+    kept = names["_kept_operators"]
     AttentionInterface.register(attention.NAME, _attention)
     # What the policy keeps of the real kernels it keeps of this one.
-    activations._kept_operators = lambda: kept() | {own}
+    names["_kept_operators"] = lambda: kept() | {own}
     try:
         yield
     finally:
-        activations._kept_operators = kept
+        names["_kept_operators"] = kept
         attention.register()
 
 
 def partitioned(layers: Any) -> None:
     """Have alike layers run as the compiler's partitioner cuts them into forward and backward.
 
-    One layer is cut, with its weights as arguments, and serves for all.
+    One layer is cut, with its weights as arguments, and serves for all whose inputs need
+    gradients alike.
     """
     from torch._functorch.aot_autograd import aot_function
     from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -132,7 +133,7 @@ def partitioned(layers: Any) -> None:
 
     first = copy.copy(layers[0])
     names = [name for name, _ in first.named_parameters()]
-    cut: list[Callable[..., Any]] = []
+    cut: dict[tuple[bool, ...], Callable[..., Any]] = {}
 
     def as_is(graph: Any, _examples: Any) -> Any:
         return graph.forward
@@ -150,18 +151,17 @@ def partitioned(layers: Any) -> None:
                 weights = dict(zip(names, values[len(where) :], strict=True))
                 return functional_call(first, weights, inner_args, inner_kwargs)
 
-            if not cut:
-                cut.append(
-                    aot_function(
-                        flat,
-                        fw_compiler=as_is,
-                        bw_compiler=as_is,
-                        partition_fn=min_cut_rematerialization_partition,
-                        decompositions=select_decomp_table(),
-                    )
+            inputs = [leaves[place] for place in where]
+            key = tuple(one.requires_grad for one in inputs)
+            if key not in cut:
+                cut[key] = aot_function(
+                    flat,
+                    fw_compiler=as_is,
+                    bw_compiler=as_is,
+                    partition_fn=min_cut_rematerialization_partition,
+                    decompositions=select_decomp_table(),
                 )
-            weights = [value for _, value in layer.named_parameters()]
-            return cut[0](*(leaves[place] for place in where), *weights)
+            return cut[key](*inputs, *(value for _, value in layer.named_parameters()))
 
         return call
 

@@ -37,7 +37,7 @@ class Parts:
     @property
     def total(self) -> float:
         """All parts together."""
-        return sum(dataclasses.astuple(self))
+        return float(sum(dataclasses.astuple(self)))
 
     def json(self) -> dict[str, int]:
         """Return whole bytes by part, and their sum."""
@@ -76,12 +76,9 @@ def trainable_params(shape: ModelShape, setup: Setup) -> int:
         return shape.params()
     count = shape.adapter_params(setup.lora_rank, setup.lora_targets)
     if setup.method == "dora":
-        targets = shape.targets(setup.lora_targets)
-        count += shape.layers * sum(shape.linears[name][1] for name in targets if name in _LAYER)
+        targets = shape.layer_targets(setup.lora_targets)
+        count += shape.layers * sum(shape.linears[name][1] for name in targets)
     return count
-
-
-_LAYER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
 def weight_bytes(shape: ModelShape, setup: Setup) -> float:
@@ -121,20 +118,21 @@ def attention_bytes(shape: ModelShape, setup: Setup) -> float:
     return 2 * query + 2 * key + 4 * shape.heads
 
 
-def norm_bytes(width: int, setup: Setup, *, copies: int = 1) -> float:
+def norm_bytes(shape: ModelShape, width: int, setup: Setup, *, copies: int = 1) -> float:
     """Return what one norm keeps, with the inputs of the linear layers that read its output."""
     size = sizes(setup)
     as_float = 4 * width
     if size.casts:
         return as_float + 4 * width + copies * size.compute * width
-    normed = 0 if setup.is_adapter else size.residual * width
-    return as_float + normed + size.compute * width
+    # Gemma multiplies by its weight before it goes back to 16 bits.
+    normed = (4 if shape.family.startswith("gemma") else size.residual) * width
+    return as_float + (0 if setup.is_adapter else normed) + size.compute * width
 
 
 def kept_bytes(shape: ModelShape, setup: Setup) -> float:
     """Return what one layer keeps for backward without checkpointing, a token."""
     size = sizes(setup)
-    targets = shape.targets(setup.lora_targets) if setup.is_adapter else tuple(shape.linears)
+    targets = shape.layer_targets(setup.lora_targets) if setup.is_adapter else tuple(shape.linears)
     inner = size.compute * shape.intermediate
     reads_norm = [bool({"q_proj", "k_proj", "v_proj"} & set(targets))]
     reads_norm.append(bool({"gate_proj", "up_proj"} & set(targets)))
@@ -145,13 +143,13 @@ def kept_bytes(shape: ModelShape, setup: Setup) -> float:
         outputs = sum(reads_norm) * size.compute * shape.hidden
         return total + size.residual * shape.hidden + outputs + 2 * inner + _mid(shape, setup)
     for reads, copies in zip(reads_norm, (3, 2), strict=True):
-        norm = norm_bytes(shape.hidden, setup, copies=copies)
+        norm = norm_bytes(shape, shape.hidden, setup, copies=copies)
         total += norm if reads else norm - size.compute * shape.hidden
     if shape.norms_per_layer == 4:
-        total += 2 * norm_bytes(shape.hidden, setup) - 2 * size.compute * shape.hidden
+        total += 2 * norm_bytes(shape, shape.hidden, setup) - 2 * size.compute * shape.hidden
     if shape.qk_norm:
         width = shape.query_width + shape.kv_width
-        total += norm_bytes(width, setup) - size.compute * width
+        total += norm_bytes(shape, width, setup) - size.compute * width
     if setup.method == "dora":
         total += 2 * size.compute * sum(shape.linears[name][1] for name in targets)
     return total + 3 * inner
@@ -173,7 +171,11 @@ def stored_bytes(shape: ModelShape, setup: Setup) -> float:
     if setup.checkpointing == "selective":
         products = shape.query_width + 2 * shape.kv_width + 2 * shape.intermediate
         products += 2 * shape.hidden + shape.query_width
-        low = setup.lora_rank * len(shape.targets(setup.lora_targets)) if setup.is_adapter else 0
+        low = (
+            setup.lora_rank * len(shape.layer_targets(setup.lora_targets))
+            if setup.is_adapter
+            else 0
+        )
         return stream + (products + low) * size.compute + 4 * shape.heads
     return kept_bytes(shape, setup)
 
@@ -190,7 +192,7 @@ def moments(shape: ModelShape, setup: Setup) -> dict[str, Parts]:
     gradients = _gradients(trained * size.trained, shape, setup)
     fixed = _fixed(shape, setup, trained)
     stored = shape.layers * stored_bytes(shape, setup) * tokens
-    final = norm_bytes(shape.hidden, setup) * tokens
+    final = norm_bytes(shape, shape.hidden, setup) * tokens
     if setup.is_adapter:
         # Nothing before the first adapter needs a gradient: the first norm keeps little.
         stored = max(0.0, stored - _first_norm(shape, setup) * tokens)
@@ -199,21 +201,27 @@ def moments(shape: ModelShape, setup: Setup) -> dict[str, Parts]:
     layer = _layer_backward(shape, setup)
     logits = _logits(shape, setup)
     share = max(1, setup.shards)
+    copies, copy = _casts(shape, setup)
+    is_kept = setup.checkpointing in ("none", "selective")
     found = {
         "loss": _plus(
-            fixed, gradients=held, activations=stored + final, logits=logits, buffers=WORKSPACE
+            fixed,
+            gradients=held,
+            activations=stored + final,
+            logits=logits,
+            buffers=copies + WORKSPACE,
         ),
         "last layer": _plus(
             fixed,
             gradients=max(held, min(gradients, head / share)),
             activations=stored + layer.activations,
-            buffers=layer.buffers + WORKSPACE,
+            buffers=layer.buffers + (copies if is_kept else copy) + WORKSPACE,
         ),
         "first layer": _plus(
             fixed,
             gradients=max(held, gradients - (0 if setup.is_adapter else head / share)),
             activations=layer.activations + stored_bytes(shape, setup) * tokens,
-            buffers=layer.buffers + WORKSPACE,
+            buffers=layer.buffers + copy + WORKSPACE,
         ),
         "optimizer": _plus(
             fixed, gradients=gradients, buffers=_optimizer_temporary(shape, setup) + WORKSPACE
@@ -243,11 +251,8 @@ def host_bytes(shape: ModelShape, setup: Setup) -> float:
 def _fixed(shape: ModelShape, setup: Setup, trained: int) -> Parts:
     size, shards = sizes(setup), setup.shards
     weights = weight_bytes(shape, setup)
-    copies = 0.0
-    if size.casts and setup.sharding in ("none", "ddp"):
-        copies = (shape.params() - (0 if shape.tied else shape.embedding_params)) * size.compute
     state = optimizer_bytes(trained, setup) / shards
-    buffers = copies
+    buffers = 0.0
     if setup.sharding not in ("none", "ddp"):
         ends = (shape.embedding_params + shape.head_params) * size.compute
         layer = shape.layer_params * size.compute
@@ -263,6 +268,14 @@ def _fixed(shape: ModelShape, setup: Setup, trained: int) -> Parts:
     if setup.method == "dora":
         buffers += max(i * o for i, o in shape.linears.values()) * 8
     return Parts(weights=weights / shards, optimizer=state, buffers=buffers)
+
+
+def _casts(shape: ModelShape, setup: Setup) -> tuple[float, float]:
+    """Return the bytes of 16-bit copies that autocast makes of all weights, and of one layer's."""
+    if not sizes(setup).casts or setup.sharding not in ("none", "ddp"):
+        return 0.0, 0.0
+    whole = shape.params() - (0 if shape.tied else shape.embedding_params)
+    return whole * 2.0, shape.layer_params * 2.0
 
 
 def _gradients(whole: float, shape: ModelShape, setup: Setup) -> float:

@@ -150,7 +150,7 @@ def _elementwise(shape: ModelShape, setup: Setup, gpu: Gpu) -> float:
     if size.casts:
         forward *= 1.35
     if setup.is_adapter and not setup.compile:
-        targets = [shape.linears[name] for name in shape.targets(setup.lora_targets)]
+        targets = [shape.linears[name] for name in shape.layer_targets(setup.lora_targets)]
         forward += 2.0 * size.compute * sum(outputs for _, outputs in targets)
     if setup.compile:
         forward *= 0.35

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,8 @@ from trackyard.finetune.shapes import ModelShape
 
 if TYPE_CHECKING:
     import torch
+
+    from trackyard.finetune.planning.live import Live
 
 #: Layers of the small models: peaks are affine in the number of layers.
 LAYERS = (2, 4)
@@ -97,20 +98,27 @@ def trace(shape: ModelShape, setup: Setup) -> Trace:
 
 def peak(traced: Trace, shape: ModelShape, setup: Setup) -> Parts:
     """Return the parts at the worst moment, with optimizer state and workspaces added."""
-    trained = memory.trainable_params(shape, setup)
-    state = memory.optimizer_bytes(trained, setup)
+    state = memory.optimizer_bytes(memory.trainable_params(shape, setup), setup)
     moments = traced.at(shape.layers, setup.micro_batch)
-    worst = max(moments.values(), key=lambda parts: sum(parts.values()))
-    parts = Parts(
-        weights=_weights(shape, setup, worst["weights"]),
-        gradients=worst["gradients"],
-        optimizer=state,
-        activations=worst["activations"],
-        logits=worst["logits"],
-        buffers=worst["buffers"] + memory.WORKSPACE + _dequantised(shape, setup),
-    )
-    ending = memory.moments(shape, setup)["optimizer"]
-    return max(parts, ending, key=lambda one: one.total)
+    closed = memory.moments(shape, setup)
+    found = [closed["optimizer"]]
+    if setup.compile:
+        # What layers keep is traced as the compiler cuts them, but run operator by operator:
+        # what passes between fused operators is only known to the closed form.
+        moments = {"loss": moments["loss"]}
+        found += [closed["last layer"], closed["first layer"]]
+    for one in moments.values():
+        found.append(
+            Parts(
+                weights=_weights(shape, setup, one["weights"]),
+                gradients=one["gradients"],
+                optimizer=state,
+                activations=one["activations"],
+                logits=one["logits"],
+                buffers=one["buffers"] + memory.WORKSPACE + _dequantised(shape, setup),
+            )
+        )
+    return max(found, key=lambda parts: parts.total)
 
 
 def _weights(shape: ModelShape, setup: Setup, traced: float) -> float:
@@ -143,11 +151,12 @@ def trace_once(shape: ModelShape, setup: Setup) -> Moments:
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     from trackyard.finetune.planning.kernels import stand_ins
+    from trackyard.finetune.planning.live import Live
 
     traced = setup.but(method="lora" if setup.method == "qlora" else setup.method)
     model = _on_meta(shape, traced)
     with stand_ins(), FakeTensorMode(allow_non_fake_inputs=True):
-        live = tracker()
+        live = Live(CATEGORIES, shape.vocab)
         with live:
             model.to_empty(device="cpu")
             model.model.tie_weights()
@@ -165,7 +174,7 @@ def trace_once(shape: ModelShape, setup: Setup) -> Moments:
                 for parameter in model.parameters():
                     if parameter.grad is not None:
                         live.tag(parameter.grad, "gradients")
-            with _marks(model, live, shape):
+            with _marks(model, live):
                 live.moment("forward", "activations")
                 _step(model, ids, more)
             live.close()
@@ -211,38 +220,20 @@ def _compiled(model: Any, setup: Setup) -> None:
 
 
 @contextlib.contextmanager
-def _marks(model: Any, live: Any, shape: ModelShape) -> Iterator[None]:
+def _marks(model: Any, live: Live) -> Iterator[None]:
     """Tell the tracker which part of the step it is in, and which storages are gradients."""
     from trackyard.finetune.training import activations
 
     layers = activations.decoder_layers(model.model)
-    handles: list[Any] = []
-
-    def leaving(index: int) -> Any:
-        def hook(_module: Any, _args: Any, output: Any) -> None:
-            hidden = output[0] if isinstance(output, tuple) else output
-            if index == len(layers) - 1:
-                live.moment("loss", "logits")
-            if hidden.requires_grad:
-                hidden.register_hook(lambda _grad: live.moment(_backward(index), "buffers"))
-
-        return hook
-
-    def _backward(index: int) -> str:
-        if index == len(layers) - 1:
-            return "last layer"
-        return "first layer" if index == 0 else "middle layers"
-
-    for index, layer in enumerate(layers):
-        handles.append(layer.register_forward_hook(leaving(index)))
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            handles.append(
-                parameter.register_post_accumulate_grad_hook(
-                    lambda one: live.tag(one.grad, "gradients")
-                )
-            )
-    live.vocab = shape.vocab
+    handles: list[Any] = [
+        layer.register_forward_hook(_leaving(live, index, len(layers)))
+        for index, layer in enumerate(layers)
+    ]
+    handles += [
+        parameter.register_post_accumulate_grad_hook(lambda one: live.tag(one.grad, "gradients"))
+        for parameter in model.parameters()
+        if parameter.requires_grad
+    ]
     try:
         yield
     finally:
@@ -250,77 +241,16 @@ def _marks(model: Any, live: Any, shape: ModelShape) -> Iterator[None]:
             handle.remove()
 
 
-def tracker() -> Any:
-    """Return a dispatch mode that counts the bytes of live storages, by category and moment."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_leaves
+def _leaving(live: Live, index: int, count: int) -> Any:
+    """Return a hook that marks the end of a layer's forward, and the start of its backward."""
+    is_last = index == count - 1
+    backward = "last layer" if is_last else "first layer" if index == 0 else "middle layers"
 
-    class Live(TorchDispatchMode):  # type: ignore[misc]
-        """Live bytes in blocks of 512, as the caching allocator rounds them."""
+    def hook(_module: Any, _args: Any, output: Any) -> None:
+        hidden = output[0] if isinstance(output, tuple) else output
+        if is_last:
+            live.moment("loss", "logits")
+        if hidden.requires_grad:
+            hidden.register_hook(lambda _grad: live.moment(backward, "buffers"))
 
-        def __init__(self) -> None:
-            super().__init__()
-            self.seen: dict[int, tuple[int, str]] = {}
-            self.now = dict.fromkeys(CATEGORIES, 0.0)
-            self.total = self.highest = 0.0
-            self.moments: Moments = {}
-            self.kind, self.name, self.vocab = "buffers", "", -1
-            self.at_peak = dict(self.now)
-
-        def moment(self, name: str, kind: str) -> None:
-            """Begin another part of the step, in which new storages are of a kind."""
-            self.close()
-            self.name, self.kind = name, kind
-            self.highest, self.at_peak = self.total, dict(self.now)
-
-        def close(self) -> None:
-            """Note the peak of the part that ends."""
-            known = self.moments.get(self.name)
-            if self.name and (known is None or sum(known.values()) < self.highest):
-                self.moments[self.name] = self.at_peak
-
-        def relabel(self, kind: str) -> None:
-            """Call everything that is there now of one kind."""
-            self.seen = {key: (size, kind) for key, (size, _) in self.seen.items()}
-            self.now = dict.fromkeys(CATEGORIES, 0.0) | {kind: self.total}
-
-        def tag(self, tensor: Any, kind: str) -> None:
-            """Call one storage of another kind."""
-            key = tensor.untyped_storage()._cdata
-            if key in self.seen:
-                size, old = self.seen[key]
-                self.seen[key] = size, kind
-                self.now[old] -= size
-                self.now[kind] += size
-
-        def _add(self, tensor: Any) -> None:
-            storage = tensor.untyped_storage()
-            key = storage._cdata
-            if key in self.seen:
-                return
-            size = -(-storage.nbytes() // 512) * 512
-            kind = self.kind
-            if self.vocab in tensor.shape[-1:]:
-                kind = "logits"
-            self.seen[key] = size, kind
-            self.now[kind] += size
-            self.total += size
-            if self.total > self.highest:
-                self.highest, self.at_peak = self.total, dict(self.now)
-            weakref.finalize(storage, self._drop, key)
-
-        def _drop(self, key: int) -> None:
-            size, kind = self.seen.pop(key, (0, "buffers"))
-            self.now[kind] -= size
-            self.total -= size
-
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            out = func(*args, **(kwargs or {}))
-            for leaf in tree_leaves(out):
-                if hasattr(leaf, "untyped_storage"):
-                    self._add(leaf)
-            return out
-
-    return Live()
+    return hook

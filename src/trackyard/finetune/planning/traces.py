@@ -26,6 +26,9 @@ log = logging.getLogger(__name__)
 _UNTRACED = {"optimizer": "adamw", "sharding": "none", "offload": False, "gpus": 1, "nodes": 1}
 
 
+_TRACER = ("planning/trace.py", "planning/live.py", "planning/kernels.py")
+
+
 def folder() -> Path:
     """Return where traces are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -47,7 +50,9 @@ def is_traceable(setup: Setup) -> bool:
 class Traces:
     """Traces that are made when they are first asked for."""
 
-    def __init__(self, where: Path | None = None, said: Callable[[str], None] | None = None):
+    def __init__(
+        self, where: Path | None = None, said: Callable[[str], None] | None = None
+    ) -> None:
         self._folder = where or folder()
         self._said = said or (lambda _words: None)
         self._known: dict[str, tracing.Trace] = {}
@@ -72,7 +77,8 @@ class Traces:
             self._said(f"tracing {shape.name}: {words(plain)}")
             try:
                 found = tracing.trace(shape, plain)
-            except Exception:  # noqa: BLE001 - whatever a new torch does, the closed form is there
+            except Exception:
+                # Whatever another torch does, the closed form is there.
                 log.warning("cannot trace %s, %s", shape.name, words(plain), exc_info=True)
                 return None
             self.made += 1
@@ -105,7 +111,7 @@ def _versions() -> list[str]:
     digest = hashlib.sha256()
     for name in ("training/build.py", "training/loss.py", "training/lora.py"):
         digest.update(package.joinpath(name).read_bytes())
-    for name in ("training/activations.py", "planning/trace.py", "planning/kernels.py"):
+    for name in ("training/activations.py", *_TRACER):
         digest.update(package.joinpath(name).read_bytes())
     return [digest.hexdigest(), metadata.version("torch"), metadata.version("transformers")]
 
