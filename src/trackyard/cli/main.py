@@ -19,6 +19,7 @@ VERBS = (
     "env",
     "login",
     "submit",
+    "finetune",
     "ps",
     "show",
     "why",
