@@ -20,6 +20,7 @@ VERBS = (
     "login",
     "plan",
     "submit",
+    "finetune",
     "ps",
     "show",
     "why",

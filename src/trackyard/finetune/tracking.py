@@ -33,6 +33,7 @@ class Tracker:
 
     def __init__(self, folder: Path, *, run: Run | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
         self._file = (folder / "metrics.jsonl").open("a", encoding="utf-8")
         self.run = run
         self._queue: queue.Queue[Any] = queue.Queue(maxsize=_QUEUE)
@@ -63,12 +64,11 @@ class Tracker:
         self._put({"tags": [{"key": k, "value": str(v)[:5000]} for k, v in values.items()]})
 
     def text(self, path: str, content: str) -> None:
-        """Log a small text as a file of the run."""
+        """Log a small text as a file, beside the run and of it."""
+        place = self._folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(content, encoding="utf-8")
         self._put((path, content.encode()))
-
-    def file(self, path: str, source: Path) -> None:
-        """Log a file of the run."""
-        self._put((path, source))
 
     def call(self, what: Callable[..., None], *arguments: Any) -> None:
         """Have a call to the server made behind."""

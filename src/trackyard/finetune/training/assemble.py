@@ -11,40 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from trackyard.core.errors import SetupError
+from trackyard.finetune.locate import model_folder
 from trackyard.finetune.recipe import Recipe
 from trackyard.finetune.training import activations, adapters, attention, build, weights
 from trackyard.finetune.training.lora import reset_lora
 from trackyard.finetune.training.sharding import SHARDED, Place, replicate, shard
-
-
-def model_folder(name: str) -> Path:
-    """Return the folder of a model: a path, or a hub name whose files are on this disk."""
-    path = Path(name).expanduser()
-    if path.is_dir():
-        return path
-    from huggingface_hub import snapshot_download
-
-    try:
-        return Path(snapshot_download(name, local_files_only=True))
-    except Exception as fault:
-        raise SetupError(
-            f"the model {name!r} is not on this disk",
-            hint="name its folder, or download it first: `hf download NAME`",
-        ) from fault
-
-
-def load_tokenizer(folder: Path) -> Any:
-    """Return the model's tokenizer."""
-    from transformers import AutoTokenizer
-
-    try:
-        return AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError) as fault:
-        raise SetupError(
-            f"{folder} holds no tokenizer: {fault}",
-            hint="download the tokenizer's files beside the weights",
-        ) from fault
 
 
 def assemble(recipe: Recipe, place: Place) -> nn.Module:

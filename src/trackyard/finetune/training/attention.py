@@ -37,11 +37,17 @@ def has_varlen(device: torch.device) -> bool:
 
 
 def prefer(kernel: str) -> None:
-    """Choose among SDPA's kernels on the GPU: `auto`, `flash` or `cudnn`."""
+    """Choose which of SDPA's kernels on the GPU is tried first: `auto`, `flash` or `cudnn`."""
     if kernel == "auto" or not torch.cuda.is_available():
         return
-    torch.backends.cuda.enable_flash_sdp(kernel == "flash")
-    torch.backends.cuda.enable_cudnn_sdp(kernel == "cudnn")
+    from torch.nn.attention import SDPBackend
+
+    fast = [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION]
+    if kernel == "cudnn":
+        fast.reverse()
+        torch.backends.cuda.enable_cudnn_sdp(True)
+    order = [*fast, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+    torch._C._set_sdp_priority_order([int(one) for one in order])
 
 
 def no_mask(device: torch.device) -> torch.Tensor:

@@ -96,7 +96,8 @@ class TrainModel(nn.Module):
             head = self.model.get_output_embeddings()
             if labels is None:
                 return head(hidden if logits_at is None else hidden[:, logits_at])
-            if self._loss == "chunked" and getattr(head, "bias", None) is None:
+            # A head with an adapter, or of another kind, multiplies in its own way.
+            if self._loss == "chunked" and type(head) is nn.Linear and head.bias is None:
                 return chunked_cross_entropy(hidden, head.weight, labels, scale=scale)
             return plain_cross_entropy(head(hidden), labels, scale=scale)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ import torch
 from torch import nn
 
 from trackyard.core.errors import SetupError
+from trackyard.finetune.locate import model_folder
 from trackyard.finetune.recipe import Recipe
 from trackyard.finetune.training import adapters
 from trackyard.finetune.training.adapters import full
-from trackyard.finetune.training.assemble import model_folder
 from trackyard.finetune.training.sharding import Place, barrier
 from trackyard.finetune.training.tensorfile import KINDS, SHARD_BYTES, Entry, ShardedWriter
 from trackyard.finetune.training.weights import Source
@@ -169,10 +168,3 @@ def _entry(folder: Path, source: Source, name: str) -> Entry:
     with safe_open(folder / source.file_of(name), framework="pt") as file:
         part = file.get_slice(name)
         return Entry(name, tuple(part.get_shape()), KINDS[part.get_dtype()])
-
-
-def tensors_of(folder: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors of a folder, one at a time."""
-    source = Source(folder)
-    for name in source.names():
-        yield name, source.read(name)

@@ -84,6 +84,7 @@ class Loop:
         self._stops = False
         self._is_late = False
         self._rewound = False
+        self._evaluated: tuple[int, dict[str, float]] = (-1, {})
 
     @property
     def tokens(self) -> int:
@@ -255,6 +256,8 @@ class Loop:
         evaluator = self._parts.evaluator
         if evaluator is None:
             return {}
+        if self._evaluated[0] == self.progress.step:
+            return self._evaluated[1]
         numbers = evaluator.evaluate(self._parts.model)
         samples = evaluator.samples(self._parts.model)
         self._parts.meter.pause()
@@ -266,6 +269,7 @@ class Loop:
             if samples:
                 text = "\n\n".join(f"> {asked}\n\n{said}" for asked, said in samples)
                 self._parts.tracker.text(f"samples/step-{step:08d}.md", text + "\n")
+        self._evaluated = (self.progress.step, numbers)
         return numbers
 
     def _save(self, *, wait: bool) -> None:

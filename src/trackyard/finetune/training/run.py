@@ -6,10 +6,12 @@ done by a part that lies beside.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import random
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,11 @@ from trackyard.finetune.data.prepared import Prepared, prepare
 from trackyard.finetune.data.render import Renderer
 from trackyard.finetune.data.stream import Stream
 from trackyard.finetune.health import Health
+from trackyard.finetune.locate import load_tokenizer, model_folder
 from trackyard.finetune.recipe import Recipe
 from trackyard.finetune.tracking import Run, Tracker
-from trackyard.finetune.training import sharding
-from trackyard.finetune.training.assemble import assemble, load_tokenizer, model_folder
+from trackyard.finetune.training import adapters, sharding
+from trackyard.finetune.training.assemble import assemble
 from trackyard.finetune.training.evaluate import Evaluator
 from trackyard.finetune.training.export import export
 from trackyard.finetune.training.feed import Feed
@@ -57,6 +60,34 @@ def train(recipe: Recipe, *, device: str = "", say: Callable[[str], None] | None
     finally:
         job.close()
         sharding.leave()
+
+
+def evaluate(recipe: Recipe, model: Path, *, device: str = "") -> dict[str, float]:
+    """Return the loss of a trained model, or of an adapter, on the recipe's held-out rows."""
+    if not (recipe.data.eval or recipe.data.eval_fraction):
+        raise SetupError(
+            "the recipe holds no rows out", hint="set data.eval=FILE or data.eval_fraction=0.05"
+        )
+    if (model / adapters.CONFIG).is_file():
+        found = adapters.read_config(model)
+        part = dataclasses.replace(
+            recipe.lora,
+            adapter=str(model),
+            rank=int(found["r"]),
+            alpha=float(found["lora_alpha"]),
+            rslora=bool(found.get("use_rslora")),
+        )
+        method = recipe.method if recipe.setup().is_adapter else "lora"
+        recipe = dataclasses.replace(recipe, lora=part, method=method)
+    else:
+        recipe = dataclasses.replace(recipe, model=str(model), method="full")
+    place = sharding.join(device=device)
+    with tempfile.TemporaryDirectory() as folder:
+        session = Session(dataclasses.replace(recipe, output=folder), place, _silence)
+        try:
+            return session.loop.evaluate()
+        finally:
+            session.close()
 
 
 def _talk(words: str) -> None:
