@@ -126,7 +126,7 @@ def partitioned(layers: Any) -> None:
     One layer is cut, with its weights as arguments, and serves for all whose inputs need
     gradients alike.
     """
-    from torch._functorch.aot_autograd import aot_function
+    from torch._functorch.aot_autograd import aot_function, make_boxed_func
     from torch._functorch.partitioners import min_cut_rematerialization_partition
     from torch._inductor.decomposition import select_decomp_table
     from torch.func import functional_call
@@ -136,7 +136,7 @@ def partitioned(layers: Any) -> None:
     cut: dict[tuple[bool, ...], Callable[..., Any]] = {}
 
     def as_is(graph: Any, _examples: Any) -> Any:
-        return graph.forward
+        return make_boxed_func(graph.forward)
 
     def forward_of(layer: torch.nn.Module) -> Callable[..., Any]:
         def call(*args: Any, **kwargs: Any) -> Any:
