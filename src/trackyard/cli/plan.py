@@ -189,12 +189,15 @@ def _pairs(api: Api | None) -> list[calibration.Pair]:
 def _offers(args: argparse.Namespace, api: Api | None) -> list[fleet.Offer | None]:
     if args.on != "fleet" or api is None:
         return [None]
-    found, unknown = fleet.read_offers(api)
-    if args.gpu:
-        wanted = find_gpu(args.gpu).name
-        found = [offer for offer in found if offer.gpu.name == wanted]
+    wanted = find_gpu(args.gpu) if args.gpu else None
+    found, unknown = fleet.read_offers(api, wanted)
+    if wanted is not None:
+        found = [offer for offer in found if offer.gpu.name == wanted.name]
     for name in unknown:
-        say(f"note: {name} is not in the table of GPUs; it is left out")
+        done = (
+            f"planned as {wanted.name}" if wanted else "left out; --gpu says what to take it for"
+        )
+        say(f"note: {name} is not in the table of GPUs; it is {done}")
     if not found:
         raise SetupError(
             "the fleet has no GPU that can be planned for",

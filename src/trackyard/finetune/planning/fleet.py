@@ -45,8 +45,13 @@ class Wait:
         }
 
 
-def offers(nodes: list[dict[str, Any]]) -> tuple[list[Offer], list[str]]:
-    """Group the fleet's GPUs by type; return those in the table, and the names of those not."""
+def offers(
+    nodes: list[dict[str, Any]], assumed: Gpu | None = None
+) -> tuple[list[Offer], list[str]]:
+    """Group the fleet's GPUs by type; return those in the table, and the names of those not.
+
+    Types that the table does not have count as the assumed one, where one is named.
+    """
     groups: dict[str, list[dict[str, Any]]] = {}
     for node in nodes:
         for kind in {gpu["type"] for gpu in node["gpus"] if gpu["type"]}:
@@ -57,6 +62,8 @@ def offers(nodes: list[dict[str, Any]]) -> tuple[list[Offer], list[str]]:
         gpu = match_gpu(kind, max(card.get("memory_bytes") or 0 for card in cards))
         if gpu is None:
             unknown.append(kind)
+            gpu = assumed
+        if gpu is None:
             continue
         most = max(sum(card["type"] == kind for card in node["gpus"]) for node in holders)
         free = sum(float(card["free"]) for card in cards)
@@ -64,9 +71,9 @@ def offers(nodes: list[dict[str, Any]]) -> tuple[list[Offer], list[str]]:
     return found, unknown
 
 
-def read_offers(api: Api) -> tuple[list[Offer], list[str]]:
+def read_offers(api: Api, assumed: Gpu | None = None) -> tuple[list[Offer], list[str]]:
     """Ask the server for its GPUs."""
-    return offers(api.get("/api/v1/nodes")["nodes"])
+    return offers(api.get("/api/v1/nodes")["nodes"], assumed)
 
 
 def predicted_wait(api: Api, kind: str, gpus: int, nodes: int, hours: float) -> Wait:

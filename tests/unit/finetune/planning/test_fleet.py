@@ -3,6 +3,7 @@
 from typing import Any
 
 from trackyard.finetune.planning.fleet import offers
+from trackyard.finetune.planning.gpus import find_gpu
 
 
 def node(name: str, kind: str, count: int, free: float = 1.0) -> dict[str, Any]:
@@ -29,4 +30,7 @@ def test_nodes_are_grouped_by_the_type_of_their_gpus() -> None:
 def test_a_type_that_is_not_in_the_table_is_named() -> None:
     found, unknown = offers([node("a", "Quantum9", 2)])
     assert found == []
+    assert unknown == ["Quantum9"]
+    found, unknown = offers([node("a", "Quantum9", 2)], find_gpu("H100"))
+    assert [(one.gpu.name, one.type) for one in found] == [("H100", "Quantum9")]
     assert unknown == ["Quantum9"]
