@@ -17,7 +17,9 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _member(rank: int, world: int, port: int, work: Callable[..., Any], args: tuple[Any, ...]) -> None:
+def _member(
+    rank: int, world: int, port: int, work: Callable[..., Any], args: tuple[Any, ...]
+) -> None:
     os.environ |= {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -40,7 +42,8 @@ def run(world: int, work: Callable[..., Any], *args: Any, seconds: float = 240.0
     context = multiprocessing.get_context("fork")
     port = free_port()
     members = [
-        context.Process(target=_member, args=(rank, world, port, work, args)) for rank in range(world)
+        context.Process(target=_member, args=(rank, world, port, work, args))
+        for rank in range(world)
     ]
     for one in members:
         one.start()

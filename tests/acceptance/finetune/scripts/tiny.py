@@ -14,12 +14,17 @@ TEMPLATE = (
 
 
 def sentence(number: int, length: int) -> str:
-    return " ".join(WORDS[(number * 7 + at * (number % 5 + 1)) % len(WORDS)] for at in range(length))
+    return " ".join(
+        WORDS[(number * 7 + at * (number % 5 + 1)) % len(WORDS)] for at in range(length)
+    )
 
 
 def rows(count: int = 48) -> list[dict[str, Any]]:
     return [
-        {"prompt": sentence(number, 2 + number % 5), "completion": sentence(number + 1, 3 + number % 9)}
+        {
+            "prompt": sentence(number, 2 + number % 5),
+            "completion": sentence(number + 1, 3 + number % 9),
+        }
         for number in range(count)
     ]
 
