@@ -43,7 +43,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "dora": {"method": "dora"},
     "qlora": {"method": "qlora"},
 }
-STEPS = 3
+STEPS = 2
 
 
 def _pairs(folder: Path, method: str) -> None:
