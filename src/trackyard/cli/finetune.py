@@ -36,6 +36,7 @@ _PASSED = (
     ("--time", "T", "limit of each attempt, as in 2h30m"),
     ("--lease", "LEASE", "run on this lease alone"),
     ("--experiment", "NAME", "experiment of its run"),
+    ("--pip", "FILE", "requirements.txt to install first"),
 )
 _SWITCHES = (
     ("--preemptible", "may be stopped for others and go on later"),
@@ -70,6 +71,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--count", type=int, default=10, help="with preview: samples (default 10)")
     for flag, metavar, words in _PASSED:
         parser.add_argument(flag, metavar=metavar, help=words)
+    parser.add_argument(
+        "--env", action="append", metavar="NAME=VALUE", help="variable for the job"
+    )
     for flag, words in _SWITCHES:
         parser.add_argument(flag, action="store_true", help=words)
     add_json(parser)
@@ -136,6 +140,8 @@ def _queue(args: argparse.Namespace, recipe: Recipe, source: str, words: list[st
     for flag, _, _ in _PASSED:
         if (value := values[flag[2:]]) is not None:
             argv += [flag, value]
+    for pair in args.env or []:
+        argv += ["--env", pair]
     argv += [flag for flag, _ in _SWITCHES if values[flag[2:]]]
     if args.json:
         argv.append("--json")

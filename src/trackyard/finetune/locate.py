@@ -18,13 +18,12 @@ def model_folder(name: str) -> Path:
     if path.is_dir():
         return path
     try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+        from transformers.utils import cached_file
     except ModuleNotFoundError as fault:
         raise SetupError("fine-tuning needs transformers", hint=INSTALL) from fault
     try:
-        return Path(snapshot_download(name, local_files_only=True))
-    except (LocalEntryNotFoundError, HFValidationError, OSError) as fault:
+        return Path(cached_file(name, "config.json", local_files_only=True)).parent
+    except OSError as fault:
         raise SetupError(
             f"the model {name!r} is not on this disk",
             hint="name its folder, or download it first: `hf download NAME`",

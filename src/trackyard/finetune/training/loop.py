@@ -80,6 +80,7 @@ class Loop:
         self.total = min(steps, recipe.steps) if recipe.steps else steps
         self._last_loss = math.nan
         self._saved_at = time.monotonic()
+        self._saved_step = -1
         #: what all ranks agreed on in the last step: to stop, and that a checkpoint is late
         self._stops = False
         self._is_late = False
@@ -124,7 +125,9 @@ class Loop:
                 pending = None
                 if not self._rewound and self._between(taken.step + 1):
                     return Outcome("stopped", self.progress.step, self._last_loss)
-        self._save(wait=True)
+        if self._saved_step != self.progress.step:
+            self._save(wait=True)
+        self._parts.state.wait()
         return Outcome("finished", self.progress.step, self._last_loss)
 
     def _is_over(self) -> bool:
@@ -217,6 +220,7 @@ class Loop:
         found = self._parts.state.find()
         assert found is not None
         self._restore(found)
+        self._saved_step = -1
         self._rewound = True
         # The batches since the checkpoint are passed over: one of them made the spike.
         self.progress.position = max(self.progress.position, beyond)
@@ -226,6 +230,7 @@ class Loop:
 
     def _restore(self, found: Any) -> None:
         self.progress = self._parts.state.restore(found)
+        self._saved_step = self.progress.step
         self._parts.health.restore(self.progress.losses)
         self._parts.meter.restore(self.progress.tokens)
         if self._scaler is not None and self.progress.scaler:
@@ -280,6 +285,7 @@ class Loop:
         self._parts.state.save(self.progress, wait=wait)
         self._parts.meter.pause()
         self._saved_at = time.monotonic()
+        self._saved_step = self.progress.step
         self._is_late = False
 
     def _read(self, loss: torch.Tensor) -> float:
