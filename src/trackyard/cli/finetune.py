@@ -15,8 +15,11 @@ from typing import Any
 
 from trackyard.cli import finetune_tools
 from trackyard.cli.output import add_json, emit_json, say
+from trackyard.client.api import Api, ApiFault, Unreachable
 from trackyard.core.errors import SetupError
 from trackyard.finetune import fit, launch
+from trackyard.finetune.planning.fleet import read_offers
+from trackyard.finetune.planning.gpus import Gpu
 from trackyard.finetune.recipe import Recipe, read
 
 _EPILOG = """\
@@ -95,9 +98,10 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run:
         return _show(args, recipe, first, rest)
     _require_data(recipe)
-    fit.refuse_what_cannot_fit(recipe)
     if args.now:
+        fit.refuse_what_cannot_fit(recipe)
         return _train_here(recipe, first, rest)
+    fit.refuse_what_cannot_fit(recipe, () if recipe.gpu_type else _offered())
     return _queue(args, recipe, first, rest)
 
 
@@ -130,6 +134,15 @@ def _train_here(recipe: Recipe, source: str, words: list[str]) -> int:
     command = launch.local_command(source, words, recipe)
     say(launch.line(command))
     return subprocess.run(command, check=False, env=dict(os.environ)).returncode
+
+
+def _offered() -> list[Gpu]:
+    """Return the types of GPU that the fleet has; none where one of them is not known here."""
+    try:
+        found, unknown = read_offers(Api.from_environment())
+    except (Unreachable, ApiFault):
+        return []
+    return [] if unknown else [offer.gpu for offer in found]
 
 
 def _queue(args: argparse.Namespace, recipe: Recipe, source: str, words: list[str]) -> int:

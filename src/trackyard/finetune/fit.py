@@ -6,11 +6,14 @@ known here.
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trackyard.core.errors import SetupError
+from trackyard.finetune.planning import check
+from trackyard.finetune.planning.gpus import Gpu, find_gpu
 from trackyard.finetune.recipe import Recipe
+from trackyard.finetune.shapes import find_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,27 +25,27 @@ class Fit:
     hint: str | None = None
 
 
-def judge(recipe: Recipe) -> Fit | None:
-    """Return the planner's verdict, or None where it has none."""
-    if not recipe.gpu_type:
-        return None
+def judge(recipe: Recipe, offered: Sequence[Gpu] = ()) -> Fit | None:
+    """Return the planner's verdict, or None where it has none.
+
+    A recipe that names no type of GPU is judged by the best of those that are offered.
+    """
     try:
-        check = importlib.import_module("trackyard.finetune.planning.check")
-        gpus = importlib.import_module("trackyard.finetune.planning.gpus")
-        shapes = importlib.import_module("trackyard.finetune.shapes")
-    except ModuleNotFoundError:
-        return None
-    try:
-        shape, gpu = shapes.find_shape(recipe.model), gpus.find_gpu(recipe.gpu_type)
+        shape = find_shape(recipe.model)
+        kinds = [find_gpu(recipe.gpu_type)] if recipe.gpu_type else list(offered)
     except SetupError:
         return None
-    found = check.verdict(shape, recipe.setup(), gpu)
-    return Fit(fits=found.fits, sentence=found.sentence(), hint=found.hint())
+    if not kinds:
+        return None
+    setup = recipe.setup()
+    found = [check.verdict(shape, setup, gpu) for gpu in kinds]
+    best = max(found, key=lambda one: (one.fits, one.estimate.gpu.memory_gib))
+    return Fit(fits=best.fits, sentence=best.sentence(), hint=best.hint())
 
 
-def refuse_what_cannot_fit(recipe: Recipe) -> Fit | None:
+def refuse_what_cannot_fit(recipe: Recipe, offered: Sequence[Gpu] = ()) -> Fit | None:
     """Raise a fault for what cannot fit; return the verdict otherwise."""
-    found = judge(recipe)
+    found = judge(recipe, offered)
     if found is not None and not found.fits:
         raise SetupError(f"this recipe {found.sentence}", hint=found.hint)
     return found

@@ -68,6 +68,16 @@ def test_a_trace_is_made_once_and_kept(traced: list[dict[str, Any]]) -> None:
     assert traced[-1]["files"] == traced[-2]["made"] == len(traced) - 1
 
 
+def test_tokens_are_counted_by_the_models_own_tokenizer(traced: list[dict[str, Any]]) -> None:
+    assert traced[-1]["data"] == {
+        "rows": 3,
+        "tokens": 3 + 5 + 16,
+        "mean_length": 8.0,
+        "longest": 16,
+        "counted": True,
+    }
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A server whose one node has two declared GPUs."""

@@ -27,7 +27,9 @@ from trackyard.finetune.data.render import Renderer
 from trackyard.finetune.data.stream import Stream
 from trackyard.finetune.health import Health
 from trackyard.finetune.locate import load_tokenizer, model_folder
+from trackyard.finetune.planning.outcome import Measured, compare
 from trackyard.finetune.recipe import Recipe
+from trackyard.finetune.shapes import read_config
 from trackyard.finetune.tracking import Run, Tracker
 from trackyard.finetune.training import adapters, sharding
 from trackyard.finetune.training.assemble import assemble
@@ -130,6 +132,7 @@ class Session:
         if outcome.reason != "finished":
             self.say(f"training stopped: {outcome.sentence}")
             return FAILED
+        self._compare_with_plan(outcome)
         self._hand_over(outcome)
         return 0
 
@@ -267,6 +270,27 @@ class Session:
             name = Path(recipe.data.train).name
             self.tracker.call(run.inputs, name, self.data.digest, recipe.data.train)
 
+    def _compare_with_plan(self, outcome: Outcome) -> None:
+        """Keep what the plan said beside what came of it, so that plans get better."""
+        device = self.place.device
+        if self.tracker is None or device.type != "cuda":
+            return
+        recipe = self.recipe
+        seen = Measured(
+            device=torch.cuda.get_device_name(device),
+            memory_bytes=torch.cuda.get_device_properties(device).total_memory,
+            peak_bytes=torch.cuda.max_memory_allocated(device),
+            steps=outcome.step,
+            tokens=self.loop.tokens,
+            rates=read_rates(Path(recipe.output) / "metrics.jsonl"),
+        )
+        shape = read_config(model_folder(recipe.model) / "config.json", recipe.model)
+        found = compare(shape, recipe.setup(), seen)
+        if found is not None:
+            metrics, params = found
+            self.tracker.metrics(outcome.step, metrics)
+            self.tracker.params(params)
+
     def _hand_over(self, outcome: Outcome) -> None:
         evaluation = self.loop.evaluate()
         folder = Path(self.recipe.output) / MODEL
@@ -314,6 +338,12 @@ def read_curve(path: Path) -> list[tuple[int, float]]:
         if "loss" in values:
             found[int(values["step"])] = float(values["loss"])
     return sorted(found.items())
+
+
+def read_rates(path: Path) -> list[float]:
+    """Return the tokens a second that a run has logged."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [float(row["tokens_per_second"]) for row in rows if "tokens_per_second" in row]
 
 
 def _parameters(model: Any) -> int:

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from trackyard.finetune.planning import memory
+from trackyard.finetune.planning import datasize, memory
 from trackyard.finetune.planning.gpus import GIB
 from trackyard.finetune.planning.traces import Traces
 from trackyard.finetune.setup import Setup
@@ -39,7 +39,21 @@ def main() -> None:
             )
         again = Traces(Path(folder))
         again(BUILT_IN[cases[0]["model"]], Setup.from_json(cases[0]["setup"]))
-        print(json.dumps({"made_again": again.made, "files": len(list(Path(folder).iterdir()))}))
+        kept = {"made_again": again.made, "files": len(list(Path(folder).iterdir()))}
+    print(json.dumps(kept | {"data": counted()}))
+
+
+def counted() -> dict[str, Any]:
+    """Rows and tokens of a small set, by a tokenizer of two words a token."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer = Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+        tokenizer.save(str(Path(folder) / "tokenizer.json"))
+        rows = Path(folder) / "rows.jsonl"
+        rows.write_text("".join(json.dumps({"text": "a " * count}) + "\n" for count in (3, 5, 40)))
+        return datasize.measure(str(rows), folder, 16).json()
 
 
 if __name__ == "__main__":
