@@ -29,7 +29,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "offload": (False, True),
 }
 #: As many plans are traced, so that an answer takes seconds.
-TRACED = 6
+TRACED = 3
 #: A choice that may change what is learned has to pay by this much to come first.
 CAUTION = {"adamw8bit": 1.02, "adamw_bf16": 1.02, "qlora": 1.02}
 

@@ -165,7 +165,7 @@ def trace_once(shape: ModelShape, setup: Setup) -> Moments:
         ids = torch.zeros(setup.micro_batch, setup.seq, dtype=torch.long)
         more = _packed(ids) if setup.packing else {}
         if setup.compile:
-            _compiled(model, traced)
+            _compiled(model)
             _step(model, ids, more)
             _forget_gradients(model)
         with live:
@@ -197,8 +197,7 @@ def _on_meta(shape: ModelShape, setup: Setup) -> Any:
 
     values = dict(shape.config())
     config = AutoConfig.for_model(values.pop("model_type"), **values)
-    policy = "none" if setup.compile else setup.checkpointing
-    return build_model(config, setup.but(checkpointing=policy), device="meta")
+    return build_model(config, setup, device="meta")
 
 
 def _packed(ids: torch.Tensor) -> dict[str, Any]:
@@ -210,13 +209,12 @@ def _packed(ids: torch.Tensor) -> dict[str, Any]:
     return {"boundaries": bounds, "position_ids": positions}
 
 
-def _compiled(model: Any, setup: Setup) -> None:
-    """Have layers keep what the compiler's partitioner keeps, and check-point around that."""
+def _compiled(model: Any) -> None:
+    """Have layers keep what the compiler's partitioner keeps."""
     from trackyard.finetune.planning.kernels import partitioned
     from trackyard.finetune.training import activations
 
     partitioned(activations.decoder_layers(model.model))
-    activations.apply_policy(model.model, setup.checkpointing)
 
 
 @contextlib.contextmanager

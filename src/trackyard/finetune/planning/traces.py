@@ -36,9 +36,13 @@ def folder() -> Path:
 
 
 def is_traceable(setup: Setup) -> bool:
-    """Tell whether a trace says more than the closed form: sharded setups it does not see."""
+    """Tell whether there is a trace: not of what is sharded, offloaded or compiled with
+    checkpoints inside.
+    """
+    is_cut_again = setup.compile and setup.checkpointing != "none"
     return (
         setup.world == 1
+        and not is_cut_again
         and not setup.offload
         and setup.sharding == "none"
         and setup.precision != "float8"
@@ -79,7 +83,8 @@ class Traces:
                 found = tracing.trace(shape, plain)
             except Exception:
                 # Whatever another torch does, the closed form is there.
-                log.warning("cannot trace %s, %s", shape.name, words(plain), exc_info=True)
+                log.debug("cannot trace %s, %s", shape.name, words(plain), exc_info=True)
+                self._said("it cannot be traced with this torch: the closed form stands")
                 return None
             self.made += 1
             _write(path, found)
