@@ -50,7 +50,7 @@ def show(
 ) -> None:
     """Print the plans for one type of GPU."""
     request = plans.request
-    price = "" if request.gpu.price is None else f", ${request.gpu.price:g} an hour each"
+    price = "" if request.gpu.price is None else f", ${request.gpu.price:.2f} an hour each"
     words = f"\n{request.world} x {request.gpu.name}, {request.gpu.memory_gib:.1f} GiB{price}"
     if offer is not None:
         words += f" (the fleet has {offer.nodes} x {offer.per_node}, {offer.free:g} free)"

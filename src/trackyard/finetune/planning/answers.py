@@ -88,9 +88,12 @@ def cheapest_way(plans: Plans) -> str | None:
 
 
 def _replaces(words: str, one: str) -> bool:
-    return (words == "full checkpointing" and one == "selective checkpointing") or (
-        words == "QLoRA" and one == "LoRA"
-    )
+    """Tell whether a later step makes an earlier one needless."""
+    return one in {
+        "full checkpointing": ("selective checkpointing",),
+        "LoRA": ("an 8-bit optimizer",),
+        "QLoRA": ("LoRA", "an 8-bit optimizer"),
+    }.get(words, ())
 
 
 def _asked(request: Request) -> Setup:
