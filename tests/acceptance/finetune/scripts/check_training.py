@@ -130,11 +130,14 @@ def every_kind_of_file_gives_the_same_rows(folder: Path) -> None:
         writer = csv.DictWriter(file, ["prompt", "completion"])
         writer.writeheader()
         writer.writerows(rows)
-    parquet.write_table(pyarrow.Table.from_pylist(rows), place / "a.parquet")
+    table = pyarrow.Table.from_pylist(rows)
+    parquet.write_table(table, place / "a.parquet")
+    with (place / "a.arrow").open("wb") as out, pyarrow.ipc.new_stream(out, table.schema) as made:
+        made.write_table(table)
     tokenizer = AutoTokenizer.from_pretrained(folder / "base")
     found = [
         prepare(DataPart(), str(place / f"a.{kind}"), tokenizer, seq=64).tokens.tolist()
-        for kind in ("jsonl", "json", "csv", "parquet")
+        for kind in ("jsonl", "json", "csv", "parquet", "arrow")
     ]
     assert found[0]
     assert all(one == found[0] for one in found)
