@@ -190,7 +190,7 @@ class Session:
         meter = Meter(
             place,
             inner.config,
-            parameters=_parameters(inner),
+            parameters=count_parameters(inner),
             frozen=recipe.setup().is_adapter,
             peak_tflops=recipe.peak_tflops,
             epoch_length=len(stream.epoch(0)),
@@ -332,15 +332,10 @@ def read_curve(path: Path) -> list[tuple[int, float]]:
     return sorted(found.items())
 
 
-def _parameters(model: Any) -> int:
+def count_parameters(model: Any) -> int:
     """Count the model's own parameters, adapters left out; 4-bit weights hold two a byte."""
-    total = 0
-    for name, one in model.named_parameters():
-        if "lora_" in name:
-            continue
-        state = getattr(one, "quant_state", None)
-        total += state.shape.numel() if state is not None else one.numel()
-    return total
+    own = ((name, one) for name, one in model.named_parameters() if "lora_" not in name)
+    return sum(one.numel() * (2 if one.dtype == torch.uint8 else 1) for _, one in own)
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

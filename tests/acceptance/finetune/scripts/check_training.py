@@ -250,6 +250,29 @@ def four_bit_weights_train_and_their_adapter_loads(folder: Path) -> None:
 
 
 @check
+def our_own_four_bits_are_those_of_bitsandbytes(folder: Path) -> None:
+    """The same weights within the rounding of the scales, the same product, the same gradient."""
+    from trackyard.finetune.training.nf4 import Nf4Linear
+    from trackyard.finetune.training.weights import _of_bitsandbytes
+
+    torch.manual_seed(0)
+    weight, x = torch.randn(96, 128) * 0.02, torch.randn(5, 128)
+    ours, theirs = (
+        Nf4Linear.of(weight, None, torch.float32),
+        _of_bitsandbytes(weight, None, torch.float32),
+    )
+    eye = torch.eye(128)
+    one, other = ours(eye).t(), theirs(eye).t()
+    assert (one - weight).abs().mean() < 1.02 * (other - weight).abs().mean()
+    assert (one - other).abs().max() < 2e-3
+    assert sum(part.nbytes for part in ours.buffers()) + ours.weight.nbytes < 0.55 * weight.numel()
+    x.requires_grad_()
+    (gradient,) = torch.autograd.grad(ours(x).square().sum(), x)
+    wanted = 2 * (x @ one.t()) @ one
+    assert torch.allclose(gradient, wanted.detach(), atol=1e-5)
+
+
+@check
 def layers_compile_to_one_graph_each(folder: Path) -> None:
     from transformers import AutoConfig
 
