@@ -92,11 +92,6 @@ class Loop:
         """Return the tokens trained on so far."""
         return self._parts.meter.tokens
 
-    @property
-    def step_seconds(self) -> float:
-        """Return how long a step took, in the middle."""
-        return self._parts.meter.step_seconds
-
     def close(self) -> None:
         """End the threads that feed the loop."""
         self._parts.feed.close()

@@ -6,7 +6,6 @@ Owns the clock and the counters. Reads sizes of tensors and the allocator; chang
 from __future__ import annotations
 
 import os
-import statistics
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -49,7 +48,6 @@ class Meter:
         self._work = 0.0
         self._fresh = 0
         self._steps = 0
-        self._readings: list[float] = []
         self._since = time.perf_counter()
 
     def count(self, step: Step) -> None:
@@ -92,8 +90,7 @@ class Meter:
         passed = max(now - self._since, 1e-9)
         found = {"tokens": float(self.tokens)}
         if self._steps:
-            self._readings.append(passed / self._steps)
-            found["step_seconds"] = self._readings[-1]
+            found["step_seconds"] = passed / self._steps
         if self._fresh:
             found["tokens_per_second"] = self._fresh / passed
             if self._peak is not None:
@@ -101,11 +98,6 @@ class Meter:
         self._since, self._fresh, self._work = now, 0, 0.0
         self._steps = 0
         return found | self._memory(model, stepper)
-
-    @property
-    def step_seconds(self) -> float:
-        """Return how long a step took, in the middle of all readings."""
-        return statistics.median(self._readings) if self._readings else 0.0
 
     def _memory(self, model: nn.Module, stepper: Stepper) -> dict[str, float]:
         weights = sum(_local(one).nbytes for one in model.parameters())

@@ -21,7 +21,7 @@ import torch
 
 from trackyard.checkpoint import stopping
 from trackyard.core.errors import SetupError
-from trackyard.finetune import card, fit, flops
+from trackyard.finetune import card, flops
 from trackyard.finetune.data.prepared import Prepared, prepare
 from trackyard.finetune.data.render import Renderer
 from trackyard.finetune.data.stream import Stream
@@ -35,7 +35,7 @@ from trackyard.finetune.training.evaluate import Evaluator
 from trackyard.finetune.training.export import export
 from trackyard.finetune.training.feed import Feed
 from trackyard.finetune.training.loop import Loop, Outcome, Parts
-from trackyard.finetune.training.meter import GIB, Meter
+from trackyard.finetune.training.meter import Meter
 from trackyard.finetune.training.optimizers import Stepper
 from trackyard.finetune.training.sharding import Place
 from trackyard.finetune.training.state import RunState
@@ -285,23 +285,7 @@ class Session:
         text = card.render(self.recipe, facts=facts, curve=curve, evaluation=evaluation)
         (folder / "README.md").write_text(text, encoding="utf-8")
         self.say(f"wrote {folder}")
-        self._compare_with_plan(outcome.step)
         self._register(folder)
-
-    def _compare_with_plan(self, step: int) -> None:
-        device = self.place.device
-        if self.tracker is None or device.type != "cuda":
-            return
-        found = fit.compared(
-            self.recipe,
-            device=torch.cuda.get_device_name(device),
-            memory_bytes=torch.cuda.get_device_properties(device).total_memory,
-            peak_gib=torch.cuda.max_memory_allocated(device) / GIB,
-            step_seconds=self.loop.step_seconds,
-        )
-        if found is not None:
-            self.tracker.metrics(step, found[0])
-            self.tracker.params(found[1])
 
     def _register(self, folder: Path) -> None:
         recipe = self.recipe
