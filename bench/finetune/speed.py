@@ -449,12 +449,9 @@ def alpaca_like(seq: int) -> Any:
 
 
 def _count(model: Any) -> int:
-    total = 0
-    for name, one in model.named_parameters():
-        state = getattr(one, "quant_state", None)
-        if "lora_" not in name:
-            total += state.shape.numel() if state is not None else one.numel()
-    return total
+    from trackyard.finetune.training.run import count_parameters
+
+    return count_parameters(model)
 
 
 if __name__ == "__main__":

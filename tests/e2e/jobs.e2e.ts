@@ -118,6 +118,24 @@ describe("after a failure", () => {
   });
 });
 
+describe("other teams", () => {
+  test("what they hold is in the queue, by team and size alone; my team and mine leave it out", async () => {
+    const token = await yard.member("vera", "vision");
+    const job = await submit("hidden-name", ["sleep", "60"], { gpus: 1 });
+    await expect.poll(() => stateOf("hidden-name"), { timeout: 20_000 }).toBe("running");
+    const page = await yard.open("/app/queue", { signedIn: false });
+    await page.getByLabel("Token").fill(token);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    const row = page.getByRole("row").filter({ hasText: "Team default" });
+    await row.getByText("1 GPU").waitFor();
+    expect(await page.getByText("hidden-name").count()).toBe(0);
+    await page.getByRole("group", { name: "Whose jobs" }).getByRole("button", { name: "My team" }).click();
+    await page.getByRole("heading", { name: "Nothing is queued, nothing runs" }).waitFor();
+    await yard.call("POST", `/api/v1/jobs/${job}/stop`, {});
+    await page.context().close();
+  });
+});
+
 describe("the nodes", () => {
   test("show who holds which GPU, and a drained node takes no job until it is given back", async () => {
     await submit("holder", ["sleep", "60"], { gpus: 0.5 });

@@ -495,6 +495,68 @@ describe("home", () => {
   });
 });
 
+describe("by keyboard and by bare words", () => {
+  test("every step of a filter is typed over more than a hundred runs, and words look for names", async () => {
+    const made = (await yard.call("POST", "/api/2.0/mlflow/experiments/create", { name: "many runs" })) as { experiment_id: string };
+    for (let number = 0; number < 130; number += 1) {
+      const name = number % 10 === 0 ? `grey-heron-${number}` : `finch-${number}`;
+      const { run } = (await yard.call("POST", "/api/2.0/mlflow/runs/create", { experiment_id: made.experiment_id, run_name: name, start_time: 1000 + number })) as { run: { info: { run_id: string } } };
+      await yard.call("POST", "/api/2.0/mlflow/runs/log-batch", { run_id: run.info.run_id, params: [{ key: "lr", value: `1e-${number % 7}` }], metrics: [{ key: "loss", value: number, step: 0, timestamp: 1 }] });
+    }
+    const page = await yard.open(`/app/runs?exp=${made.experiment_id}`);
+    await settled(page, (rows) => rows === 130);
+    const filter = page.getByRole("combobox", { name: "Filter" });
+    for (const text of ["params.lr =", "params.lr = '1e-3'", "metrics.loss >= 100", "tags.mlflow.runName = 'finch-1'", "attributes.status =", "params.`lr` LIKE '1e-%'", "params.lr IS NOT NULL AND metrics.loss <"]) {
+      await filter.fill("");
+      await filter.pressSequentially(text);
+      await expect.poll(() => filter.inputValue()).toBe(text);
+      await page.getByRole("grid").waitFor();
+    }
+    await filter.fill("heron grey");
+    await filter.press("Escape");
+    await filter.press("Enter");
+    expect(await settled(page, (rows) => rows < 130)).toBe(13);
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox", { name: "Search or jump" }).fill("heron");
+    await page.getByRole("option", { name: /grey-heron/ }).first().waitFor();
+    expect(await page.getByRole("option").first().textContent()).toMatch(/heron.*run ·/);
+    await page.context().close();
+  });
+
+  test("a menu is opened, walked, left and closed by keys alone", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}`);
+    await settled(page, (rows) => rows > 10);
+    const button = page.getByRole("button", { name: "You" });
+    await button.focus();
+    await page.keyboard.press("Enter");
+    const items = page.getByRole("menu").locator(".menu-item");
+    await items.first().waitFor();
+    const at = (): Promise<number> => items.evaluateAll((all) => all.findIndex((one) => one === document.activeElement));
+    await expect.poll(at).toBe(0);
+    await page.keyboard.press("ArrowDown");
+    expect(await at()).toBe(1);
+    await page.keyboard.press("ArrowUp");
+    expect(await at()).toBe(0);
+    await page.keyboard.press("Shift+Tab");
+    expect(await at()).toBe((await items.count()) - 1);
+    await page.keyboard.press("Escape");
+    await expect.poll(() => page.getByRole("menu").count()).toBe(0);
+    await expect.poll(() => button.evaluate((one) => one === document.activeElement)).toBe(true);
+    await page.context().close();
+  });
+
+  test("runs that are charted together have colours of their own", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}`);
+    await settled(page, (rows) => rows > 10);
+    const filled = async (): Promise<string[]> =>
+      (await page.locator(".grid-name .dot").evaluateAll((dots) => dots.map((dot) => (dot as HTMLElement).style.background))).filter((one) => one.startsWith("rgb"));
+    await expect.poll(async () => (await filled()).length, { timeout: 15_000 }).toBeGreaterThanOrEqual(10);
+    const colours = await filled();
+    expect(new Set(colours).size).toBe(colours.length);
+    await page.context().close();
+  });
+});
+
 describe("the frame", () => {
   test("the palette finds a run by a part of its name", async () => {
     const page = await yard.open("/app/home");

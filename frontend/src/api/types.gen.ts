@@ -1871,6 +1871,8 @@ export interface components {
             eta: components["schemas"]["EtaView"] | null;
             /** @default  */
             parent: string;
+            /** @default false */
+            is_foreign: boolean;
         };
         /**
          * ReasonView
@@ -3864,7 +3866,7 @@ export interface operations {
                 before?: string;
                 /** @description at most 20000, default 100 */
                 limit?: string;
-                /** @description 1 for the jobs of all teams, for admins */
+                /** @description 1 for all teams; of other teams' jobs only admins see more than size and times */
                 all?: string;
                 /** @description newest, or position: waiting jobs in order of start */
                 order?: string;

@@ -44,6 +44,29 @@ export function colourOf(id: string): string {
   return shaded(hue, [0, 0.24, -0.12][Math.floor(mixed / PALETTE.length) % 3] ?? 0);
 }
 
+/** Colours for things drawn together: each its own where it is free, else the next free hue of the set. */
+export function coloursOf(ids: readonly string[]): Map<string, string> {
+  const found = new Map<string, string>();
+  let taken = new Set<number>();
+  for (const id of ids) {
+    if (found.has(id)) {
+      continue;
+    }
+    if (taken.size === PALETTE.length) {
+      taken = new Set();
+    }
+    const own = hash(id) % PALETTE.length;
+    let at = own;
+    while (taken.has(at)) {
+      at = (at + 1) % PALETTE.length;
+    }
+    taken.add(at);
+    const round = Math.floor(found.size / PALETTE.length);
+    found.set(id, at === own && round === 0 ? colourOf(id) : shaded(PALETTE[at] ?? PALETTE[0], [0, 0.3, -0.2][round % 3] ?? 0));
+  }
+  return found;
+}
+
 /** A colour moved towards white (above zero) or black (below). */
 export function shaded(colour: string, by: number): string {
   const value = Number.parseInt(colour.slice(1), 16);

@@ -1,11 +1,23 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import { accept, complete, quoted, tokens } from "./filter";
+import { accept, asFilter, complete, quoted, tokens } from "./filter";
 
 const NAMES = { metrics: ["val_accuracy", "train/loss"], params: ["lr", "model"], tags: ["team"] };
 const labels = (text: string, known: readonly string[] = []): string[] =>
   complete(text, text.length, NAMES, () => known).suggestions.map((one) => one.label);
+
+describe("what is asked of the server", () => {
+  test("bare words look for runs by name, comparisons stay as they are", () => {
+    expect(asFilter("")).toBe("");
+    expect(asFilter("heron")).toBe("attributes.run_name ILIKE '%heron%'");
+    expect(asFilter(" vit  small ")).toBe("attributes.run_name ILIKE '%vit%' AND attributes.run_name ILIKE '%small%'");
+    expect(asFilter("it's 50%")).toBe("attributes.run_name ILIKE '%its%' AND attributes.run_name ILIKE '%50%'");
+    for (const text of ["params.lr = '1'", "metrics.loss>1", "params.lr =", "tags.a IS NULL", "run_name LIKE 'a%'", "run_id in ('a')"]) {
+      expect(asFilter(text)).toBe(text);
+    }
+  });
+});
 
 describe("what may come at the caret", () => {
   test("a field at the start, and after AND", () => {

@@ -31,6 +31,22 @@ interface Token {
   from: number;
 }
 
+/** What is asked of the server: words without any comparison look for runs by name. */
+export function asFilter(text: string): string {
+  const pieces = tokens(text);
+  const compares = pieces.some(({ text: piece }) => /^([=<>!]+|I?LIKE|IN|IS|NOT)$/i.test(piece));
+  if (pieces.length === 0 || compares) {
+    return text;
+  }
+  return text
+    .trim()
+    .split(/\s+/)
+    .map((word) => word.replace(/['"\\%`]/g, ""))
+    .filter((word) => word !== "" && !/^(AND|OR)$/.test(word))
+    .map((word) => `attributes.run_name ILIKE '%${word}%'`)
+    .join(" AND ");
+}
+
 /** Cut a filter into its pieces. */
 export function tokens(text: string): Token[] {
   return [...text.matchAll(TOKEN)]

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import { colourOf, faded, PALETTE, ramp, shaded } from "./colour";
+import { colourOf, coloursOf, faded, PALETTE, ramp, shaded } from "./colour";
 import { axesFor, quartiles, scaleOf } from "./explore";
 import { groupRows, layOut, summarise } from "./grouping";
 import { fixedRange, folders, inOrder, isSystem, machineLabel, machinePart, machineRank } from "./metric-names";
@@ -13,6 +13,17 @@ describe("colours", () => {
     const ids = Array.from({ length: 200 }, (_, at) => `run-${at}`);
     expect(colourOf("run-1")).toBe(colourOf("run-1"));
     expect(new Set(ids.map(colourOf)).size).toBeGreaterThan(PALETTE.length);
+  });
+
+  test("runs drawn together differ, and each keeps its own colour where it is free", () => {
+    const ids = Array.from({ length: 40 }, (_, at) => `run-${at}`);
+    for (let first = 0; first < 20; first += 1) {
+      const few = ids.slice(first, first + 20);
+      const found = coloursOf(few);
+      expect(new Set(found.values()).size).toBe(20);
+      expect(found.get(few[0] ?? "")).toBe(colourOf(few[0] ?? ""));
+    }
+    expect(new Set(coloursOf(ids).values()).size).toBe(40);
   });
 
   test("can be faded, shaded and laid on a ramp", () => {

@@ -42,6 +42,11 @@ export function score(query: string, name: string): number | null {
   return 500 - gaps - text.length / 100;
 }
 
+/** Whether a name holds the very letters of a query, side by side. */
+export function holds(query: string, name: string): boolean {
+  return name.toLowerCase().includes(query.trim().toLowerCase());
+}
+
 /** The best answers to a query, best first. */
 export function best<T>(query: string, items: readonly T[], name: (item: T) => string, most = 20): T[] {
   return items

@@ -4,6 +4,9 @@ import { createPortal } from "react-dom";
 
 import { Icon, type IconName } from "./icon";
 
+/** What can have the focus in a popup. */
+const INSIDE = "input, .menu-item:not(:disabled), button:not(:disabled), select";
+
 /** A button that opens a menu below it. */
 export function MenuButton(props: {
   label: ReactNode;
@@ -65,8 +68,14 @@ export function Popup(props: {
       setPlace({ left, top });
     }
   }, [anchor]);
+  const isPlaced = place !== null;
   useEffect(() => {
-    box.current?.querySelector<HTMLElement>("input, .menu-item, button, select")?.focus();
+    // What is hidden cannot have the focus, and until it has a place the menu is.
+    if (isPlaced) {
+      (box.current?.querySelector<HTMLElement>(INSIDE) ?? box.current)?.focus();
+    }
+  }, [isPlaced]);
+  useEffect(() => {
     const outside = (event: PointerEvent): void => {
       const target = event.target as Node;
       if (box.current?.contains(target) === false && anchor?.contains(target) !== true) {
@@ -82,6 +91,8 @@ export function Popup(props: {
       onClose();
     } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       walk(box.current, event);
+    } else if (event.key === "Tab") {
+      turn(box.current, event);
     }
   };
   return createPortal(
@@ -99,6 +110,17 @@ export function Popup(props: {
     </div>,
     document.body,
   );
+}
+
+/** Keep the focus inside: the popup lies at the end of the page, and behind it is nothing. */
+function turn(box: HTMLElement | null, event: KeyboardEvent): void {
+  const items = [...(box?.querySelectorAll<HTMLElement>(INSIDE) ?? [])];
+  const end = event.shiftKey ? items[0] : items[items.length - 1];
+  const next = event.shiftKey ? items[items.length - 1] : items[0];
+  if (next !== undefined && document.activeElement === end) {
+    event.preventDefault();
+    next.focus();
+  }
 }
 
 function walk(box: HTMLElement | null, event: KeyboardEvent): void {

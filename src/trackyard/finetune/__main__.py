@@ -6,6 +6,7 @@ Owns the command line of one rank; `yard finetune` builds it. `--device cpu` kee
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from trackyard.core.errors import SetupError, YardError
@@ -21,6 +22,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("words", nargs="*", metavar="key=value")
     parser.add_argument("--device", choices=("cpu",), default="")
     args = parser.parse_args(argv)
+    # Segments that grow: what is freed in one size serves another.
+    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     try:
         recipe = read(args.recipe, args.words)
         try:

@@ -154,6 +154,27 @@ class JobView(msgspec.Struct):
     eta: EtaView | None = None
     #: of a claim, the running job that asked for these nodes
     parent: str = ""
+    #: of another team: no more than its size and its times are told
+    is_foreign: bool = False
+
+
+def outline(view: JobView) -> JobView:
+    """Return what people of other teams see of a job: its size, its team and its times."""
+    return msgspec.structs.replace(
+        view,
+        name="",
+        user="",
+        command="",
+        run_id="",
+        experiment_id="",
+        array_id="",
+        array_index=None,
+        step=None,
+        sentence=None,
+        reason=None,
+        parent="",
+        is_foreign=True,
+    )
 
 
 class JobList(msgspec.Struct):

@@ -57,9 +57,11 @@ def leave_the_path() -> None:
     sys.path[:] = [path for path in sys.path if path != home]
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path and path != home)
-    sys.modules.pop("sitecustomize", None)
+    own = sys.modules.pop("sitecustomize")
     with contextlib.suppress(ImportError):
         importlib.import_module("sitecustomize")
+    # The import of this very module is still under way, and fails unless it finds one there.
+    sys.modules.setdefault("sitecustomize", own)
 
 
 if __name__ == "sitecustomize":

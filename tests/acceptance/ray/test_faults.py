@@ -97,6 +97,7 @@ def follow(
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": server.token,
         "RAY_USAGE_STATS_ENABLED": "0",
+        "PYTHONUNBUFFERED": "1",
     }
     line = [cluster.bin / "ray", "job", "logs", "--follow", job]
     with heard.open("wb") as sink:

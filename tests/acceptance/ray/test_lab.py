@@ -1,4 +1,4 @@
-"""What the lab's other experiments leave open: folders that stay, and a whole search.
+"""What the lab's other experiments leave open: folders that stay, a lost worker, a whole search.
 
 Plain and infeasible jobs and three halves of a GPU (J1, J2, J5) are in `test_observations`, Ray
 Train on one worker and on two (J3, J4) in `test_train_tune`.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.acceptance.jobs.yard import eventually
 from tests.acceptance.ray.conftest import Front, lines
 
 #: It starts many processes at once, or a cluster: with others beside it time alone would decide.
@@ -67,3 +69,34 @@ def test_a_search_of_sixteen_trials_runs_to_its_end_and_its_trials_are_shown(fro
 def _claims(front: Front, job: str) -> list[dict[str, Any]]:
     rows = front.server.get("/api/v1/jobs", limit=500)["jobs"]
     return [row for row in rows if row["parent"] == job]
+
+
+def test_a_worker_whose_node_is_killed_goes_on_from_its_checkpoint_elsewhere(
+    front: Front, tmp_path: Path
+) -> None:
+    """J6: the worker's node dies in the middle; training goes on from what was saved."""
+    server = front.server
+    job = front.submit("python", "resume.py", str(tmp_path))
+    eventually((tmp_path / "epoch-2").exists, patience=PATIENCE)
+    [claim] = [one for one in server.detail(job)["claims"] if one["state"] == "granted"]
+    [node] = claim["nodes"]
+    front.cluster.kill_node(node)
+    try:
+        server.wait(job, "succeeded", patience=PATIENCE)
+    finally:
+        front.cluster.restore()
+    log = server.logs(job)
+    # The last report may have been on its way to the driver when the node went.
+    assert lines(log, r"starts at (\d)")[-1] in {("2",), ("3",)}, log
+    assert "whole epoch-5" in log
+
+
+def test_a_trainer_given_to_tune_is_answered_with_the_remedy(front: Front) -> None:
+    """The newest Ray says no more than that it is improper; the job says what mends it."""
+    server = front.server
+    job = front.submit("python", "tune_trainer.py")
+    eventually(lambda: server.state(job) == "failed", patience=PATIENCE)
+    hint = server.detail(job)["hint"]
+    assert "RAY_TRAIN_V2_ENABLED=0" in hint
+    assert hint in yard(front, "show", job)
+    assert server.logs(job).splitlines()[-1] == f"[yard] {hint}"

@@ -384,3 +384,32 @@ async def test_the_policy_is_explained_to_each_for_its_own_team(site: Site) -> N
     assert {"order", "preemption", "classes", "default requests"} <= {
         one["topic"] for one in topics
     }
+
+
+async def test_other_teams_see_the_outline_of_what_holds_and_waits(site: Site) -> None:
+    ann = await site.platform.caller("ann", "vision", "member")
+    bob = await site.platform.caller("bob", "speech", "viewer")
+    job = await site.submit(ann, gpus=2, name="secret-plan")
+    own = await site.submit(site.platform.admin, gpus=1, name="of-the-admins-team")
+    path = "/api/v1/jobs?all=1&state=queued&state=starting&state=running"
+    seen = {one["job_id"]: one for one in (await bob("GET", path)).json()["jobs"]}
+    held = seen[job["job_id"]]
+    assert (held["team"], held["gpus"], held["is_foreign"]) == ("vision", 2.0, True)
+    hidden = ("name", "user", "command", "run_id", "experiment_id")
+    assert not any(held[key] for key in hidden)
+    assert held["reason"] is None
+    assert "secret-plan" not in (await bob("GET", path)).body.decode()
+    waiting = (await bob("GET", "/api/v1/jobs?all=1&order=position")).json()["jobs"]
+    assert [one["job_id"] for one in waiting] == [own["job_id"]]
+    # Their own jobs, and all of them for an admin, are shown whole.
+    mine = {one["job_id"]: one for one in (await ann("GET", path)).json()["jobs"]}
+    assert (mine[job["job_id"]]["name"], mine[job["job_id"]]["is_foreign"]) == (
+        "secret-plan",
+        False,
+    )
+    whole = {one["job_id"]: one for one in (await site.platform.admin("GET", path)).json()["jobs"]}
+    assert whole[job["job_id"]]["name"] == "secret-plan"
+    for more in ("&name=secret-plan", "&user=ann", f"&array={job['job_id']}", "&mine=1"):
+        assert (await bob("GET", path + more)).status == 403, more
+    assert (await bob("GET", "/api/v1/jobs?all=1")).status == 403
+    assert (await bob("GET", "/api/v1/jobs?all=1&state=failed")).status == 403

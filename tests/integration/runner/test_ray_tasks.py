@@ -35,6 +35,8 @@ def worker(
     }
     line = [sys.executable, str(tmp_path / program)]
     done = subprocess.run(line, cwd=theirs, env=env, text=True, capture_output=True, check=True)
+    # Whatever goes wrong in it, Python says on the task's own log.
+    assert done.stderr == ""
     return done.stdout.split()
 
 

@@ -1,8 +1,11 @@
 """What the pages read beyond the table: cells of known runs, names, the shell under a path."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from tests.integration.server.platform import Platform
+from trackyard.server.http import Request
 from trackyard.server.routes.web import WebRoutes
 
 
@@ -83,6 +86,26 @@ async def test_shell_names_its_files_from_the_root_of_the_mount(tmp_path: Path) 
     assert page.body == b'<script src="/yard/assets/a.js"></script>'
     plain = await WebRoutes(tmp_path).page(None)  # type: ignore[arg-type]
     assert plain.body == b'<script src="/assets/a.js"></script>'
+
+
+async def test_scripts_come_packed_to_those_who_take_it(tmp_path: Path) -> None:
+    """The build packs its files; a caller that says nothing of gzip gets them plain."""
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "a.js").write_bytes(b"plain")
+    (tmp_path / "assets" / "a.js.gz").write_bytes(b"packed")
+    (route,) = [one for one in WebRoutes(tmp_path).routes() if one.path.startswith("/assets/")]
+    for accepted, body in (
+        ("gzip, deflate, br", b"packed"),
+        ("br;q=1.0, GZIP;q=0.5", b"packed"),
+        ("gzip;q=0", b"plain"),
+        (None, b"plain"),
+    ):
+        request = SimpleNamespace(header={"accept-encoding": accepted}.get)
+        answer = await route.handler(cast("Request", request))
+        headers = dict(answer.headers)
+        assert answer.body == body
+        assert headers.get("content-encoding") == ("gzip" if body == b"packed" else None)
+        assert headers["vary"] == "accept-encoding"
 
 
 async def test_no_asset_leads_out_of_the_package(platform: Platform) -> None:

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
 
 import type { Series, Want } from "../../api/series";
-import { colourOf } from "../../lib/colour";
+import { coloursOf } from "../../lib/colour";
 import { brokenAt, curveOf, stepsIn, type Curve } from "../../lib/curves";
 import type { Range } from "../../lib/range";
 import type { XAxis } from "../../lib/view";
@@ -68,14 +68,15 @@ function useCurves({ metric, runs, settings, large }: Props): { curves: Curve[];
   const lost = useSeries(useMemo<Want | null>(() => (settings.orphans ? { ...base, orphans: true } : null), [base, settings.orphans]));
   const series = closer !== null && !zoomed.loading && zoomed.fault === null ? zoomed.series : whole.series;
   const curves = useMemo(() => {
-    const looks = new Map(runs.map((run) => [run.id, { name: run.name, colour: colourOf(run.id), start: run.start }]));
+    const paint = coloursOf(ids);
+    const looks = new Map(runs.map((run) => [run.id, { name: run.name, colour: paint.get(run.id) ?? "#888888", start: run.start }]));
     const none = { name: "", colour: "#888888", start: null };
     const found = [
       ...lost.series.map((one) => curveOf(one, { ...(looks.get(one.run_id) ?? none), dashed: true }, axis, 0)),
       ...series.map((one) => curveOf(one, looks.get(one.run_id) ?? none, axis, settings.smoothing)),
     ];
     return breaks === undefined ? found : found.map((curve) => brokenAt(curve, breaks));
-  }, [runs, series, lost.series, axis, settings.smoothing, breaks]);
+  }, [runs, ids, series, lost.series, axis, settings.smoothing, breaks]);
   return { curves, series, loading: whole.loading, fault: whole.fault ?? zoomed.fault };
 }
 

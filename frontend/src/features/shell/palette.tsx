@@ -8,7 +8,7 @@ import { jobsQuery } from "../../api/jobs";
 import { experimentsQuery, tableQuery } from "../../api/runs";
 import { modelsQuery } from "../../api/models";
 import { jobName } from "../../lib/job-states";
-import { best } from "../../lib/search";
+import { best, holds } from "../../lib/search";
 import { stateOf } from "../../lib/states";
 import { Icon, type IconName } from "../../ui/icon";
 
@@ -95,7 +95,11 @@ function useEntries(query: string): Entry[] {
     );
     // A job without a word typed is one of many; they come once someone asks.
     const asked = query.trim() === "" ? [] : best(query, known, (entry) => `${entry.name} ${entry.id}`, 8);
-    return [...best(query, [...places, ...nodes], (entry) => entry.name, 10), ...asked, ...found];
+    const elsewhere = best(query, [...places, ...nodes], (entry) => entry.name, 10);
+    // Runs were asked for by that very word: what merely has its letters in order comes after them.
+    const named = elsewhere.filter((entry) => holds(query, entry.name));
+    const alike = elsewhere.filter((entry) => !holds(query, entry.name));
+    return [...named, ...asked, ...found, ...alike];
   }, [query, runs.data, experiments.data, models.data, jobs.data, cluster.data]);
 }
 

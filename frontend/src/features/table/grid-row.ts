@@ -32,7 +32,8 @@ export interface Scene {
   cursor: number;
   ticked: ReadonlySet<string>;
   hidden: ReadonlySet<string>;
-  charted: ReadonlySet<string>;
+  /** the runs in the charts, with their colours there */
+  charted: ReadonlyMap<string, string>;
   folded: ReadonlySet<string>;
   experiments: ReadonlyMap<string, string>;
   now: number;
@@ -181,9 +182,9 @@ export class RunRow extends GridRow {
     const id = table.run_id[row] ?? "";
     const isTicked = scene.ticked.has(id);
     const isHidden = scene.hidden.has(id);
-    const isCharted = scene.charted.has(id);
+    const charted = scene.charted.get(id);
     const isCursor = index === scene.cursor;
-    const seen = [index, row, id, table, scene.version, isTicked, isHidden, isCharted, isCursor, line?.group, scene.experiments];
+    const seen = [index, row, id, table, scene.version, isTicked, isHidden, charted, isCursor, line?.group, scene.experiments];
     if (seen.every((value, at) => value === this.seen[at])) {
       // Other columns at most: what stands in those that stay is right.
       this.layOut(scene.columns);
@@ -198,7 +199,7 @@ export class RunRow extends GridRow {
     this.body.setAttribute("aria-selected", String(isTicked));
     this.tick.checked = isTicked;
     this.drawName(table.name[row] ?? id, isOther);
-    this.drawEye(isHidden, isCharted);
+    this.drawEye(isHidden, charted);
     this.drawStar(table.tags[TAGS.star]?.[row] === "1", isOther);
     this.layOut(scene.columns);
     this.drawCells(scene, row, "all");
@@ -216,7 +217,7 @@ export class RunRow extends GridRow {
   }
 
   private drawCells(scene: Scene, row: number, which: "all" | "new" | "timed"): void {
-    const colour = colourOf(this.id);
+    const colour = scene.charted.get(this.id) ?? colourOf(this.id);
     this.cells.forEach((cell, at) => {
       const column = scene.columns[at]?.column;
       if (column !== undefined && (which === "all" || (which === "new" ? cell.isBlank : isTimed(column)))) {
@@ -235,14 +236,14 @@ export class RunRow extends GridRow {
     }
   }
 
-  private drawEye(isHidden: boolean, isCharted: boolean): void {
-    const eyed = `${this.id} ${isHidden} ${isCharted} ${this.link.title}`;
+  private drawEye(isHidden: boolean, charted: string | undefined): void {
+    const eyed = `${this.id} ${isHidden} ${charted ?? ""} ${this.link.title}`;
     if (eyed === this.eyed) {
       return;
     }
     this.eyed = eyed;
     const name = this.link.title;
-    const colour = colourOf(this.id);
+    const colour = charted ?? colourOf(this.id);
     this.eye.title = isHidden ? "Show in the charts" : "Hide from the charts: in this view alone, whose address holds it";
     this.eye.setAttribute("aria-label", isHidden ? `Show ${name} in the charts` : `Hide ${name} from the charts`);
     this.eye.setAttribute("aria-pressed", String(isHidden));
@@ -250,8 +251,8 @@ export class RunRow extends GridRow {
       this.eye.replaceChildren(drawIcon("eye-off"));
       return;
     }
-    this.dot.style.background = isCharted ? colour : "none";
-    this.dot.style.border = isCharted ? "0" : `2px solid ${colour}`;
+    this.dot.style.background = charted !== undefined ? colour : "none";
+    this.dot.style.border = charted !== undefined ? "0" : `2px solid ${colour}`;
     if (this.dot.parentNode === null) {
       this.eye.replaceChildren(this.dot);
     }

@@ -49,7 +49,7 @@ const scene = (change: Partial<Scene> = {}): Scene => ({
   cursor: -1,
   ticked: none,
   hidden: none,
-  charted: none,
+  charted: new Map(),
   folded: none,
   experiments: new Map([["1", "food"]]),
   now: NOW,

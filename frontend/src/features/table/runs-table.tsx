@@ -35,7 +35,7 @@ interface Props {
   sort: string;
   ticked: ReadonlySet<string>;
   hidden: ReadonlySet<string>;
-  charted: ReadonlySet<string>;
+  charted: ReadonlyMap<string, string>;
   folded?: ReadonlySet<string>;
   cursor: number;
   experiments: ReadonlyMap<string, string>;

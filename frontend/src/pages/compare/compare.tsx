@@ -6,7 +6,7 @@ import { useMemo, type ReactElement } from "react";
 import "../../features/chart/chart.css";
 import "./compare.css";
 import { runQuery, type WholeRun } from "../../api/runs";
-import { colourOf } from "../../lib/colour";
+import { coloursOf } from "../../lib/colour";
 import { count } from "../../lib/format";
 import { joinList, splitList } from "../../lib/view";
 import { few, yard } from "../../lib/yard-line";
@@ -52,6 +52,7 @@ export function ComparePage(): ReactElement {
       </div>
     );
   }
+  const paint = coloursOf(ids);
   return (
     <>
       <PageHead title="Compare" facts={<span>{count(ids.length, "run")}</span>}>
@@ -61,7 +62,7 @@ export function ComparePage(): ReactElement {
       <div className="compare-runs">
         {runs.map(({ run, experiment_name: experiment }) => (
           <span key={run.info.run_id} className="chip compare-chip">
-            <span className="dot" style={{ background: colourOf(run.info.run_id) }} />
+            <span className="dot" style={{ background: paint.get(run.info.run_id) }} />
             <Link to="/app/runs/$runId" params={{ runId: run.info.run_id }} search={{}} title={experiment}>
               {run.info.run_name}
             </Link>

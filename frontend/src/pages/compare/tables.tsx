@@ -4,13 +4,14 @@ import { useMemo, useState, type ReactElement, type ReactNode } from "react";
 
 import { textQuery } from "../../api/artifacts";
 import type { WholeRun } from "../../api/runs";
-import { colourOf } from "../../lib/colour";
+import { coloursOf } from "../../lib/colour";
 import { compareMaps, type Row } from "../../lib/diff";
 import { exact, full, short, signed } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
 import { tagMap } from "../../lib/run-facts";
 
 function Heads({ runs }: { runs: readonly WholeRun[] }): ReactElement {
+  const paint = coloursOf(runs.map(({ run }) => run.info.run_id));
   return (
     <thead>
       <tr>
@@ -18,7 +19,7 @@ function Heads({ runs }: { runs: readonly WholeRun[] }): ReactElement {
         {runs.map(({ run }) => (
           <th key={run.info.run_id}>
             <span className="row" style={{ gap: 5 }}>
-              <span className="dot" style={{ background: colourOf(run.info.run_id) }} />
+              <span className="dot" style={{ background: paint.get(run.info.run_id) }} />
               {run.info.run_name}
             </span>
           </th>

@@ -11,7 +11,7 @@ import { jobLine } from "../../lib/job-lines";
 import { jobName } from "../../lib/job-states";
 import { axisOf, endOf, merged, sectionsOf } from "../../lib/queue-axis";
 import { Icon } from "../../ui/icon";
-import { ErrorCard, PageHead, Skeleton, useNow, YardLine } from "../../ui/parts";
+import { ErrorCard, PageHead, Segments, Skeleton, useNow, YardLine } from "../../ui/parts";
 import { NoJobs } from "./no-jobs";
 import { QueueRows, type Section } from "./rows";
 import "./queue.css";
@@ -21,18 +21,28 @@ const LINE = 200;
 const MOST = 20_000;
 const ENDED = 6;
 
-function useJobs(queue: string | undefined, mine: boolean, whole: boolean, ended: number) {
+/** Whose jobs are shown. */
+type Whose = "all" | "team" | "mine";
+const WHOSE: readonly (readonly [Whose, string])[] = [
+  ["all", "All teams"],
+  ["team", "My team"],
+  ["mine", "Mine"],
+];
+
+function useJobs(queue: string | undefined, whose: Whose, whole: boolean, ended: number) {
+  const mine = whose === "mine";
+  const all = whose === "all";
   const kept = { placeholderData: (before: JobList | undefined) => before };
   const live = { ...kept, refetchInterval: 10_000 };
-  const going = useQuery({ ...jobsQuery({ state: ["starting", "running"], queue, mine, limit: 1000 }), ...live });
+  const going = useQuery({ ...jobsQuery({ state: ["starting", "running"], queue, mine, all, limit: 1000 }), ...live });
   const line = useQuery({
-    ...jobsQuery({ inLine: true, stuck: false, queue, mine, limit: LINE }),
+    ...jobsQuery({ inLine: true, stuck: false, queue, mine, all, limit: LINE }),
     ...kept,
     // Forecasts are made beside the list: those that were not ready come with the next answer.
     refetchInterval: ({ state }) => (state.data?.jobs[0]?.eta === null ? 2000 : 10_000),
   });
-  const stuck = useQuery({ ...jobsQuery({ inLine: true, stuck: true, queue, mine, limit: LINE }), ...live });
-  const rest = useQuery({ ...lineQuery({ stuck: false, queue, mine, limit: MOST }, whole ? line.data?.next : null), ...kept });
+  const stuck = useQuery({ ...jobsQuery({ inLine: true, stuck: true, queue, mine, all, limit: LINE }), ...live });
+  const rest = useQuery({ ...lineQuery({ stuck: false, queue, mine, all, limit: MOST }, whole ? line.data?.next : null), ...kept });
   const over = useQuery({ ...jobsQuery({ state: ["succeeded", "failed", "stopped"], queue, mine, limit: ended }), ...kept });
   const jobs = useMemo(() => {
     const lists = [going.data, line.data, stuck.data];
@@ -49,9 +59,9 @@ export function QueuePage(): ReactElement {
   const search = useSearch({ from: "/app/queue" });
   const navigate = useNavigate();
   const now = useNow(1000);
-  const mine = search.mine === "1";
+  const whose = whoseOf(search);
   const ended = search.ended === "all" ? 200 : ENDED;
-  const { jobs, error, retry, over, queued, hasMore } = useJobs(search.queue, mine, search.line === "all", ended);
+  const { jobs, error, retry, over, queued, hasMore } = useJobs(search.queue, whose, search.line === "all", ended);
   const sections = useMemo(() => sectionsOf(jobs ?? []), [jobs]);
   const forecasts = useMemo(() => new Map(sections.waiting.flatMap((job) => (job.eta === null ? [] : [[job.job_id, job.eta] as const]))), [sections]);
   const names = useMemo(() => {
@@ -71,15 +81,15 @@ export function QueuePage(): ReactElement {
     [now, sections, forecasts],
   );
   const shown: Section[] = [
+    { key: "stuck", title: "Cannot start as it is", jobs: sections.stuck },
     { key: "going", title: "Running", jobs: sections.going },
     { key: "waiting", title: "Waiting, in order of start", jobs: sections.waiting },
-    { key: "stuck", title: "Cannot start as it is", jobs: sections.stuck },
     { key: "ended", title: "Ended lately", jobs: over.data?.jobs ?? [] },
   ];
   useWalk(shown, search.job, (job) => set({ job }));
   const waiting = Math.max(queued, sections.waiting.length + sections.stuck.length);
   const none = jobs !== undefined && over.data !== undefined && shown.every((section) => section.jobs.length === 0);
-  const filtered = mine || search.queue !== undefined;
+  const filtered = whose === "mine" || search.queue !== undefined;
   return (
     <>
       <Head search={search} set={set} running={sections.going.length} waiting={waiting} loaded={jobs !== undefined} />
@@ -90,7 +100,7 @@ export function QueuePage(): ReactElement {
       )}
       {jobs === undefined && error === null && <Skeleton rows={10} height={28} />}
       {none && !filtered && <NoJobs />}
-      {none && filtered && <p className="faint" style={{ padding: 16 }}>No job matches. {mine ? "None of them is yours." : ""}</p>}
+      {none && filtered && <p className="faint" style={{ padding: 16 }}>No job matches. {whose === "mine" ? "None of them is yours." : ""}</p>}
       {jobs !== undefined && !none && (
         <>
           <QueueRows
@@ -115,6 +125,11 @@ export function QueuePage(): ReactElement {
   );
 }
 
+/** Whose jobs an address asks for. */
+function whoseOf(search: Record<string, string>): Whose {
+  return search.mine === "1" ? "mine" : search.whose === "team" ? "team" : "all";
+}
+
 interface HeadProps {
   search: Record<string, string>;
   set: (change: Record<string, string | undefined>) => void;
@@ -127,7 +142,6 @@ function Head({ search, set, running, waiting, loaded }: HeadProps): ReactElemen
   const cluster = useQuery({ ...clusterQuery(), refetchInterval: 10_000 });
   const queues = useQuery(queuesQuery());
   const totals = cluster.data?.totals;
-  const mine = search.mine === "1";
   return (
     <PageHead
       title="Queue"
@@ -161,10 +175,7 @@ function Head({ search, set, running, waiting, loaded }: HeadProps): ReactElemen
           ))}
         </select>
       )}
-      <button type="button" className="btn" aria-pressed={mine} onClick={() => set({ mine: mine ? undefined : "1" })}>
-        <Icon name="user" />
-        Mine
-      </button>
+      <Segments label="Whose jobs" value={whoseOf(search)} options={WHOSE} onChange={(next) => set({ mine: next === "mine" ? "1" : undefined, whose: next === "team" ? "team" : undefined })} />
       <Link className="btn primary" to="/app/submit" search={{}}>
         <Icon name="plus" />
         Submit a job
@@ -177,7 +188,7 @@ function Head({ search, set, running, waiting, loaded }: HeadProps): ReactElemen
 function useWalk(sections: readonly Section[], open: string | undefined, onOpen: (job: string | undefined) => void): void {
   const navigate = useNavigate();
   usePlainKeys((key, event) => {
-    const jobs = sections.flatMap((section) => section.jobs);
+    const jobs = sections.flatMap((section) => section.jobs).filter((job) => job.is_foreign !== true);
     const at = jobs.findIndex((job) => job.job_id === open);
     if (key === "j" || key === "k") {
       const next = jobs[Math.min(jobs.length - 1, Math.max(0, at + (key === "j" ? 1 : at < 0 ? 1 : -1)))];

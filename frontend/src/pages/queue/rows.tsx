@@ -123,6 +123,9 @@ function Row({ job, isOpen, narrow, axis, forecasts, onOpen, nameOf, waiting }: 
   const navigate = useNavigate();
   const eta = forecasts.get(job.job_id) ?? null;
   const go = (): void => void navigate({ to: "/app/jobs/$jobId", params: { jobId: job.job_id }, search: {} });
+  if (job.is_foreign === true) {
+    return <ForeignRow job={job} narrow={narrow} axis={axis} eta={eta} />;
+  }
   return (
     <div className={`queue-job${isOpen ? " open" : ""}`} role="row">
       {/* oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/no-static-element-interactions -- keys j and k do the same, and the name is a link */}
@@ -176,6 +179,40 @@ function Row({ job, isOpen, narrow, axis, forecasts, onOpen, nameOf, waiting }: 
           )}
         </div>
       )}
+    </div>
+  );
+}
+
+/** A job of another team: what it holds or waits for, and until when; the rest is that team's own. */
+function ForeignRow({ job, narrow, axis, eta }: { job: Job; narrow: boolean; axis: Axis; eta: Eta | null }): ReactElement {
+  const words = etaWords(eta, axis.now);
+  return (
+    <div className="queue-job" role="row">
+      <div className="queue-row foreign" title={`A job of team ${job.team}`}>
+        <div className="queue-name" role="cell">
+          <span className="clip muted">Team {job.team}</span>
+          <span className="faint clip">
+            {asks(job)}
+            {job.priority !== "normal" && ` · ${job.priority}`}
+          </span>
+        </div>
+        <div className="queue-state" role="cell">
+          <JobBadge job={job} />
+          <span className="faint">{narrow ? "" : timing(job, axis.now)}</span>
+        </div>
+        <div className="queue-words" role="cell">
+          <span className="muted clip">
+            {job.state === "queued" && job.position !== null && <b title="Place in line">{job.position}. </b>}
+            {job.state === "queued" ? (words === null ? "waiting" : `starts ${words.about}`) : job.on.length > 0 ? `on ${job.on.join(", ")}` : "starting"}
+          </span>
+        </div>
+        {!narrow && (
+          <div className="queue-time" role="cell">
+            <TimeBar job={job} eta={eta} axis={axis} />
+          </div>
+        )}
+        <div className="queue-act" role="cell" />
+      </div>
     </div>
   );
 }

@@ -57,7 +57,8 @@ export function RunsPage(): ReactElement {
     return (field: string): string[] => {
       const [, kind, key] = /^(params|tags)\.[`"]?(.*?)[`"]?$/.exec(field) ?? [];
       const cells = kind === "params" ? table?.params[key ?? ""] : table?.tags[key ?? ""];
-      return inOrder([...new Set(cells ?? [])].filter((value): value is string => value !== null)).slice(0, 40);
+      // Cells that were not read yet are holes.
+      return inOrder([...new Set(cells ?? [])].filter((value): value is string => typeof value === "string")).slice(0, 40);
     };
   }, [state.table]);
   const nameOf = useMemo(() => new Map(all.map((one) => [one.experiment_id, one.name])), [all]);

@@ -11,8 +11,10 @@ import type { RowActions } from "../../features/table/grid-rows";
 import { RunLine } from "../../features/table/run-line";
 import { RunsTable } from "../../features/table/runs-table";
 import { fileName, save } from "../../features/chart/export";
+import { coloursOf } from "../../lib/colour";
 import { columnTitle, parseColumn, type Column } from "../../lib/columns";
 import { toCsv } from "../../lib/csv";
+import { asFilter } from "../../lib/filter";
 import { count } from "../../lib/format";
 import { joinList, type View } from "../../lib/view";
 import { yard } from "../../lib/yard-line";
@@ -127,9 +129,9 @@ export function TablePane(props: Props): ReactElement {
       save(fileName("runs", "csv"), new Blob([toCsv(["run_id", "run", ...parsed.map(columnTitle)], cells)], { type: "text/csv" }));
     }
   };
-  const charted = useMemo(() => new Set(rows.charted), [rows.charted]);
+  const charted = useMemo(() => coloursOf(rows.charted), [rows.charted]);
   const named = view.experiments.map((id) => props.experiments.get(id) ?? id);
-  const line = yard.runs({ experiments: named, filter: view.filter, order: view.sort === "-attribute:started" ? [] : orderOf(view.sort), deleted: view.deleted });
+  const line = yard.runs({ experiments: named, filter: asFilter(view.filter), order: view.sort === "-attribute:started" ? [] : orderOf(view.sort), deleted: view.deleted });
   return (
     <>
       {view.ticked.length > 0 && <BulkBar runs={view.ticked} deleted={view.deleted} onCompare={compare} onClear={() => change({ ticked: [] })} />}

@@ -1,6 +1,7 @@
 /** What a view asks of the server. */
 import type { Cells, TableWish } from "../../api/table-wish";
 import { orderBy, parseColumn } from "../../lib/columns";
+import { asFilter } from "../../lib/filter";
 import type { View } from "../../lib/view";
 
 const LIMIT = 20_000;
@@ -16,7 +17,7 @@ export function orderOf(sort: string): string[] {
 export function wishOf(view: View, ids: readonly string[]): Omit<TableWish, keyof Cells> {
   return {
     experiment_ids: ids,
-    filter: view.filter,
+    filter: asFilter(view.filter),
     order_by: orderOf(view.sort),
     view: view.deleted ? "DELETED_ONLY" : "ACTIVE_ONLY",
     limit: LIMIT,

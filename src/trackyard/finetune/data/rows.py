@@ -1,13 +1,14 @@
-"""Rows of training data as they lie in files: JSONL, JSON, CSV, Parquet, plain text.
+"""Rows of training data as they lie in files: JSONL, JSON, CSV, Parquet, Arrow, plain text.
 
 Owns finding the files, reading them one row at a time, and recognising what a row means. Knows
-no tokenizer. Parquet needs pyarrow, imported when such a file is met.
+no tokenizer. Parquet and Arrow need pyarrow, imported when such a file is met.
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
+import importlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from trackyard.core.errors import SetupError
 from trackyard.finetune.recipe import DataPart
 
 KINDS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".csv": "csv", ".tsv": "csv"}
-KINDS |= {".parquet": "parquet", ".txt": "text", ".md": "text"}
+KINDS |= {".parquet": "parquet", ".arrow": "arrow", ".txt": "text", ".md": "text"}
 _ROLES = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
 _CHUNK = 4 * 1024 * 1024
 
@@ -173,14 +174,25 @@ def _csv(path: Path) -> Iterator[Any]:
 
 
 def _parquet(path: Path) -> Iterator[Any]:
-    try:
-        from pyarrow import parquet
-    except ModuleNotFoundError as fault:
-        raise SetupError(
-            "Parquet files need pyarrow", hint="pip install 'trackyard[train]'"
-        ) from fault
+    parquet = _pyarrow("parquet")
     for batch in parquet.ParquetFile(path).iter_batches(batch_size=1024):
         yield from batch.to_pylist()
+
+
+def _arrow(path: Path) -> Iterator[Any]:
+    """Read what Hugging Face's datasets keep on disk."""
+    with path.open("rb") as file, _pyarrow("ipc").open_stream(file) as batches:
+        for batch in batches:
+            yield from batch.to_pylist()
+
+
+def _pyarrow(part: str) -> Any:
+    try:
+        return importlib.import_module(f"pyarrow.{part}")
+    except ModuleNotFoundError as fault:
+        raise SetupError(
+            "Parquet and Arrow files need pyarrow", hint="pip install 'trackyard[train]'"
+        ) from fault
 
 
 def _paragraphs(path: Path) -> Iterator[str]:
@@ -197,4 +209,4 @@ def _paragraphs(path: Path) -> Iterator[str]:
         yield "".join(lines).strip()
 
 
-_RAW = {"jsonl": _jsonl, "json": _json, "csv": _csv, "parquet": _parquet}
+_RAW = {"jsonl": _jsonl, "json": _json, "csv": _csv, "parquet": _parquet, "arrow": _arrow}

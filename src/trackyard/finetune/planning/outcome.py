@@ -25,17 +25,13 @@ class Measured:
     device: str
     memory_bytes: int
     peak_bytes: int
-    steps: int
-    tokens: int
-    #: tokens a second, as logged over the run
-    rates: Sequence[float] = ()
+    #: seconds of a step, as logged over the run
+    step_times: Sequence[float] = ()
 
     @property
     def step_seconds(self) -> float:
         """The usual time of a step: the first logs, with warm-up and compiling, count no more."""
-        if not self.rates or not self.steps:
-            return 0.0
-        return self.tokens / self.steps / statistics.median(self.rates)
+        return statistics.median(self.step_times) if self.step_times else 0.0
 
 
 def is_comparable(setup: Setup) -> bool:

@@ -47,12 +47,14 @@ class Meter:
         self.tokens = 0
         self._work = 0.0
         self._fresh = 0
+        self._steps = 0
         self._since = time.perf_counter()
 
     def count(self, step: Step) -> None:
         """Count the tokens of a step, on all ranks."""
         self.tokens += step.tokens
         self._fresh += step.tokens
+        self._steps += 1
         self._work += step.tokens * flops.per_token(
             parameters=self._parameters,
             layers=self._layers,
@@ -71,6 +73,7 @@ class Meter:
     def pause(self) -> None:
         """Leave out what has passed: it was not training."""
         self._since, self._fresh, self._work = time.perf_counter(), 0, 0.0
+        self._steps = 0
 
     def restore(self, tokens: int) -> None:
         """Go on counting from a saved number."""
@@ -86,11 +89,14 @@ class Meter:
         now = time.perf_counter()
         passed = max(now - self._since, 1e-9)
         found = {"tokens": float(self.tokens)}
+        if self._steps:
+            found["step_seconds"] = passed / self._steps
         if self._fresh:
             found["tokens_per_second"] = self._fresh / passed
             if self._peak is not None:
                 found["mfu"] = self._work / passed / (self._peak * self._place.world)
         self._since, self._fresh, self._work = now, 0, 0.0
+        self._steps = 0
         return found | self._memory(model, stepper)
 
     def _memory(self, model: nn.Module, stepper: Stepper) -> dict[str, float]:

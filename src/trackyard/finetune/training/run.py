@@ -193,7 +193,7 @@ class Session:
         meter = Meter(
             place,
             inner.config,
-            parameters=_parameters(inner),
+            parameters=count_parameters(inner),
             frozen=recipe.setup().is_adapter,
             peak_tflops=recipe.peak_tflops,
             epoch_length=len(stream.epoch(0)),
@@ -280,9 +280,7 @@ class Session:
             device=torch.cuda.get_device_name(device),
             memory_bytes=torch.cuda.get_device_properties(device).total_memory,
             peak_bytes=torch.cuda.max_memory_allocated(device),
-            steps=outcome.step,
-            tokens=self.loop.tokens,
-            rates=read_rates(Path(recipe.output) / "metrics.jsonl"),
+            step_times=read_step_times(Path(recipe.output) / "metrics.jsonl"),
         )
         shape = read_config(model_folder(recipe.model) / "config.json", recipe.model)
         found = compare(shape, recipe.setup(), seen)
@@ -340,21 +338,16 @@ def read_curve(path: Path) -> list[tuple[int, float]]:
     return sorted(found.items())
 
 
-def read_rates(path: Path) -> list[float]:
-    """Return the tokens a second that a run has logged."""
+def read_step_times(path: Path) -> list[float]:
+    """Return the seconds of a step that a run has logged."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [float(row["tokens_per_second"]) for row in rows if "tokens_per_second" in row]
+    return [float(row["step_seconds"]) for row in rows if "step_seconds" in row]
 
 
-def _parameters(model: Any) -> int:
+def count_parameters(model: Any) -> int:
     """Count the model's own parameters, adapters left out; 4-bit weights hold two a byte."""
-    total = 0
-    for name, one in model.named_parameters():
-        if "lora_" in name:
-            continue
-        state = getattr(one, "quant_state", None)
-        total += state.shape.numel() if state is not None else one.numel()
-    return total
+    own = ((name, one) for name, one in model.named_parameters() if "lora_" not in name)
+    return sum(one.numel() * (2 if one.dtype == torch.uint8 else 1) for _, one in own)
 
 
 def _flat(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:

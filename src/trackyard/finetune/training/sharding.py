@@ -129,8 +129,10 @@ def clip(model: nn.Module, most: float) -> torch.Tensor:
     norm = nn.utils.get_total_norm([one.grad for one in learned])
     if hasattr(norm, "full_tensor"):
         norm = norm.full_tensor()
-    if most:
-        # Tensors that are spread and such that are not cannot be scaled in one call.
+    if most and not any(hasattr(one.grad, "full_tensor") for one in learned):
+        nn.utils.clip_grads_with_norm_(learned, most, norm)
+    elif most:
+        # The norm is whole and the gradients are spread: one call cannot take both.
         factor = torch.clamp(most / (norm + 1e-6), max=1.0)
         for one in learned:
             one.grad.mul_(factor.to(one.grad.device))

@@ -8,7 +8,7 @@ model. Knows neither optimizers nor the loop.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import torch
@@ -16,7 +16,10 @@ from torch import nn
 
 from trackyard.core.errors import SetupError
 from trackyard.finetune.training.lora import local_rows, targeted
+from trackyard.finetune.training.nf4 import Nf4Linear
 
+#: makes a 4-bit layer of a weight and a bias
+Maker = Callable[[torch.Tensor, "torch.Tensor | None", torch.dtype], nn.Module]
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
@@ -124,41 +127,61 @@ class Memory:
 
 
 def quantise(
-    model: nn.Module, source: Source | None, device: torch.device, compute: torch.dtype
+    model: nn.Module,
+    source: Source | None,
+    device: torch.device,
+    compute: torch.dtype,
+    *,
+    make: Maker | None = None,
 ) -> None:
     """Make every linear layer of the decoder one of 4 bits (NF4, double quantisation).
 
     With a source, the model is on meta and its weights are read and quantised one by one;
-    without, the weights it has are.
+    without, the weights it has are. bitsandbytes does it where it is installed.
     """
-    try:
-        from bitsandbytes.nn import Linear4bit, Params4bit
-    except ImportError as fault:
-        raise SetupError(
-            "QLoRA needs bitsandbytes", hint="pip install 'trackyard[train]'"
-        ) from fault
+    make = make or _best_maker()
     for name, layer in list(targeted(model, ("all-linear",))):
         weight = layer.weight.data if source is None else source.read(f"{name}.weight")
-        made = Linear4bit(
-            layer.in_features,
-            layer.out_features,
-            bias=layer.bias is not None,
-            compute_dtype=compute,
-            compress_statistics=True,
-            quant_type="nf4",
-            device="meta",
-        )
-        made.weight = Params4bit(
-            weight.to(compute).contiguous(),
-            requires_grad=False,
-            quant_type="nf4",
-            compress_statistics=True,
-        ).to(device)
+        bias = None
         if layer.bias is not None:
             bias = layer.bias.data if source is None else source.read(f"{name}.bias")
-            made.bias = nn.Parameter(bias.to(compute).to(device), requires_grad=False)
+        made = make(weight.to(device, compute), bias, compute)
         parent, _, last = name.rpartition(".")
         setattr(model.get_submodule(parent), last, made)
+
+
+def _best_maker() -> Maker:
+    try:
+        import bitsandbytes
+    except (ImportError, RuntimeError, OSError):
+        # Absent, or built for another driver.
+        return Nf4Linear.of
+    return _of_bitsandbytes if bitsandbytes is not None else Nf4Linear.of
+
+
+def _of_bitsandbytes(
+    weight: torch.Tensor, bias: torch.Tensor | None, compute: torch.dtype
+) -> nn.Module:
+    from bitsandbytes.nn import Linear4bit, Params4bit
+
+    made = Linear4bit(
+        weight.shape[1],
+        weight.shape[0],
+        bias=bias is not None,
+        compute_dtype=compute,
+        compress_statistics=True,
+        quant_type="nf4",
+        device="meta",
+    )
+    made.weight = Params4bit(
+        weight.to("cpu").contiguous(),
+        requires_grad=False,
+        quant_type="nf4",
+        compress_statistics=True,
+    ).to(weight.device)
+    if bias is not None:
+        made.bias = nn.Parameter(bias.to(weight.device, compute), requires_grad=False)
+    return made
 
 
 def fill_rest(model: nn.Module, source: Source, device: torch.device, kind: torch.dtype) -> None:

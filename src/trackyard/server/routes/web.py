@@ -52,10 +52,17 @@ class WebRoutes:
     def asset(self, name: str) -> Route:
         """Return the route of one built file."""
         body, kind = self._files[name]
+        packed, _ = self._files.get(f"{name}.gz", (b"", ""))
         held = "public, max-age=31536000, immutable" if name.startswith("assets/") else "no-cache"
 
         async def handler(request: Request) -> Response:
-            return Response(body, headers=[("content-type", kind), ("cache-control", held)])
+            headers = [("content-type", kind), ("cache-control", held)]
+            if not packed:
+                return Response(body, headers=headers)
+            headers.append(("vary", "accept-encoding"))
+            if not _takes_gzip(request.header("accept-encoding") or ""):
+                return Response(body, headers=headers)
+            return Response(packed, headers=[*headers, ("content-encoding", "gzip")])
 
         return Route(method="GET", path=f"/{name}", handler=handler, permission=Permission.PUBLIC)
 
@@ -65,7 +72,17 @@ class WebRoutes:
             Route(method="GET", path=path, handler=self.page, permission=Permission.PUBLIC)
             for path in (*PAGES, "/app/{rest...}")
         ]
-        return pages + [self.asset(name) for name in self._files if name != "index.html"]
+        names = [name for name in self._files if name != "index.html" and not name.endswith(".gz")]
+        return pages + [self.asset(name) for name in names]
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Tell whether a caller wants a packed body, by its Accept-Encoding."""
+    for part in accepted.split(","):
+        coding, _, weight = part.strip().lower().partition(";")
+        if coding.strip() == "gzip":
+            return weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
 
 
 def routes(services: Services) -> list[Route]:

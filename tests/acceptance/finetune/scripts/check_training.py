@@ -130,11 +130,14 @@ def every_kind_of_file_gives_the_same_rows(folder: Path) -> None:
         writer = csv.DictWriter(file, ["prompt", "completion"])
         writer.writeheader()
         writer.writerows(rows)
-    parquet.write_table(pyarrow.Table.from_pylist(rows), place / "a.parquet")
+    table = pyarrow.Table.from_pylist(rows)
+    parquet.write_table(table, place / "a.parquet")
+    with (place / "a.arrow").open("wb") as out, pyarrow.ipc.new_stream(out, table.schema) as made:
+        made.write_table(table)
     tokenizer = AutoTokenizer.from_pretrained(folder / "base")
     found = [
         prepare(DataPart(), str(place / f"a.{kind}"), tokenizer, seq=64).tokens.tolist()
-        for kind in ("jsonl", "json", "csv", "parquet")
+        for kind in ("jsonl", "json", "csv", "parquet", "arrow")
     ]
     assert found[0]
     assert all(one == found[0] for one in found)
@@ -244,6 +247,29 @@ def four_bit_weights_train_and_their_adapter_loads(folder: Path) -> None:
     layers = [one for one in model.modules() if isinstance(one, bitsandbytes.nn.Linear4bit)]
     assert len(layers) == 14
     assert all(one.weight.dtype == torch.uint8 for one in layers)
+
+
+@check
+def our_own_four_bits_are_those_of_bitsandbytes(folder: Path) -> None:
+    """The same weights within the rounding of the scales, the same product, the same gradient."""
+    from trackyard.finetune.training.nf4 import Nf4Linear
+    from trackyard.finetune.training.weights import _of_bitsandbytes
+
+    torch.manual_seed(0)
+    weight, x = torch.randn(96, 128) * 0.02, torch.randn(5, 128)
+    ours, theirs = (
+        Nf4Linear.of(weight, None, torch.float32),
+        _of_bitsandbytes(weight, None, torch.float32),
+    )
+    eye = torch.eye(128)
+    one, other = ours(eye).t(), theirs(eye).t()
+    assert (one - weight).abs().mean() < 1.02 * (other - weight).abs().mean()
+    assert (one - other).abs().max() < 2e-3
+    assert sum(part.nbytes for part in ours.buffers()) + ours.weight.nbytes < 0.55 * weight.numel()
+    x.requires_grad_()
+    (gradient,) = torch.autograd.grad(ours(x).square().sum(), x)
+    wanted = 2 * (x @ one.t()) @ one
+    assert torch.allclose(gradient, wanted.detach(), atol=1e-5)
 
 
 @check

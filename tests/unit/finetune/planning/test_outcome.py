@@ -15,9 +15,7 @@ SEEN = Measured(
     device="NVIDIA H200",
     memory_bytes=int(139.8 * 2**30),
     peak_bytes=36 * 2**30,
-    steps=10,
-    tokens=163_840,
-    rates=[8_000, 50_000, 51_000, 52_000],
+    step_times=[4.0, 0.33, 0.32, 0.31],
 )
 
 
@@ -27,7 +25,7 @@ def test_predicted_and_actual_are_written_and_read_back() -> None:
     metrics, params = found
     assert metrics[calibration.ACTUAL_PEAK] == 36
     assert metrics[calibration.PREDICTED_PEAK] == pytest.approx(36.64, abs=0.05)
-    assert metrics[calibration.ACTUAL_STEP] == pytest.approx(16_384 / 50_500)
+    assert metrics[calibration.ACTUAL_STEP] == pytest.approx(0.325)
     table = {
         "run_id": ["a"],
         "metrics": {name: {"last": [value]} for name, value in metrics.items()},
