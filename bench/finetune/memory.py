@@ -78,10 +78,13 @@ def predict(gpu: Gpu, names: list[str], *, traces: bool) -> None:
             continue
         shape, setup = shape_of(cell["model"]), setup_of(cell)
         closed = estimate(shape, setup, gpu, calibration.factors(gpu.name))
-        parts = tracer(shape, setup) if traces else None
+        traced = found.get(cell["name"], {}).get("trace_gib")
+        if traces:
+            parts = tracer(shape, setup)
+            traced = None if parts is None else round(parts.total / GIB, 3)
         found[cell["name"]] = {
             "closed_gib": round(closed.peak_gib, 3),
-            "trace_gib": None if parts is None else round(parts.total / GIB, 3),
+            "trace_gib": traced,
             "tokens_per_second": round(closed.tokens_per_second),
         }
         PREDICTED.write_text(json.dumps(found, indent=1) + "\n")
@@ -325,7 +328,7 @@ def report(out: Path, gpu: Gpu) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--predict", action="store_true", help="write predicted.json")
-    parser.add_argument("--closed", action="store_true", help="predict without tracing")
+    parser.add_argument("--closed", action="store_true", help="predict without tracing anew")
     parser.add_argument("--out", type=Path, default=Path("memory.jsonl"))
     parser.add_argument("--report", type=Path)
     parser.add_argument("--only", default="", help="names of cells, with commas")
