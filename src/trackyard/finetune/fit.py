@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from trackyard.core.errors import SetupError
 from trackyard.finetune.planning import check
 from trackyard.finetune.planning.gpus import Gpu, find_gpu
-from trackyard.finetune.recipe import Recipe
+from trackyard.finetune.recipe import Recipe, read
 from trackyard.finetune.shapes import find_shape
+
+#: What a command that trains is started by.
+MODULE = "trackyard.finetune"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,3 +52,17 @@ def refuse_what_cannot_fit(recipe: Recipe, offered: Sequence[Gpu] = ()) -> Fit |
     if found is not None and not found.fits:
         raise SetupError(f"this recipe {found.sentence}", hint=found.hint)
     return found
+
+
+def refuse_command(command: Sequence[str], gpu_types: Sequence[str] = ()) -> None:
+    """Raise a fault for a command that trains by a recipe which cannot fit; pass any other."""
+    words = list(command)
+    if MODULE not in words[1:] or words[words.index(MODULE) - 1] != "-m":
+        return
+    first, *rest = words[words.index(MODULE) + 1 :] or [""]
+    try:
+        recipe = read(first, rest)
+        kinds = [find_gpu(name) for name in gpu_types]
+    except SetupError:
+        return
+    refuse_what_cannot_fit(recipe, kinds)

@@ -36,3 +36,12 @@ def test_nothing_is_said_of_what_is_not_known() -> None:
     assert fit.judge(recipe()) is None
     assert fit.judge(recipe(gpu_type="Quantum9")) is None
     assert fit.judge(recipe(model="nobody/knows-this", gpu_type="H200")) is None
+
+
+def test_a_submitted_command_that_trains_is_judged_as_well() -> None:
+    words = ["python", "-m", "trackyard.finetune", "chat-lora", "model=llama-3.1-70b"]
+    with pytest.raises(SetupError, match="does not fit on A10G"):
+        fit.refuse_command(words, ["A10G"])
+    fit.refuse_command(words)
+    fit.refuse_command(["python", "train.py", "trackyard.finetune"], ["A10G"])
+    fit.refuse_command(["python", "-m", "trackyard.finetune"], ["A10G"])
