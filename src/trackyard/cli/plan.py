@@ -131,28 +131,40 @@ def run(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace) -> Asked:
     shape = find_shape(args.model)
-    given = {name: getattr(args, name) for name in _CHOICES if getattr(args, name) is not None}
-    if args.micro_batch is not None:
-        given["micro_batch"] = args.micro_batch
-    if args.packing:
-        given["packing"] = True
-    if args.no_compile:
-        given["compile"] = False
-    if args.offload:
-        given["offload"] = True
-    if args.rank is not None:
-        given["lora_rank"] = args.rank
-    if args.targets:
-        given["lora_targets"] = shape.targets(tuple(args.targets.split(",")))
     if args.tokens is not None and args.data:
         raise SetupError("--tokens and --data both say how much", hint="give one of them")
     data, tokens = None, args.tokens or DEFAULT_TOKENS
     if args.data:
         data = datasize.measure(args.data, args.model, args.seq)
         tokens = data.padded_tokens(args.seq, packed=args.packing) * args.epochs
+    for note in _notes(args, shape):
+        say(f"note: {note}")
+    return Asked(shape, _given(args, shape), data, tokens, args.epochs)
+
+
+def _given(args: argparse.Namespace, shape: ModelShape) -> dict[str, Any]:
+    """Return the fields of a setup that flags fix."""
+    values = {
+        **{name: getattr(args, name) for name in _CHOICES},
+        "micro_batch": args.micro_batch,
+        "packing": args.packing or None,
+        "compile": False if args.no_compile else None,
+        "offload": args.offload or None,
+        "lora_rank": args.rank,
+        "lora_targets": shape.targets(tuple(args.targets.split(","))) if args.targets else None,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _notes(args: argparse.Namespace, shape: ModelShape) -> list[str]:
+    found = []
     if args.seq > shape.max_seq:
-        say(f"note: {shape.name} was trained on sequences of at most {shape.max_seq} tokens")
-    return Asked(shape, given, data, tokens, args.epochs)
+        found.append(f"{shape.name} was trained on sequences of at most {shape.max_seq} tokens")
+    if shape.family == "gemma2":
+        found.append(f"{shape.name} caps attention scores; `yard finetune` does not train it")
+    if args.precision == "float8":
+        found.append("float8 is planned by formula; `yard finetune` does not train in it yet")
+    return found
 
 
 def _tracer(args: argparse.Namespace) -> tuple[Tracer | None, str]:

@@ -63,6 +63,8 @@ def fit_words(plans: Plans) -> str:
             f"{request.gpu.memory_gib:.1f}"
         )
     nearest = min(plans.rejected, key=lambda one: one.best.needed_bytes)
+    if nearest.best.obstacle:
+        return f"no: {nearest.reason}"
     return f"no: on {where} even the smallest way {nearest.reason}"
 
 

@@ -97,6 +97,11 @@ def search(request: Request, tracer: Tracer | None = None) -> Plans:
             fitting.append(found)
         else:
             rejected.append(Rejected(found.setup, found, why_not(found)))
+    if not fitting and not rejected:
+        raise SetupError(
+            "the choices exclude each other: " + _named(request),
+            hint="leave one open; 4-bit weights are not sharded, and offloading needs no ddp",
+        )
     ranked = rank(request, _undominated(fitting))
     if tracer is not None:
         ranked, failed = _traced(request, ranked, tracer)
@@ -105,6 +110,11 @@ def search(request: Request, tracer: Tracer | None = None) -> Plans:
         # Offloading is for what fits in no other way.
         ranked = [plan for plan in ranked if not plan.setup.offload]
     return Plans(request, ranked, rejected)
+
+
+def _named(request: Request) -> str:
+    size = f"{request.world} GPU{'' if request.world == 1 else 's'}"
+    return ", ".join([*(f"{key} {value}" for key, value in request.given.items()), size])
 
 
 def lattice(request: Request) -> Iterator[Setup]:

@@ -105,3 +105,8 @@ def test_price_ranks_where_it_is_asked_for() -> None:
     found = search(request(by_price=True))
     prices = [plan.price(1e8) or 0 for plan in found.ranked]
     assert all(one <= two * 1.03 for one, two in itertools.pairwise(prices))
+
+
+def test_choices_that_exclude_each_other_are_refused() -> None:
+    with pytest.raises(SetupError, match="exclude each other: method qlora, sharding zero3, 8"):
+        search(request(gpus=8, given={"method": "qlora", "sharding": "zero3"}))
