@@ -6,6 +6,7 @@ for one purpose alone: the start of an attempt of the same team that names them.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,9 @@ class Secrets:
             raise InvalidInput(
                 f"a secret has 1 to {MAX_BYTES} bytes and no NUL; keep files elsewhere"
             )
-        sealed = self._seal.close(value, purpose=_purpose(principal.team_id, name))
+        purpose = _purpose(principal.team_id, name)
+        loop = asyncio.get_running_loop()
+        sealed = await loop.run_in_executor(None, lambda: self._seal.close(value, purpose=purpose))
 
         def change(tx: Tx) -> bool:
             team_id = principal.team_id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +53,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(args: argparse.Namespace) -> int:
     """Start the server and stay until it ends."""
+    # Next to nothing of what is imported is garbage; the server turns it on again.
+    gc.disable()
     from trackyard.server import main as server
     from trackyard.server.settings import load_settings
 

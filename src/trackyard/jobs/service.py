@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trackyard.access.principal import Principal
+from trackyard.access.sealing import Seal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.health import read_checks
 from trackyard.core.job import AttemptState, JobState
@@ -44,6 +45,7 @@ from trackyard.jobs.records import (
 )
 from trackyard.jobs.requeue import Change, requeue
 from trackyard.jobs.submission import (
+    MAX_SHOWN,
     Addition,
     acting_for,
     is_long,
@@ -52,6 +54,7 @@ from trackyard.jobs.submission import (
     was_submitted,
 )
 from trackyard.jobs.trials import load_trials
+from trackyard.jobs.variables import sealed
 from trackyard.jobs.views import (
     EtaView,
     JobDetail,
@@ -104,8 +107,11 @@ class Jobs:
         undeclared: Rule | None = None,
         *,
         desk: Desk | None = None,
+        seal: Seal | None = None,
     ) -> None:
         self._db = database
+        #: seals the values of variables; none: they are stored as they are
+        self._seal = seal
         self._ahead = Ahead(desk)
         self._tracking = tracking
         self.packages = packages
@@ -158,6 +164,7 @@ class Jobs:
         if addition is not None:
             spec = addition.spec(spec)
         caller = await self._db.peek(lambda reader: acting_for(reader, principal, wish.team))
+        spec = await self._sealed(spec, caller.team_id)
         known = await self._db.peek(lambda reader: was_submitted(reader, caller, wish.key))
         if not known:
             now_ms = self._db.clock.time_ms()
@@ -177,8 +184,15 @@ class Jobs:
 
         jobs = await self._db.write(change, is_long=known or is_long(wish))
         self.scheduler.wake()
-        shown = await self._db.read(lambda reader: self._shown(reader, jobs[:1000]))
+        shown = await self._db.read(lambda reader: self._shown(reader, jobs[:MAX_SHOWN]))
         return Submitted(jobs=shown, answer=found, repeated=known)
+
+    async def _sealed(self, spec: JobSpec, team_id: int) -> JobSpec:
+        """Return a spec whose values nobody reads in the database."""
+        if self._seal is None or not (spec.env or spec.ray):
+            return spec
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, sealed, self._seal, spec, team_id)
 
     async def _answer(self, caller: Principal, wish: Wish, spec: JobSpec) -> Answer:
         """Answer a wish; running ahead of a long queue is left to those who ask for it."""
@@ -339,7 +353,7 @@ class Jobs:
     ) -> list[JobView]:
         rows = await act(self._db, principal, text, verb, change)
         self.scheduler.wake()
-        return await self.view_of(rows[:1000])
+        return await self.view_of(rows[:MAX_SHOWN])
 
     # -- logs -------------------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
 from trackyard.jobs.demand_shapes import choose, parse_gang
-from trackyard.jobs.life import job_event
 from trackyard.jobs.packages import require_package
 from trackyard.jobs.queue_rules import check_rules, queue_rules, with_preemption
 from trackyard.jobs.records import FEW_JOBS, MAX_FOUND, JobRow, find_jobs, load_jobs
@@ -27,9 +26,17 @@ from trackyard.leases.records import find_lease
 from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import create_experiment, inner_experiment_id
-from trackyard.tracking.runs import create_run
+from trackyard.tracking.runs import NewRun, create_runs
 
 _DIFF_TAG_CHARACTERS = 4000
+#: Jobs of a submission that its answer shows.
+MAX_SHOWN = 1000
+_INSERT_JOBS = (
+    "INSERT INTO jobs (job_id, team_id, user_id, user_name, spec_id, name, queue, priority, held,"
+    " not_before_ms, submitted_ms, array_id, array_cap, array_index, run_uuid, state, attempt,"
+    " epoch, failures, interruptions, attained_ms, avoid, engine_note, version) VALUES (?, ?, ?,"
+    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 0, 0, 0, 0, 0, '[]', '', 1)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +160,11 @@ def was_submitted(reader: Reader, principal: Principal, key: str) -> bool:
 
 
 def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec) -> list[JobRow]:
-    """Queue a job, or all jobs of an array, each with its run; the same key submits once."""
+    """Queue a job, or all jobs of an array, each with its run; the same key submits once.
+
+    Returns the first of them. Others' writes wait meanwhile, so ten thousand jobs are written
+    by a few statements.
+    """
     known = known_submission(tx, principal, wish.key)
     if known:
         return known
@@ -165,51 +176,38 @@ def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec
     base, name = new_job_id(), wish.name or new_name()
     array = parse_array(wish.array) if wish.array else None
     indices: list[int | None] = [None] if array is None else list(array.indices)
-    for index in indices:
-        job_id = base if index is None else f"{base}-{index}"
-        run_id = create_run(
-            tx,
-            names,
-            principal,
-            experiment_id=experiment,
-            run_name=name if index is None else f"{name}-{index}",
-            user=principal.name,
-            start_ms=None,
-            tags=_tags(wish, spec, job_id),
-        )
-        tx.run("UPDATE runs SET status = 'SCHEDULED' WHERE uuid = ?", (run_id,))
-        tx.run(
-            "INSERT INTO jobs (job_id, team_id, user_id, user_name, spec_id, name, state, queue,"
-            " priority, held, not_before_ms, submitted_ms, run_uuid, array_id, array_index,"
-            " array_cap, attempt, epoch, failures, interruptions, attained_ms, avoid, engine_note,"
-            " version) VALUES (?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0,"
-            " 0, '[]', '', 1)",
-            (
-                job_id,
-                principal.team_id,
-                principal.user_id,
-                principal.name,
-                spec_id,
-                name,
-                wish.queue,
-                int(parse_priority(wish.priority)),
-                int(wish.hold),
-                wish.not_before_ms,
-                tx.now_ms,
-                run_id,
-                base if array is not None else "",
-                index,
-                array.cap if array is not None else 0,
-            ),
-        )
-    jobs = load_jobs(tx, "spec_id = ? ORDER BY id", (spec_id,))
-    for job in jobs:
-        job_event(
-            tx,
+    ids = [base if index is None else f"{base}-{index}" for index in indices]
+    runs = create_runs(
+        tx,
+        names,
+        principal,
+        [
+            NewRun(name if index is None else f"{name}-{index}", _tags(wish, spec, job_id))
+            for index, job_id in zip(indices, ids, strict=True)
+        ],
+        experiment_id=experiment,
+        status="SCHEDULED",
+    )
+    owner = (principal.team_id, principal.user_id, principal.name, spec_id, name, wish.queue)
+    waits = (int(parse_priority(wish.priority)), int(wish.hold), wish.not_before_ms, tx.now_ms)
+    place = ("", 0) if array is None else (base, array.cap)
+    tx.many(
+        _INSERT_JOBS,
+        [
+            (job_id, *owner, *waits, *place, index, run_id)
+            for job_id, index, run_id in zip(ids, indices, runs, strict=True)
+        ],
+    )
+    for job_id, run_id in zip(ids, runs, strict=True):
+        tx.event(
             "job.submitted",
-            job,
+            team_id=principal.team_id,
             actor=principal.name,
-            queue=job.queue,
+            subject="job",
+            subject_id=job_id,
+            name=name,
+            run_id=run_id,
+            queue=wish.queue,
             priority=wish.priority,
             gpus=spec.request.total_gpus,
             nodes=spec.nodes,
@@ -219,7 +217,7 @@ def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec
             "INSERT INTO submissions (team_id, key, job_id, created_ms) VALUES (?, ?, ?, ?)",
             (principal.team_id, wish.key, base, tx.now_ms),
         )
-    return jobs
+    return load_jobs(tx, f"spec_id = ? ORDER BY id LIMIT {MAX_SHOWN}", (spec_id,))
 
 
 def _experiment(tx: Tx, principal: Principal, wanted: str) -> int:

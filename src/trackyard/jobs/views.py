@@ -280,6 +280,7 @@ def load_waited_ms(
 def spec_view(spec: JobSpec) -> dict[str, Any]:
     """Show what a job was submitted with; values of variables are told to the job alone."""
     shown: dict[str, Any] = msgspec.to_builtins(spec)
+    shown.pop("sealed", None)
     if "env" in shown:
         shown["env"] = without_values(spec.env)
     if spec.ray is not None:

@@ -188,6 +188,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     #: what the command itself needs beside its gang
     own_cpu_milli: int = 0
     env: dict[str, str] = {}
+    #: the values of `env`, sealed; `env` then holds four digits of a hash of each
+    sealed: str = ""
     #: names of the team's secrets, each handed over in a variable of that name
     secrets: list[str] = []
     pip: list[str] = []

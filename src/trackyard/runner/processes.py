@@ -218,6 +218,22 @@ def stop_leaders(main: int, processes: Dict[int, Process], *, deep: bool) -> Set
     return leaders
 
 
+def inside(main: int, processes: Dict[int, Process]) -> Tuple[int, Set[int]]:
+    """Return the command itself, and the processes of bubblewrap around it.
+
+    To end one of those ends all inside at once.
+    """
+    around: Set[int] = set()
+    while _program(main) == "bwrap":
+        below = [process for process in processes.values() if process.parent == main]
+        if not below:
+            break
+        around.add(main)
+        # Orphans are adopted by the innermost; the command was there before them.
+        main = min(below, key=lambda process: (process.start_ticks, process.pid)).pid
+    return main, around
+
+
 def _program(pid: int) -> str:
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))  # noqa: PTH119

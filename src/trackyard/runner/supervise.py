@@ -446,8 +446,9 @@ class Supervisor:
             self._shell_due = time.monotonic() + SHELL_SECONDS
         elif time.monotonic() >= self._shell_due:
             # The shell first, lest it see its command end and start the next one.
-            processes.send({self._main}, signal.SIGTERM)
-            processes.send(self._belonging() - {self._main}, signal.SIGTERM)
+            shell, around = processes.inside(self._main, processes.table())
+            processes.send({shell}, signal.SIGTERM)
+            processes.send(self._belonging() - around - {shell}, signal.SIGTERM)
             self._leaders = set()
 
     def _say(self, sentence: str) -> None:

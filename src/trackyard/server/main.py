@@ -16,6 +16,7 @@ import ssl
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from trackyard.access.directory import Directory, create_team, create_user
@@ -39,6 +40,7 @@ from trackyard.jobs.packages import Packages
 from trackyard.jobs.queues import apply_config, read_config
 from trackyard.jobs.retention import Retention
 from trackyard.jobs.service import Jobs
+from trackyard.jobs.variables import opened
 from trackyard.leases.rules import read_rules
 from trackyard.leases.service import Leases
 from trackyard.registry.logged import LoggedModels
@@ -125,6 +127,7 @@ def run(settings: Settings, *, announce: Announce) -> int:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 50)
+        gc.enable()
         _run_loop(_serve(settings, announce))
         return 0
     except sqlite3.DatabaseError as fault:
@@ -218,8 +221,10 @@ def build(settings: Settings) -> Services:
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
     dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
-    secrets = Secrets(database, Seal(settings.secrets_key_path))
+    seal = Seal(settings.secrets_key_path)
+    secrets = Secrets(database, seal)
     dispatcher.secrets_of = secrets.values
+    dispatcher.opened = partial(opened, seal)
     leases = Leases(database, read_rules(settings.leases))
     scheduler = Scheduler(
         database,
@@ -259,6 +264,8 @@ def build(settings: Settings) -> Services:
             scheduler,
             Rule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
             desk=Desk(Setup(settings.database_url, policy(settings), leases.rules)),
+            # Servers on one database read each other's jobs only with one key between them.
+            seal=seal if database.is_sqlite or settings.secrets_key else None,
         ),
         leases=leases,
     )

@@ -11,9 +11,9 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,8 @@ PING_EVERY = 15.0
 #: How often PostgreSQL is asked for events that other server processes wrote.
 POLL_EVERY = 1.0
 
+#: The id of an event, if it has one, and its text.
+Message = tuple[int | None, bytes]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -41,16 +43,16 @@ class Subscriber:
 
     def __init__(self, team_id: int) -> None:
         self.team_id = team_id
-        self.waiting: deque[tuple[int | None, bytes]] = deque()
+        self.waiting: deque[Message] = deque()
         self.wake = asyncio.Event()
         self.lost = False
 
-    def offer(self, event_id: int | None, message: bytes) -> None:
-        """Queue a message; a reader too slow for it is told to read again."""
-        if len(self.waiting) >= QUEUE:
+    def offer(self, messages: Sequence[Message]) -> None:
+        """Queue messages; a reader too slow for them is told to read again."""
+        if len(self.waiting) + len(messages) > QUEUE:
             self.lost = True
         else:
-            self.waiting.append((event_id, message))
+            self.waiting.extend(messages)
         self.wake.set()
 
     def clear(self) -> None:
@@ -116,15 +118,17 @@ class Hub:
                     subscriber.lost = True
                     subscriber.wake.set()
             return
-        for event_id, time_ms, event in events:
-            self._deliver(event_id, event.team_id, shape(event_id, time_ms, event))
+        self._deliver([shape(*one) for one in events])
 
-    def _deliver(self, event_id: int, team_id: int | None, shaped: dict[str, Any]) -> None:
-        listening = [one for one in self._subscribers if one.team_id == team_id]
-        if listening:
-            message = _message(event_id, _encode(shaped))
-            for subscriber in listening:
-                subscriber.offer(event_id, message)
+    def _deliver(self, events: list[dict[str, Any]]) -> None:
+        """Hand events to all who listen: each is put into words once, and queued with the rest."""
+        teams: dict[int | None, list[Message]] = {one.team_id: [] for one in self._subscribers}
+        for event in events:
+            if (messages := teams.get(event["team_id"])) is not None:
+                messages.append((event["id"], _message(event["id"], _encode(event))))
+        for subscriber in self._subscribers:
+            if messages := teams[subscriber.team_id]:
+                subscriber.offer(messages)
 
     async def _flush_points(self) -> None:
         while True:
@@ -137,7 +141,7 @@ class Hub:
                 message = _message(None, _encode({"kind": "points", "runs": runs[:1000]}))
                 for subscriber in self._subscribers:
                     if subscriber.team_id == team_id:
-                        subscriber.offer(None, message)
+                        subscriber.offer([(None, message)])
 
     async def _poll(self) -> None:
         """Fetch what any process has written, for as long as the server lives."""
@@ -171,16 +175,13 @@ class Hub:
     async def _deliver_new(self) -> None:
         is_more = True
         while is_more:
-            rows = await self._page(None, self._last_id)
-            for event in rows:
-                self._last_id = event["id"]
-                self._deliver(event["id"], event["team_id"], event)
+            rows = await self._db.read(
+                partial(read_events, team_id=None, since=self._last_id, limit=PAGE)
+            )
+            if rows:
+                self._last_id = rows[-1]["id"]
+                self._deliver(rows)
             is_more = len(rows) == PAGE
-
-    async def _page(self, team_id: int | None, since: int) -> list[dict[str, Any]]:
-        return await self._db.read(
-            lambda reader: read_events(reader, team_id, since=since, limit=PAGE)
-        )
 
     async def stream(self, team_id: int, since: int | None) -> AsyncGenerator[bytes, None]:
         """Yield server-sent events of a team, first those after `since`, then as they happen."""
@@ -193,11 +194,10 @@ class Hub:
             last, is_behind = since or 0, since is not None
             while not self.closing:
                 if is_behind:
-                    rows = await self._page(team_id, last)
-                    is_behind = len(rows) == PAGE
-                    for event in rows:
-                        last = event["id"]
-                        yield _message(last, _encode(event))
+                    page = await self._db.read(partial(_page, team_id=team_id, since=last))
+                    is_behind, last = page.is_full, page.last
+                    if page.text:
+                        yield page.text
                     continue
                 if subscriber.lost:
                     subscriber.clear()
@@ -266,6 +266,20 @@ def read_events(
         {**dict(zip(keys, row[:7], strict=True)), "data": msgspec.Raw(row[7].encode())}
         for row in rows
     ]
+
+
+class _Page(NamedTuple):
+    """A page of a team's events as one piece of a stream."""
+
+    text: bytes
+    last: int
+    is_full: bool
+
+
+def _page(reader: Reader, team_id: int, since: int) -> _Page:
+    rows = read_events(reader, team_id, since=since, limit=PAGE)
+    text = b"".join(_message(event["id"], _encode(event)) for event in rows)
+    return _Page(text, rows[-1]["id"] if rows else since, len(rows) == PAGE)
 
 
 def _newest_id(reader: Reader) -> int:

@@ -1,8 +1,8 @@
 """Bounds of what callers may send: the types that fields of requests are made of.
 
-Owns a few lengths and ranges, and telling which fields of a request type lack theirs. A route
-whose type has such a field cannot be built. Knows no route and no table. A field's own rule, with
-its own sentence, may be narrower.
+Owns a few lengths and ranges, and telling which fields of a request type lack theirs. A test of
+the route table refuses such a field; a start need not look again. Knows no route and no table. A
+field's own rule, with its own sentence, may be narrower.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ Figures = Annotated[dict[Word, float], Meta(max_length=1000)]
 Free = Annotated[dict[Word, Any], Meta(max_length=1000, extra={"free": True})]
 
 
-@cache
 def unbounded(kind: Any) -> tuple[str, ...]:
     """Return the places in a request type that any amount may be put into."""
     return tuple(_gaps(inspect.type_info(kind), "$", set()))

@@ -7,9 +7,11 @@ SQL is written once with `?` placeholders and standard `ON CONFLICT`; what diffe
 from __future__ import annotations
 
 import math
+import re
 import sqlite3
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 #: Steps of SQLite's machine between two looks at the clock: a fraction of a millisecond.
 _STEPS_BETWEEN_LOOKS = 20_000
+#: Rows that PostgreSQL is given in one statement where many are inserted.
+_ROWS_AT_ONCE = 100
+_PLAIN_INSERT = re.compile(r"(INSERT INTO \w+ \([^()?]*\) VALUES )(\([^()]*\))")
 DialectName = Literal["sqlite", "postgresql"]
 
 
@@ -245,7 +250,13 @@ class PostgresConnection:
             return
         self._changes += len(batch)
         with self._db.cursor() as cursor:
-            cursor.executemany(_percent(sql), batch)
+            if len(batch) >= _ROWS_AT_ONCE and (long := _with_rows(sql, _ROWS_AT_ONCE)):
+                whole = len(batch) - len(batch) % _ROWS_AT_ONCE
+                parts = (batch[at : at + _ROWS_AT_ONCE] for at in range(0, whole, _ROWS_AT_ONCE))
+                cursor.executemany(long, [list(chain.from_iterable(part)) for part in parts])
+                batch = batch[whole:]
+            if batch:
+                cursor.executemany(_percent(sql), batch)
 
     def insert(self, sql: str, params: Sequence[Any] = ()) -> int:
         """Run an INSERT and return the new row's id."""
@@ -286,6 +297,13 @@ class PostgresConnection:
 def _percent(sql: str) -> str:
     """Turn `?` placeholders into psycopg's, once per statement."""
     return sql.replace("%", "%%").replace("?", "%s")
+
+
+@lru_cache(maxsize=256)
+def _with_rows(sql: str, count: int) -> str | None:
+    """Return an INSERT of one row of values as one of several rows; None for other statements."""
+    found = _PLAIN_INSERT.fullmatch(sql)
+    return None if found is None else _percent(found[1] + ", ".join([found[2]] * count))
 
 
 def _like(pattern: str | None, text: str | None) -> bool:

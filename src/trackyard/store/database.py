@@ -72,9 +72,9 @@ _RETRY_SECONDS = 0.2
 #: Serialises event ids across server processes on PostgreSQL: ids become visible in order.
 EVENT_LOCK = 0x7961_7264
 
-_INSERT_EVENT = (
-    "INSERT INTO events (time_ms, team_id, actor, kind, subject, subject_id, data)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+_EVENT_IDS = (
+    "WITH held AS MATERIALIZED (SELECT pg_advisory_xact_lock(?))"
+    " SELECT nextval(pg_get_serial_sequence('events', 'id')) FROM held, generate_series(1, ?)"
 )
 #: A quick form of a write returns this to say that the careful one must do it.
 NOT_QUICK = object()
@@ -478,12 +478,14 @@ class Database:
         """Write the group's events last, so that their ids follow commit order."""
         if self.is_sqlite:
             return self._append_here(writer, now_ms, events)
-        written: list[tuple[int, int, Event]] = []
-        for event in events:
-            if not written:
-                writer.all("SELECT pg_advisory_xact_lock(?)", (EVENT_LOCK,))
-            number = writer.insert(_INSERT_EVENT, _event_row(now_ms, event))
-            written.append((number, now_ms, event))
+        made = list(events)
+        if not made:
+            return []
+        # The lock comes first, and with it the order of the ids.
+        ids = writer.all(_EVENT_IDS, (EVENT_LOCK, len(made)))
+        written = [(int(row[0]), now_ms, event) for row, event in zip(ids, made, strict=True)]
+        rows = [(number, *_event_row(now_ms, event)) for number, _, event in written]
+        writer.many(journal.INSERT_EVENT, rows)
         return written
 
     def _run_quick(self, pending: _Pending, tx: Tx) -> bool:

@@ -11,6 +11,8 @@ from trackyard.core.events import EVENT_KINDS, Event
 from trackyard.store.connection import Connection, Dialect, Row
 
 Values = Sequence[Any]
+#: Rows that a write looks up or changes in passing; one of more says `is_long`.
+FEW_ROWS = 100
 
 
 class Deferred(Protocol):

@@ -151,9 +151,11 @@ def collect(metrics: Sequence[MetricIn], *, prefix: str = "metrics[{}].") -> Ser
     times = [metric.timestamp for metric in metrics]
     keys = [metric.key for metric in metrics]
     names = list(dict.fromkeys(keys))
-    for key in names:
-        if not is_known_name(key):
-            check_name(key, prefix.format(keys.index(key)) + "key")
+    new = [key for key in names if not is_known_name(key)]
+    if new:
+        first = {key: at for at, key in reversed(list(enumerate(keys)))}
+        for key in new:
+            check_name(key, prefix.format(first[key]) + "key")
     if len(names) < 2:
         return dict.fromkeys(names, (steps, times, values))
     return _evenly(names, keys, steps, times, values) or _by_place(keys, steps, times, values)

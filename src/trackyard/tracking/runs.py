@@ -26,6 +26,11 @@ STATUSES = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 ENDED = frozenset(("FINISHED", "FAILED", "KILLED"))
 RUN_NAME_TAG = "mlflow.runName"
 USER_TAG = "mlflow.user"
+_INSERT_RUNS = (
+    "INSERT INTO runs (id, uuid, experiment_id, team_id, name, user_name, status, start_ms,"
+    " artifact_uri, lifecycle) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'active')"
+)
+_INSERT_TAGS = "INSERT INTO tags (run_id, name_id, value) VALUES (?, ?, ?)"
 
 
 class RunRow(NamedTuple):
@@ -164,6 +169,47 @@ def create_run(
     return run_id
 
 
+class NewRun(NamedTuple):
+    """One of several runs that are made at once."""
+
+    name: str
+    tags: Sequence[tuple[str, str]]
+
+
+def create_runs(
+    tx: Tx,
+    names: Names,
+    principal: Principal,
+    wanted: Sequence[NewRun],
+    *,
+    experiment_id: int,
+    status: str,
+) -> list[str]:
+    """Create runs that have not begun yet, and return their ids; a few statements for all."""
+    location = require_active(tx, principal, experiment_id)[2]
+    runs, tags, made = [], [], []
+    for inner, one in zip(_new_keys(tx, len(wanted)), wanted, strict=True):
+        run_id = new_run_id()
+        name = check_run_name(one.name)
+        where = f"{location}/{run_id}/artifacts"
+        facts = (principal.team_id, name, principal.name, status, tx.now_ms, where)
+        runs.append((inner, run_id, experiment_id, *facts))
+        tags += _tag_rows(tx, names, inner, list({**dict(one.tags), RUN_NAME_TAG: name}.items()))
+        record(tx, "run.created", principal, run_id, experiment_id, name=name)
+        made.append(run_id)
+    tx.many(_INSERT_RUNS, runs)
+    tx.many(_INSERT_TAGS, tags)
+    return made
+
+
+def _new_keys(tx: Tx, count: int) -> list[int]:
+    """Return keys of runs that nobody else is given."""
+    if tx.dialect.name == "sqlite":
+        return [tx.new_id("runs") for _ in range(count)]
+    sql = "SELECT nextval(pg_get_serial_sequence('runs', 'id')) FROM generate_series(1, ?)"
+    return [int(row[0]) for row in tx.all(sql, (count,))]
+
+
 def is_untouched(tx: Tx, run_id: str) -> bool:
     """Tell whether nothing was done to a run since it was created."""
     row = tx.one(
@@ -259,11 +305,16 @@ def record(
 
 def write_tags(tx: Tx, names: Names, inner: int, tags: Sequence[tuple[str, str]]) -> None:
     """Set tags of a run inside a transaction."""
-    rows = [
+    tx.many(UPSERT_TAG, _tag_rows(tx, names, inner, tags))
+
+
+def _tag_rows(
+    tx: Tx, names: Names, inner: int, tags: Sequence[tuple[str, str]]
+) -> list[tuple[int, int, str]]:
+    return [
         (inner, names.id(tx, check_name(key, f"tags[{position}].key")), clip(value, MAX_TAG))
         for position, (key, value) in enumerate(tags)
     ]
-    tx.many(UPSERT_TAG, rows)
 
 
 # -- loading ----------------------------------------------------------------------------------

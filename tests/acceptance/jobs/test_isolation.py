@@ -1,11 +1,13 @@
 """Jobs on this machine kept from the server's home and from other teams' files.
 
-`run_as = "user"` becomes a user of the team's own where the tests run as root, and bubblewrap
-elsewhere; `bubblewrap` is asked for by name, too.
+`run_as = "user"` becomes a user of the team's own where the server is root, and bubblewrap
+elsewhere; `bubblewrap` is asked for by name, too. `ordinary` is a server without root's rights
+that is told `run_as = "user"`.
 """
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ import pytest
 
 from tests.acceptance.jobs.conftest import _end
 from tests.acceptance.jobs.yard import JobServer, eventually
+from tests.acceptance.serving import ROOT
 
 #: It starts many processes at once, or a cluster: with others beside it time alone would decide.
 pytestmark = pytest.mark.alone
@@ -33,6 +36,55 @@ echo looked
 """
 
 
+#: Runs a command as an ordinary user of the system. What such a user may not reach, for root's own
+#: folder is shut, is shown again in a mount namespace of its own: $1 is the shut folder or empty,
+#: $2 the folders below it.
+AS_NOBODY = """
+if [ -n "$1" ]; then
+  mount -t tmpfs -o mode=755 shelf /mnt
+  for folder in $2; do mkdir -p "/mnt$folder"; mount --bind "$folder" "/mnt$folder"; done
+  mount --rbind "/mnt$1" "$1"
+fi
+shift 2
+exec setpriv --reuid=65534 --regid=65534 --clear-groups -- "$@"
+"""
+
+
+def as_nobody(command: list[str]) -> list[str]:
+    """Return the words that run a command as an ordinary user."""
+    needed = {str(Path(path).resolve()) for path in (sys.base_prefix, sys.prefix, ROOT)}
+    shut = {str(folder) for path in needed if (folder := first_shut(Path(path)))}
+    assert len(shut) <= 1, f"other users cannot reach {shut}: open one of these folders to them"
+    top = next(iter(shut), "")
+    below = [path for path in sorted(needed) if top and path.startswith(f"{top}/")]
+    start = [*(["unshare", "--mount"] if top else []), "sh", "-ec", AS_NOBODY, "sh"]
+    return [*start, top, " ".join(below), *command]
+
+
+def first_shut(path: Path) -> Path | None:
+    """Return the outermost folder on the way to a path that others may not pass."""
+    for folder in reversed((path, *path.parents)):
+        if not folder.stat().st_mode & 0o001:
+            return folder
+    return None
+
+
+class OrdinaryServer(JobServer):
+    """A server that root starts as an ordinary user."""
+
+    def start(self, patience: float = 180.0) -> float:
+        self.home.mkdir()
+        os.chown(self.home, 65534, 65534)
+        self.environment = {"HOME": str(self.home)}
+        return super().start(patience)
+
+    def command(self) -> list[str]:
+        return as_nobody(super().command())
+
+
+WAYS = pytest.mark.parametrize("run_as", ["user", "bubblewrap", "ordinary"])
+
+
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder that other users can pass, as a home for such a server needs."""
@@ -47,7 +99,12 @@ def server(place: Path) -> Iterator[Callable[[str], JobServer]]:
     made: list[JobServer] = []
 
     def start(run_as: str) -> JobServer:
-        one = JobServer(place / f"home-{len(made)}", config=f'run_as = "{run_as}"\n')
+        if run_as == "ordinary":
+            kind: type[JobServer] = OrdinaryServer if os.geteuid() == 0 else JobServer
+            run_as = "user"
+        else:
+            kind = JobServer
+        one = kind(place / f"home-{len(made)}", config=f'run_as = "{run_as}"\n')
         made.append(one)
         one.start()
         return one
@@ -105,7 +162,7 @@ def test_without_isolation_a_job_reads_the_homes_token(
     assert open_server.token in run(open_server, spy(open_server))
 
 
-@pytest.mark.parametrize("run_as", ["user", "bubblewrap"])
+@WAYS
 def test_a_members_job_finds_no_credential_of_the_server(
     server: Callable[[str], JobServer], run_as: str
 ) -> None:
@@ -121,7 +178,7 @@ def test_a_members_job_finds_no_credential_of_the_server(
         assert "runner is open" not in log
 
 
-@pytest.mark.parametrize("run_as", ["user", "bubblewrap"])
+@WAYS
 def test_jobs_of_one_team_do_not_read_anothers_files(
     server: Callable[[str], JobServer], run_as: str
 ) -> None:
@@ -146,12 +203,13 @@ def test_jobs_of_one_team_do_not_read_anothers_files(
     assert again.strip() == word
 
 
-@pytest.mark.parametrize("run_as", ["user", "bubblewrap"])
+@WAYS
 def test_a_stop_gives_grace_and_leaves_nothing_running(
     server: Callable[[str], JobServer], run_as: str
 ) -> None:
     yard = server(run_as)
-    script = "trap 'echo saved; exit 85' TERM; echo ready; while :; do sleep 0.1; done"
+    # The shell starts the next command unless it is asked itself, after the one it waits for.
+    script = "trap 'echo saved; exit 85' TERM; while :; do sh -c 'echo ready; exec sleep 99'; done"
     job = yard.submit(*shell(script))
     eventually(lambda: "ready" in yard.logs(job))
     guard, runner = yard.runner(job)
@@ -161,7 +219,7 @@ def test_a_stop_gives_grace_and_leaves_nothing_running(
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in (guard, runner)))
 
 
-@pytest.mark.parametrize("run_as", ["user", "bubblewrap"])
+@WAYS
 def test_a_job_that_plants_links_in_its_folder_is_served_none_of_what_they_name(
     server: Callable[[str], JobServer], run_as: str
 ) -> None:

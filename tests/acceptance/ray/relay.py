@@ -17,6 +17,8 @@ class Relay:
         self.calls: Counter[str] = Counter()
         #: "" passes on, "before" swallows the next submission, "after" swallows its answer
         self.swallow = ""
+        #: whether calls are passed on and their answers are not
+        self.is_deaf = False
         #: set when a submission was swallowed
         self.swallowed = threading.Event()
         self._lock = threading.Lock()
@@ -55,6 +57,9 @@ class _Handler(BaseHTTPRequestHandler):
         mode = relay.take_order() if is_submission else ""
         if mode != "before":
             status, content = self._forward(body)
+        if relay.is_deaf:
+            self.close_connection = True
+            return
         if mode:
             relay.swallowed.set()
             threading.Event().wait(60)

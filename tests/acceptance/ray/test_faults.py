@@ -156,6 +156,27 @@ def test_a_killed_raylet_costs_few_steps_and_leaves_no_process(
     wait_for_nodes(yard, 2)
 
 
+def test_lost_answers_of_the_head_cost_no_attempt_and_start_nothing_twice(
+    yard: JobServer, relay: Relay
+) -> None:
+    """Ray hears the server and not the reverse: what runs goes on, what waits starts once."""
+    word = f"600.{os.getpid()}3"
+    job, _ = start_counting(yard, word)
+    relay.is_deaf = True
+    try:
+        before = relay.calls.total()
+        other = yard.submit(PYTHON, "-c", "print('ran once')", gpus=1)
+        eventually(lambda: relay.calls.total() > before + 3)
+        step = yard.detail(job)["job"]["step"]
+        eventually(lambda: yard.detail(job)["job"]["step"] > step + 10)
+    finally:
+        relay.is_deaf = False
+    detail = yard.wait(other, "succeeded", patience=180)
+    assert [one["number"] for one in detail["attempts"]] == [1]
+    assert yard.logs(other).count("ran once") == 1
+    assert let_go(yard, job) == [0]
+
+
 def test_two_hundred_queued_jobs_cost_one_list_call_a_tick(yard: JobServer, relay: Relay) -> None:
     holders = [yard.submit("sleep", "600", gpus=1) for _ in range(2)]
     for job in holders:

@@ -122,15 +122,16 @@ async def prepared(platform: Platform) -> Ground:
     )
 
 
-async def ask(platform: Platform, caller: Caller, case: Case) -> tuple[int, bytes]:
+async def ask(
+    platform: Platform, caller: Caller, case: Case, proto: HangUp | None = None
+) -> tuple[int, bytes]:
     """Send one request to the application; return its status and answer."""
     path, _, query = case.target.partition("?")
-
     lines = [("host", HOST), ("authorization", f"Bearer {caller.token}"), ("x-yard-epoch", "1")]
     lines += list(case.headers)
     if case.body:
         lines.append(("content-length", str(len(case.body))))
-    proto = HangUp(case.body or b"")
+    proto = proto or HangUp(case.body or b"")
     scope = Scope(case.method, unquote(path, errors="replace"), query, Headers(lines))
     async with asyncio.timeout(PATIENCE):
         await asyncio.create_task(platform.application(scope, proto))

@@ -52,6 +52,10 @@ async def test_values_of_variables_are_shown_to_nobody_once_submitted(site: Site
         shown = await caller("GET", f"/api/v1/jobs/{job['job_id']}")
         assert shown.json()["spec"]["env"] == {"LR": "•••", "WANDB_API_KEY": "•••"}
         assert b"0.10203" not in shown.body
+    assert site.specs[f"{job['job_id']}-a1"].env["WANDB_API_KEY"] == "k-123456789"
+    if site.platform.services.database.is_sqlite:
+        # On PostgreSQL other servers start it, which have this server's key only if told so.
+        assert "k-123456789" not in await stored(site.platform)
     copied = {"command": ["x"], "env": {"LR": "•••"}}
     answer = await site.platform.admin("POST", "/api/v1/jobs", copied)
     assert (answer.status, "write it again" in answer.json()["message"]) == (400, True)

@@ -2,7 +2,9 @@
 
 import asyncio
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from trackyard.core.strict_json import MAX_VALUES
 from trackyard.server import http
 from trackyard.server.routing import PUBLIC_BODY_LIMIT, PUBLIC_HEADER_LIMIT, Permission
 from trackyard.store.bounds import unbounded
+from trackyard.store.connection import PostgresConnection, SqliteConnection
 from trackyard.tracking import history
 
 JSON = {"content-type": "application/json"}
@@ -26,7 +29,7 @@ async def turns_of_the_loop(during: asyncio.Task[object]) -> int:
 
 
 async def test_every_request_type_has_its_bounds(platform: Platform) -> None:
-    """No field of any request takes any amount; a route cannot be built otherwise."""
+    """No field of any request takes any amount."""
     typed = [route for route in platform.application.router.routes if route.takes is not None]
     families = ("/api/2.0/mlflow/", "/api/jobs/", "/api/v1/", "/api/v1/attempts/")
     for family in families:
@@ -144,6 +147,57 @@ async def test_a_large_array_is_submitted_and_stopped_beside_other_callers(
             assert (await acting).status == 200
         listed = await platform.admin("GET", "/api/v1/jobs?state=stopped&limit=1000")
         assert len(listed.json()["jobs"]) == 1000
+
+
+async def test_a_large_array_is_written_by_a_few_statements(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others' writes wait for its transaction: it does not ask the database job by job."""
+    kind = SqliteConnection if platform.services.database.is_sqlite else PostgresConnection
+    asked: list[str] = []
+    for name in ("all", "one", "run", "many", "insert"):
+        real = getattr(kind, name)
+
+        def counted(self: object, sql: str, *more: Any, real: Any = real) -> Any:
+            if threading.current_thread().name.startswith("yard-commit"):
+                asked.append(sql)
+            return real(self, sql, *more)
+
+        monkeypatch.setattr(kind, name, counted)
+    for count in (30, 600):
+        asked.clear()
+        wish = {"command": ["true"], "array": f"0-{count - 1}", "hold": True, "tags": {"a": "b"}}
+        made = (await platform.admin("POST", "/api/v1/jobs", wish)).json()
+        assert len(made["job_ids"]) == count
+        assert 5 < len(asked) < 40, asked
+    shown = (await platform.admin("GET", f"/api/v1/jobs/{made['job_ids'][-1]}")).json()["job"]
+    run = (await platform.admin.mlflow("GET", f"runs/get?run_id={shown['run_id']}")).json()["run"]
+    assert run["info"]["status"] == "SCHEDULED"
+    tags = {tag["key"]: tag["value"] for tag in run["data"]["tags"]}
+    assert tags["yard.job"] == shown["job_id"]
+    assert tags["a"] == "b"
+    assert tags["mlflow.runName"] == run["info"]["run_name"] == f"{shown['name']}-599"
+    told = (await platform.admin("GET", f"/api/v1/events?subject_id={shown['job_id']}")).json()
+    assert [event["kind"] for event in told["events"]] == ["job.submitted"]
+
+
+async def test_a_stream_that_was_away_is_handed_many_events_in_a_few_pieces(
+    platform: Platform,
+) -> None:
+    """A piece costs a step of the loop: thousands of events are put together beside it."""
+    wish = {"command": ["true"], "array": "0-599", "hold": True}
+    assert (await platform.admin("POST", "/api/v1/jobs", wish)).status == 200
+    principal = await platform.services.directory.authenticate(platform.admin.token or "")
+    assert principal is not None
+    pieces: list[bytes] = []
+    async for piece in platform.services.hub.stream(principal.team_id, 0):
+        pieces.append(piece)
+        if b"".join(pieces).count(b'"kind":"job.submitted"') == 600:
+            break
+    assert len(pieces) < 10
+    ids = [int(line[4:]) for line in b"".join(pieces).splitlines() if line.startswith(b"id: ")]
+    assert ids == sorted(set(ids))
+    assert len(ids) >= 1200
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_finding_the_doubled_name_takes_time_in_proportion() -> None:
     assert _seconds(32_000) < 80 * _seconds(2000)
 
 
-@pytest.mark.parametrize("value", ["0", "[]", "{}", '"a"', '{"a":0}'])
+@pytest.mark.parametrize("value", ["0", "[]", "{}", '"a"', '{"a":0}', '{"a":"b","c":"\\"}'])
 def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(value: str) -> None:
     raw = f"[{','.join([value] * (MAX_VALUES + 1))}]".encode()
     for look in (count_values, check_twins):

@@ -50,6 +50,16 @@ def test_a_shell_without_children_is_asked_itself(programs: dict[int, str]) -> N
     assert processes.stop_leaders(13, TREE, deep=False) == {13}
 
 
+def test_the_command_is_found_inside_bubblewrap(programs: dict[int, str]) -> None:
+    assert processes.inside(11, TREE) == (11, set())
+    programs[10] = programs[11] = "bwrap"
+    assert processes.inside(10, TREE) == (12, {10, 11})
+    adopted = {**TREE, 5: Process(5, 11, "S", 9, 0, 0)}
+    assert processes.inside(10, adopted) == (12, {10, 11})
+    programs[13] = "bwrap"
+    assert processes.inside(13, TREE) == (13, set())
+
+
 def test_a_launcher_that_forwards_nothing_is_asked_with_its_children(
     programs: dict[int, str],
 ) -> None:

@@ -1,9 +1,6 @@
-"""Routes: what cannot be built, and the limits that each one has."""
+"""Routes: the limits that each one has."""
 
 from typing import Any
-
-import msgspec
-import pytest
 
 from trackyard.server.http import Request, Response
 from trackyard.server.routing import (
@@ -14,16 +11,6 @@ from trackyard.server.routing import (
     Permission,
     Route,
 )
-from trackyard.store.bounds import Word
-
-
-class Bounded(msgspec.Struct):
-    name: Word
-
-
-class Endless(msgspec.Struct):
-    name: Word
-    words: list[str] = []
 
 
 async def handler(_: Request) -> Response:
@@ -32,12 +19,6 @@ async def handler(_: Request) -> Response:
 
 def route(permission: Permission = Permission.READ, **how: Any) -> Route:
     return Route(method="POST", path="/x", handler=handler, permission=permission, **how)
-
-
-def test_a_route_whose_request_takes_any_amount_cannot_be_built() -> None:
-    with pytest.raises(TypeError, match=r"POST /x takes any amount at \$\.words"):
-        route(takes=Endless)
-    assert route(takes=Bounded).takes is Bounded
 
 
 def test_every_route_has_limits_and_a_public_one_small_ones() -> None:

@@ -47,6 +47,7 @@ from trackyard.jobs.records import (
     load_spec,
 )
 from trackyard.jobs.signs import take_health, take_last_signs
+from trackyard.jobs.wishes import JobSpec
 from trackyard.leases.records import load_open, usable_leases
 from trackyard.store.database import Database, Reader, Tx
 
@@ -91,7 +92,9 @@ class Dispatcher:
         self._heard: dict[str, int] = {}
         #: takes what runners find wrong with nodes
         self.fleet = Fleet()
-        #: opens the secrets a job names; set by whoever holds their key
+        #: opens the values of a job's variables; set, as the next, by whoever holds the key
+        self.opened: Callable[[JobSpec, int], JobSpec] = lambda spec, _team_id: spec
+        #: opens the secrets a job names
         self.secrets_of: Callable[[Reader, int, Sequence[str]], Mapping[str, str]] = _no_secrets
         #: called after the ledger changed
         self.on_change: Callable[[], None] = lambda: None
@@ -137,7 +140,8 @@ class Dispatcher:
         self._launching.add(attempt_id)
         try:
             try:
-                spec = await self._db.peek(lambda reader: self._spec(reader, admitted))
+                # What is sealed is opened off the event loop.
+                spec = await self._db.read(lambda reader: self._spec(reader, admitted))
             except (NotFound, InternalFault) as fault:
                 await self._refused(attempt_id, fault.message)
                 return
@@ -170,7 +174,7 @@ class Dispatcher:
 
     def _spec(self, reader: Reader, admitted: Admitted) -> LaunchSpec:
         job = admitted.job
-        spec = load_spec(reader, job.spec_id)
+        spec = self.opened(load_spec(reader, job.spec_id), job.team_id)
         row = reader.one(
             "SELECT t.name, t.default_experiment_id, r.experiment_id FROM teams t, runs r"
             " WHERE t.id = ? AND r.uuid = ?",

@@ -24,6 +24,7 @@ from trackyard.core.ports import (
 from trackyard.core.resources import WHOLE, Placement
 from trackyard.jobs.demand_shapes import parse_gang
 from trackyard.jobs.life import Admitted
+from trackyard.jobs.variables import digests
 from trackyard.jobs.wishes import Archive, JobSpec
 
 
@@ -185,10 +186,7 @@ def environment_of(spec: JobSpec, labels: dict[str, dict[str, str]]) -> str:
         "command": spec.command,
         "package": spec.package,
         "pip": sorted(line.strip() for line in spec.pip if line.strip()),
-        "env": {
-            name: hashlib.sha256(value.encode()).hexdigest()[:4]
-            for name, value in sorted(spec.env.items())
-        },
+        "env": spec.env if spec.sealed else digests(spec.env),
         "launcher": spec.launcher,
         "commit": spec.source.commit if spec.source else "",
         "nodes": labels,

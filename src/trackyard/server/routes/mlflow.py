@@ -4,6 +4,7 @@ texts.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import msgspec
 
 from trackyard.core.errors import Denied, InvalidInput
-from trackyard.server.http import Request, read_json
+from trackyard.core.strict_json import count_values
+from trackyard.server.http import FEW_VALUES, Request, read_json
 from trackyard.server.routes.mlflow_types import arguments_of, body_limit_of
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.store.bounds import excess, field_types
@@ -77,7 +79,10 @@ class Arguments:
         if not isinstance(data, dict):
             raise InvalidInput("the body must be a JSON object")
         check_address(request, data)
-        return cls._bounded(request, data)
+        if count_values(await request.body()) <= FEW_VALUES:
+            return cls._bounded(request, data)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, cls._bounded, request, data)
 
     @classmethod
     def _bounded(cls, request: Request, data: dict[str, Any]) -> Arguments:

@@ -29,10 +29,13 @@ from trackyard.server.routes.mlflow_tracking import run_id_of
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader, Tx
+from trackyard.store.names import Names
+from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking import history
 from trackyard.tracking.ingest import (
     Batch,
     MetricIn,
+    Series,
     SingleMetric,
     check_limits,
     collect,
@@ -62,6 +65,13 @@ class RunMetric(msgspec.Struct, gc=False):
     timestamp: int
     step: int
     run_id: str
+
+
+def _has_many_new(names: Names, series: Series) -> bool:
+    """Tell whether a batch brings more new metric names than are looked up in passing."""
+    if len(series) <= FEW_ROWS:
+        return False
+    return sum(names.known(name) is None for name in series) > FEW_ROWS
 
 
 class MetricRoutes:
@@ -108,6 +118,7 @@ class MetricRoutes:
             else lambda tx: quick.log(
                 tx, principal, run_id, series=series, params=params, tags=tags
             ),
+            is_long=len(model_points) > FEW_ROWS or _has_many_new(names, series),
         )
         if series:
             self._tracking.on_points(principal.team_id, run_id)

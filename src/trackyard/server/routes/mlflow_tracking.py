@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from trackyard.access.principal import Principal, Role
 from trackyard.access.reach import adopt_run, own_experiment
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.jobs.claims import claim_own_run, note_taken_up
 from trackyard.server.creating import create_once
-from trackyard.server.http import JSONResponse, Request, Response
+from trackyard.server.http import JSONResponse, RawJSON, Request, Response
 from trackyard.server.routes.mlflow import Arguments, mlflow_routes, one_run
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader, Tx
 from trackyard.store.idempotency import Create
+from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking import experiments, inputs, runs
 from trackyard.tracking.experiments import inner_experiment_id, outer_experiment_id
 from trackyard.tracking.search.experiments import find_experiments
@@ -23,6 +26,8 @@ from trackyard.tracking.search.runs import find_runs
 
 MAX_RUNS = 50_000
 MAX_EXPERIMENTS = 50_000
+#: Items of a page that are put into words in one step.
+PART_ITEMS = 500
 VIEWS = ("ACTIVE_ONLY", "DELETED_ONLY", "ALL")
 _STATUS_NUMBERS = dict(enumerate(runs.STATUSES, start=1))
 _EMPTY: dict[str, Any] = {}
@@ -228,7 +233,9 @@ class TrackingRoutes:
             quick.learn_experiment(principal, new.experiment, location)
             return run_id
 
-        made: str | runs.Run = await self._db.write(change, briefly)
+        made: str | runs.Run = await self._db.write(
+            change, briefly, is_long=len(new.tags) > FEW_ROWS
+        )
         if isinstance(made, str):
             return await self._tracking.run(principal, made)
         return made
@@ -300,9 +307,10 @@ class TrackingRoutes:
         args, principal = await Arguments.of(request), request.principal
         limit = page_size(args, MAX_RUNS, default=1000)
         view = view_of(args, "run_view_type")
-        chosen = [inner_experiment_id(principal, one) for one in args.texts("experiment_ids")]
+        named = dict.fromkeys(args.texts("experiment_ids"))
+        chosen = [inner_experiment_id(principal, one) for one in named]
 
-        def load(reader: Reader) -> dict[str, Any]:
+        def load(reader: Reader) -> bytes:
             ids, token = find_runs(
                 reader,
                 names=self._tracking.names,
@@ -315,9 +323,9 @@ class TrackingRoutes:
                 page_token=args.text("page_token"),
             )
             found = runs.load_runs(reader, principal, ids, self._tracking.cache)
-            return page("runs", found, token)
+            return long_page("runs", found, token)
 
-        return JSONResponse(await self._db.read(load))
+        return RawJSON(await self._db.read(load))
 
     # -- inputs and outputs -----------------------------------------------------------------
 
@@ -327,7 +335,8 @@ class TrackingRoutes:
         run_id = run_id_of(args)
         datasets, models = args.objects("datasets"), args.objects("models")
         await self._db.write(
-            lambda tx: inputs.log_inputs(tx, principal, run_id, datasets=datasets, models=models)
+            lambda tx: inputs.log_inputs(tx, principal, run_id, datasets=datasets, models=models),
+            is_long=len(datasets) + len(models) > FEW_ROWS,
         )
         return JSONResponse(_EMPTY)
 
@@ -335,7 +344,10 @@ class TrackingRoutes:
         """POST runs/outputs."""
         args, principal = await Arguments.of(request), request.principal
         run_id, models = run_id_of(args), args.objects("models")
-        await self._db.write(lambda tx: inputs.log_outputs(tx, principal, run_id, models))
+        await self._db.write(
+            lambda tx: inputs.log_outputs(tx, principal, run_id, models),
+            is_long=len(models) > FEW_ROWS,
+        )
         return JSONResponse(_EMPTY)
 
     async def search_datasets(self, request: Request) -> Response:
@@ -408,6 +420,18 @@ def page(name: str, items: list[Any], token: str | None) -> dict[str, Any]:
     if token is not None:
         shaped["next_page_token"] = token
     return shaped
+
+
+def long_page(name: str, items: list[Any], token: str | None) -> bytes:
+    """Return the text of such a page, made in parts: one long step keeps every thread waiting."""
+    if len(items) <= PART_ITEMS:
+        return msgspec.json.encode(page(name, items, token))
+    parts = [
+        msgspec.json.encode(items[at : at + PART_ITEMS])[1:-1]
+        for at in range(0, len(items), PART_ITEMS)
+    ]
+    rest = b"" if token is None else b',"next_page_token":' + msgspec.json.encode(token)
+    return b'{"%b":[%b]%b}' % (name.encode(), b",".join(parts), rest)
 
 
 def routes(services: Services) -> list[Route]:

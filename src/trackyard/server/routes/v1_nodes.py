@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -227,8 +228,9 @@ class NodeRoutes:
         """GET /api/v1/cluster: nodes, GPUs with holders, and demand that cannot be met."""
         looked = await self._jobs.scheduler.view()
         views = await self._views(request.principal)
-        return JSONResponse(
-            Cluster(
+
+        def sums() -> Cluster:
+            return Cluster(
                 engine=self._engine,
                 leader=self._jobs.scheduler.is_leader,
                 pass_ms=looked.at_ms,
@@ -237,7 +239,9 @@ class NodeRoutes:
                 nodes=views,
                 demand=_demand(looked, request.principal),
             )
-        )
+
+        # Ten thousand jobs may be waiting.
+        return JSONResponse(await asyncio.get_running_loop().run_in_executor(None, sums))
 
     async def drain(self, request: Request) -> Response:
         """POST /api/v1/nodes/{node}/drain: what runs there ends by itself, nothing new starts."""
