@@ -42,6 +42,7 @@ from trackyard.finetune.training.state import RunState
 
 FAILED = 1
 MODEL = "model"
+OWN_LOG = "metrics.jsonl"
 
 
 def train(recipe: Recipe, *, device: str = "", say: Callable[[str], None] | None = None) -> int:
@@ -81,6 +82,14 @@ def evaluate(recipe: Recipe, model: Path, *, device: str = "") -> dict[str, floa
         recipe = dataclasses.replace(recipe, lora=part, method=method)
     else:
         recipe = dataclasses.replace(recipe, model=str(model), method="full")
+    alone: dict[str, Any] = {
+        "gpus": 1,
+        "nodes": 1,
+        "sharding": "none",
+        "offload": False,
+        "global_batch": 0,
+    }
+    recipe = dataclasses.replace(recipe, **alone)
     place = sharding.join(device=device)
     with tempfile.TemporaryDirectory() as folder:
         session = Session(dataclasses.replace(recipe, output=folder), place, _silence)
@@ -136,8 +145,13 @@ class Session:
     def close(self) -> None:
         """Send what is left to be told."""
         self.loop.close()
-        if self.tracker is not None:
-            self.tracker.close()
+        if self.tracker is None:
+            return
+        self.tracker.close()
+        if lost := self.tracker.failures:
+            self.say(
+                f"the tracking server was not told everything ({lost[0]}); it is in {OWN_LOG}"
+            )
 
     def _data(self) -> tuple[Prepared, Prepared | None]:
         recipe = self.recipe
@@ -281,7 +295,7 @@ class Session:
             "data digest": self.data.digest,
             "GPUs": self.place.world,
         }
-        curve = read_curve(Path(self.recipe.output) / "metrics.jsonl")
+        curve = read_curve(Path(self.recipe.output) / OWN_LOG)
         text = card.render(self.recipe, facts=facts, curve=curve, evaluation=evaluation)
         (folder / "README.md").write_text(text, encoding="utf-8")
         self.say(f"wrote {folder}")

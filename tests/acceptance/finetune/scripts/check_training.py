@@ -321,6 +321,24 @@ def held_out_rows_are_evaluated_and_samples_written(folder: Path) -> None:
     assert math.isclose(again["eval_loss"], evaluated[-1]["eval_loss"], abs_tol=1e-5)
 
 
+@check
+def training_goes_on_without_its_tracking_server(folder: Path) -> None:
+    """Nobody answers at the address; the run ends well and says that nobody was told."""
+    import os
+
+    import ranks
+
+    SAID.clear()
+    told = {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{ranks.free_port()}", "MLFLOW_RUN_ID": "r1"}
+    os.environ |= told
+    try:
+        assert len(go(folder, "untold", steps=3)) == 3
+    finally:
+        for name in told:
+            del os.environ[name]
+    assert any("was not told everything" in words for words in SAID), SAID[-3:]
+
+
 def _poisoned(step: int, times: int = 1) -> object:
     """Make the loss of one step a hundred times as large, as a bad batch would."""
     from trackyard.finetune.training.build import TrainModel
