@@ -31,6 +31,7 @@ from trackyard.finetune.recipe import Recipe
 from trackyard.finetune.tracking import Run, Tracker
 from trackyard.finetune.training import adapters, sharding
 from trackyard.finetune.training.assemble import assemble
+from trackyard.finetune.training.build import dtypes
 from trackyard.finetune.training.evaluate import Evaluator
 from trackyard.finetune.training.export import export
 from trackyard.finetune.training.feed import Feed
@@ -190,6 +191,7 @@ class Session:
             device=place.device,
             packed=recipe.packing,
             seq=recipe.seq,
+            compute=dtypes(recipe.precision).compute,
         )
         named = recipe.save.folder or os.environ.get("YARD_CHECKPOINT_DIR")
         state = RunState(

@@ -144,6 +144,19 @@ def every_kind_of_file_gives_the_same_rows(folder: Path) -> None:
 
 
 @check
+def a_preview_shows_what_is_learned(folder: Path) -> None:
+    from trackyard.finetune.preview import look
+
+    found = look(tiny.recipe(folder), count=2)
+    assert (found.rows, len(found.samples)) == (48, 2)
+    assert found.sequences < found.rows
+    for row in found.samples[0]:
+        assert [piece.learned for piece in row] == [False, True]
+        assert "<|assistant|>" in row[0].text
+        assert row[1].text.endswith("</s>\n")
+
+
+@check
 def every_row_is_seen_once_an_epoch(folder: Path) -> None:
     from transformers import AutoTokenizer
 
