@@ -44,6 +44,7 @@ from trackyard.finetune.training.state import RunState
 FAILED = 1
 MODEL = "model"
 OWN_LOG = "metrics.jsonl"
+LESS_MEMORY = "a smaller micro_batch with accumulation, checkpointing: full or sharding need less"
 
 
 def train(recipe: Recipe, *, device: str = "", say: Callable[[str], None] | None = None) -> int:
@@ -59,6 +60,9 @@ def train(recipe: Recipe, *, device: str = "", say: Callable[[str], None] | None
     job = Session(recipe, place, talk if place.is_first else _silence)
     try:
         return job.run()
+    except torch.OutOfMemoryError:
+        job.say(f"out of memory: {job.loop.memory_words()}; {LESS_MEMORY}")
+        raise
     finally:
         job.close()
         sharding.leave()

@@ -396,6 +396,26 @@ def a_spike_is_skipped_rewound_or_stops(folder: Path) -> None:
 
 
 @check
+def too_little_memory_is_told_by_part(folder: Path) -> None:
+    from trackyard.finetune.training.build import TrainModel
+
+    def forward(self: TrainModel, *args: object, **kwargs: object) -> torch.Tensor:
+        raise torch.OutOfMemoryError("no more")
+
+    SAID.clear()
+    plain, TrainModel.forward = TrainModel.forward, forward
+    try:
+        train(tiny.recipe(folder, output=str(folder / "oom")), device="cpu", say=SAID.append)
+    except torch.OutOfMemoryError:
+        pass
+    else:
+        raise AssertionError("the fault was swallowed")
+    finally:
+        TrainModel.forward = plain
+    assert any("out of memory: peak" in words and "optimizer" in words for words in SAID), SAID
+
+
+@check
 def a_loss_that_is_no_number_stops(folder: Path) -> None:
     SAID.clear()
     recipe = tiny.recipe(
