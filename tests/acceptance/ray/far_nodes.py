@@ -1,10 +1,10 @@
 """Nodes that see each other over a network alone, and a script that spreads its tasks over them.
 
-python -m tests.acceptance.ray.far_nodes FOLDER yard|ray, inside namespaces of its own (unshare
+python -m tests.acceptance.ray.far_nodes FOLDER, inside namespaces of its own (unshare
 --map-root-user --net --mount): the head and the server are here, each of two workers in a
-namespace of its own behind a bridge. Workers join by `yard cluster join`, or by Ray's own command,
-which has all nodes of a machine share one temporary folder. Ends with status 0 if driver and tasks
-kept their folders.
+namespace of its own behind a bridge. One joins by `yard cluster join`, the other by Ray's own
+command, which has the nodes of a machine share one temporary folder. Ends with status 0 if driver
+and tasks kept their folders, wherever the driver ran.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from tests.acceptance.serving import free_port
 from tests.raycluster import ENVIRONMENT, ENVS, QUICKER
 
 HERE = "10.78.0.1"
-WORKERS = {"far-1": "10.78.0.2", "far-2": "10.78.0.3"}
+#: where each is, and by which program it joins
+WORKERS = {"far-1": ("10.78.0.2", "yard"), "far-2": ("10.78.0.3", "ray")}
 RAY = ENVS / ENVIRONMENT / "bin" / "ray"
 
 
@@ -82,9 +83,7 @@ def joining(program: str, name: str, address: str, head: str) -> list[str]:
     return [*line, "--num-gpus=1", "--num-cpus=4"]
 
 
-def start_nodes(
-    folder: Path, program: str, gcs: int, dashboard: int
-) -> list[subprocess.Popen[bytes]]:
+def start_nodes(folder: Path, gcs: int, dashboard: int) -> list[subprocess.Popen[bytes]]:
     """Start a head here and a worker in each namespace, as their users do."""
     env = {**os.environ, **QUICKER, "PATH": f"{RAY.parent}:{os.environ['PATH']}"}
     line = [str(RAY), "start", "--head", "--block", "--num-cpus=0", "--num-gpus=0"]
@@ -104,7 +103,7 @@ def start_nodes(
         return sum(row["state"] == "ALIVE" for row in found)
 
     wait_until(lambda: alive() == 1, "the head did not start")
-    for count, (name, address) in enumerate(WORKERS.items(), 2):
+    for count, (name, (address, program)) in enumerate(WORKERS.items(), 2):
         holder = join_bridge(name, address)
         # The bridge's own addresses are all that a node knows of the others.
         line = joining(program, name, address, f"{HERE}:{gcs}")
@@ -115,9 +114,8 @@ def start_nodes(
     return nodes
 
 
-def submit(server: JobServer, folder: Path) -> str:
+def submit(server: JobServer, folder: Path, name: str) -> str:
     """Submit the script by the stock command, and return its log once it has ended."""
-    shutil.copytree(SCRIPTS, folder / "work")
     env = {
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
@@ -126,14 +124,14 @@ def submit(server: JobServer, folder: Path) -> str:
         "RAY_AUTH_TOKEN": server.token,
         "RAY_USAGE_STATS_ENABLED": "0",
     }
-    line = [str(RAY), "job", "submit", "--no-wait", "--submission-id", "far"]
+    line = [str(RAY), "job", "submit", "--no-wait", "--submission-id", name]
     line += ["--working-dir", str(folder / "work"), "--", "python", "spread.py"]
     subprocess.run(line, env=env, check=True, timeout=240)
-    server.wait("far", "succeeded", patience=300)
-    return server.logs("far")
+    server.wait(name, "succeeded", patience=300)
+    return server.logs(name)
 
 
-def main(folder: Path, program: str) -> None:
+def main(folder: Path) -> None:
     make_bridge()
     gcs, dashboard = free_port(), free_port()
     server = BridgedServer(
@@ -143,9 +141,17 @@ def main(folder: Path, program: str) -> None:
     )
     nodes: list[subprocess.Popen[bytes]] = []
     try:
-        nodes = start_nodes(folder, program, gcs, dashboard)
+        nodes = start_nodes(folder, gcs, dashboard)
         server.start()
-        log = submit(server, folder)
+        shutil.copytree(SCRIPTS, folder / "work")
+        log = submit(server, folder, "first")
+        assert re.search(r"parts 6\b", log), log
+        assert "result True" in log, log
+        # The other node has the next driver.
+        where = server.detail("first")["attempts"][0]["nodes"]
+        server.post(f"/api/v1/nodes/{where[0]}/drain", note="the other one's turn")
+        log = submit(server, folder, "second")
+        assert server.detail("second")["attempts"][0]["nodes"] != where
         assert re.search(r"parts 6\b", log), log
         assert "result True" in log, log
     finally:
@@ -157,5 +163,5 @@ def main(folder: Path, program: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]))
     print("kept")
