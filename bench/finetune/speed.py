@@ -395,6 +395,7 @@ def data_rate(
     import torch
 
     from trackyard.finetune.data.stream import Stream
+    from trackyard.finetune.training.build import dtypes
     from trackyard.finetune.training.feed import Feed
 
     stream = Stream(
@@ -410,6 +411,7 @@ def data_rate(
         device=device,
         packed=packed,
         seq=setup.seq,
+        compute=dtypes(setup.precision).compute,
     )
     tokens, began = 0, 0.0
     for number in range(steps + 3):

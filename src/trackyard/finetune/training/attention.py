@@ -25,9 +25,11 @@ def register() -> None:
     AttentionMaskInterface.register(NAME, lambda *_args, **_kwargs: None)
 
 
-def has_varlen(device: torch.device) -> bool:
-    """Tell whether rows of a packed sequence can be computed without a mask."""
-    if device.type != "cuda":
+def has_varlen(device: torch.device, compute: torch.dtype) -> bool:
+    """Tell whether rows of a packed sequence can be computed without a mask: the kernel is for
+    16 bits, on a GPU.
+    """
+    if device.type != "cuda" or compute not in (torch.bfloat16, torch.float16):
         return False
     try:
         from torch.nn.attention import varlen
@@ -124,6 +126,8 @@ def _varlen(
     from torch.nn.attention.varlen import varlen_attn
 
     batch, heads, width, size = query.shape
+    # Rotated in 32 bits under autocast, which does not know this kernel.
+    query, key = query.to(value.dtype), key.to(value.dtype)
     groups = heads // key.shape[1]
     options: dict[str, Any] = {}
     if groups > 1:

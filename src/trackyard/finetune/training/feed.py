@@ -46,6 +46,7 @@ class Feed:
         device: torch.device,
         packed: bool,
         seq: int,
+        compute: torch.dtype,
     ) -> None:
         self._stream = stream
         self._batch, self._micro = batch, micro
@@ -53,6 +54,7 @@ class Feed:
         self._limit = limit
         self._device = device
         self._packed = packed
+        self._varlen = has_varlen(device, compute)
         self._seq = seq
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="feed")
         self._ahead: tuple[int, Future[Step]] | None = None
@@ -99,7 +101,7 @@ class Feed:
         if not self._packed:
             return found
         found["position_ids"] = self._send(torch.from_numpy(batch.position_ids))
-        if has_varlen(self._device):
+        if self._varlen:
             starts = boundaries(batch.segments, most_segments(self._seq))
             found["boundaries"] = self._send(torch.from_numpy(starts))
         else:

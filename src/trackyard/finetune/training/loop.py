@@ -92,6 +92,13 @@ class Loop:
         """Return the tokens trained on so far."""
         return self._parts.meter.tokens
 
+    def memory_words(self) -> str:
+        """Say what memory was used for, for a run that had too little of it."""
+        found = self._parts.meter.memory(self._parts.model, self._parts.stepper)
+        parts = ("weights", "gradients", "optimizer", "activations")
+        words = ", ".join(f"{part} {found[f'memory/{part}_gib']:.1f}" for part in parts)
+        return f"peak {found['memory/peak_gib']:.1f} GiB ({words})"
+
     def close(self) -> None:
         """End the threads that feed the loop."""
         self._parts.feed.close()

@@ -97,9 +97,10 @@ class Meter:
                 found["mfu"] = self._work / passed / (self._peak * self._place.world)
         self._since, self._fresh, self._work = now, 0, 0.0
         self._steps = 0
-        return found | self._memory(model, stepper)
+        return found | self.memory(model, stepper)
 
-    def _memory(self, model: nn.Module, stepper: Stepper) -> dict[str, float]:
+    def memory(self, model: nn.Module, stepper: Stepper) -> dict[str, float]:
+        """Return the peak of memory and what it was used for, in GiB."""
         weights = sum(_local(one).nbytes for one in model.parameters())
         parts = {
             "memory/weights_gib": weights / GIB,

@@ -33,6 +33,7 @@ from trackyard.finetune.shapes import read_config
 from trackyard.finetune.tracking import Run, Tracker
 from trackyard.finetune.training import adapters, sharding
 from trackyard.finetune.training.assemble import assemble
+from trackyard.finetune.training.build import dtypes
 from trackyard.finetune.training.evaluate import Evaluator
 from trackyard.finetune.training.export import export
 from trackyard.finetune.training.feed import Feed
@@ -44,6 +45,8 @@ from trackyard.finetune.training.state import RunState
 
 FAILED = 1
 MODEL = "model"
+OWN_LOG = "metrics.jsonl"
+LESS_MEMORY = "a smaller micro_batch with accumulation, checkpointing: full or sharding need less"
 
 
 def train(recipe: Recipe, *, device: str = "", say: Callable[[str], None] | None = None) -> int:
@@ -59,6 +62,9 @@ def train(recipe: Recipe, *, device: str = "", say: Callable[[str], None] | None
     job = Session(recipe, place, talk if place.is_first else _silence)
     try:
         return job.run()
+    except torch.OutOfMemoryError:
+        job.say(f"out of memory: {job.loop.memory_words()}; {LESS_MEMORY}")
+        raise
     finally:
         job.close()
         sharding.leave()
@@ -83,6 +89,14 @@ def evaluate(recipe: Recipe, model: Path, *, device: str = "") -> dict[str, floa
         recipe = dataclasses.replace(recipe, lora=part, method=method)
     else:
         recipe = dataclasses.replace(recipe, model=str(model), method="full")
+    alone: dict[str, Any] = {
+        "gpus": 1,
+        "nodes": 1,
+        "sharding": "none",
+        "offload": False,
+        "global_batch": 0,
+    }
+    recipe = dataclasses.replace(recipe, **alone)
     place = sharding.join(device=device)
     with tempfile.TemporaryDirectory() as folder:
         session = Session(dataclasses.replace(recipe, output=folder), place, _silence)
@@ -139,8 +153,13 @@ class Session:
     def close(self) -> None:
         """Send what is left to be told."""
         self.loop.close()
-        if self.tracker is not None:
-            self.tracker.close()
+        if self.tracker is None:
+            return
+        self.tracker.close()
+        if lost := self.tracker.failures:
+            self.say(
+                f"the tracking server was not told everything ({lost[0]}); it is in {OWN_LOG}"
+            )
 
     def _data(self) -> tuple[Prepared, Prepared | None]:
         recipe = self.recipe
@@ -179,6 +198,7 @@ class Session:
             device=place.device,
             packed=recipe.packing,
             seq=recipe.seq,
+            compute=dtypes(recipe.precision).compute,
         )
         named = recipe.save.folder or os.environ.get("YARD_CHECKPOINT_DIR")
         state = RunState(
@@ -303,7 +323,7 @@ class Session:
             "data digest": self.data.digest,
             "GPUs": self.place.world,
         }
-        curve = read_curve(Path(self.recipe.output) / "metrics.jsonl")
+        curve = read_curve(Path(self.recipe.output) / OWN_LOG)
         text = card.render(self.recipe, facts=facts, curve=curve, evaluation=evaluation)
         (folder / "README.md").write_text(text, encoding="utf-8")
         self.say(f"wrote {folder}")

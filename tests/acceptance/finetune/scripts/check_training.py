@@ -144,6 +144,19 @@ def every_kind_of_file_gives_the_same_rows(folder: Path) -> None:
 
 
 @check
+def a_preview_shows_what_is_learned(folder: Path) -> None:
+    from trackyard.finetune.preview import look
+
+    found = look(tiny.recipe(folder), count=2)
+    assert (found.rows, len(found.samples)) == (48, 2)
+    assert found.sequences < found.rows
+    for row in found.samples[0]:
+        assert [piece.learned for piece in row] == [False, True]
+        assert "<|assistant|>" in row[0].text
+        assert row[1].text.endswith("</s>\n")
+
+
+@check
 def every_row_is_seen_once_an_epoch(folder: Path) -> None:
     from transformers import AutoTokenizer
 
@@ -321,6 +334,24 @@ def held_out_rows_are_evaluated_and_samples_written(folder: Path) -> None:
     assert math.isclose(again["eval_loss"], evaluated[-1]["eval_loss"], abs_tol=1e-5)
 
 
+@check
+def training_goes_on_without_its_tracking_server(folder: Path) -> None:
+    """Nobody answers at the address; the run ends well and says that nobody was told."""
+    import os
+
+    import ranks
+
+    SAID.clear()
+    told = {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{ranks.free_port()}", "MLFLOW_RUN_ID": "r1"}
+    os.environ |= told
+    try:
+        assert len(go(folder, "untold", steps=3)) == 3
+    finally:
+        for name in told:
+            del os.environ[name]
+    assert any("was not told everything" in words for words in SAID), SAID[-3:]
+
+
 def _poisoned(step: int, times: int = 1) -> object:
     """Make the loss of one step a hundred times as large, as a bad batch would."""
     from trackyard.finetune.training.build import TrainModel
@@ -362,6 +393,26 @@ def a_spike_is_skipped_rewound_or_stops(folder: Path) -> None:
             assert any("back to step 10" in words for words in SAID), SAID
         if choice in ("rewind", "stop"):
             assert list((folder / f"spike-{choice}" / "health").glob("*.txt"))
+
+
+@check
+def too_little_memory_is_told_by_part(folder: Path) -> None:
+    from trackyard.finetune.training.build import TrainModel
+
+    def forward(self: TrainModel, *args: object, **kwargs: object) -> torch.Tensor:
+        raise torch.OutOfMemoryError("no more")
+
+    SAID.clear()
+    plain, TrainModel.forward = TrainModel.forward, forward
+    try:
+        train(tiny.recipe(folder, output=str(folder / "oom")), device="cpu", say=SAID.append)
+    except torch.OutOfMemoryError:
+        pass
+    else:
+        raise AssertionError("the fault was swallowed")
+    finally:
+        TrainModel.forward = plain
+    assert any("out of memory: peak" in words and "optimizer" in words for words in SAID), SAID
 
 
 @check
