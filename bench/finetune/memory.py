@@ -48,7 +48,7 @@ def tiny() -> list[dict[str, Any]]:
         {"packed": {"packing": True, "loss": "chunked"}},
     ]
     return [
-        {"name": f"tiny-{name}", "model": "tiny", "setup": {**base, **setup}}
+        {"name": f"cpu-{name}", "model": "tiny", "setup": {**base, **setup}}
         for row in made
         for name, setup in row.items()
     ]
