@@ -129,9 +129,18 @@ def huggingface_checkpoint() -> str | None:
     return huggingface.checkpoint_path(_default())
 
 
-def save_distributed(state: dict[str, Any], *, step: int) -> None:
-    """Save a sharded state dict with torch.distributed.checkpoint. Call it on every rank."""
-    distributed.save(_default(), state, step=step)
+def save_distributed(
+    state: dict[str, Any],
+    *,
+    step: int,
+    metadata: Mapping[str, Any] | None = None,
+    wait: bool = True,
+) -> None:
+    """Save a sharded state dict with torch.distributed.checkpoint. Call it on every rank.
+
+    With `wait=False` it returns as soon as tensors are copied; every rank writes behind.
+    """
+    distributed.save(_default(), state, step=step, metadata=metadata, wait=wait)
 
 
 def load_distributed(state: dict[str, Any]) -> Checkpoint | None:

@@ -74,13 +74,25 @@ class Saver:
         return None
 
     def commit(
-        self, fill: states.Fill, *, step: int, metadata: Mapping[str, Any] | None = None
-    ) -> Checkpoint:
-        """Have `fill` write the files itself, then make them a checkpoint."""
+        self,
+        fill: states.Fill,
+        *,
+        step: int,
+        metadata: Mapping[str, Any] | None = None,
+        wait: bool = True,
+    ) -> Checkpoint | None:
+        """Have `fill` write the files itself, then make them a checkpoint; or have it done."""
         self.wait()
+        if not wait:
+            self._put(lambda: self._upload(self._write(fill, step, metadata)))
+            return None
         checkpoint = self._write(fill, step, metadata)
         self._put(lambda: self._upload(checkpoint))
         return checkpoint
+
+    def behind(self, work: Work) -> None:
+        """Have work done after what is being saved; `wait` waits for it and raises its fault."""
+        self._put(work)
 
     def latest(self, *, checksums: bool = True) -> Checkpoint | None:
         """Return the newest complete checkpoint, fetched from the second place if none is here."""

@@ -38,7 +38,7 @@ def need(module: str, extra: str) -> Any:
 def filler(state: State, *, snapshot: bool, link: bool = False) -> Fill:
     """Return what writes `state` into a folder; a snapshot is taken now if it is written later."""
     if isinstance(state, Mapping):
-        return _fill_dict(_snapshot(state) if snapshot else state)
+        return _fill_dict(copied(state) if snapshot else state)
     path = Path(state)
     if path.is_dir():
         return lambda target: _copy_folder(path, target, link=link)
@@ -109,7 +109,7 @@ def _holds(value: Any, module: str, kind: str) -> bool:
     return False
 
 
-def _snapshot(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """Copy tensors and arrays to main memory, so that training may go on changing them."""
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -117,9 +117,9 @@ def _snapshot(value: Any) -> Any:
     if numpy is not None and isinstance(value, numpy.ndarray):
         return value.copy()
     if isinstance(value, Mapping):
-        return {name: _snapshot(item) for name, item in value.items()}
+        return {name: copied(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_snapshot(item) for item in value)
+        return type(value)(copied(item) for item in value)
     return value
 
 

@@ -48,6 +48,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Plan, ask, submit, and wait if told to."""
     asked = wish.collect(args)
+    _refuse_what_cannot_fit(asked.fields)
     made = sending.build(asked)
     api = Api.from_environment()
     fields = dict(asked.fields)
@@ -73,6 +74,15 @@ def run(args: argparse.Namespace) -> int:
     if not asks and not is_quiet:
         say(plan_text(fields, answer["answer"], made, now_ms()))
     return _after(api, args, answer)
+
+
+def _refuse_what_cannot_fit(fields: dict[str, Any]) -> None:
+    """Refuse a fine-tuning command that its GPUs have no room for."""
+    command = fields.get("command") or []
+    if "trackyard.finetune" in command:
+        from trackyard.finetune import fit
+
+        fit.refuse_command(command, fields.get("gpu_types") or ())
 
 
 def _after(api: Api, args: argparse.Namespace, answer: dict[str, Any]) -> int:

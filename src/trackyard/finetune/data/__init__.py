@@ -1,0 +1,1 @@
+"""Training data: reading rows, rendering and masking them, packing them into batches."""
