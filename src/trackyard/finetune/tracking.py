@@ -137,9 +137,11 @@ class Run:
     """One run on a tracking server."""
 
     def __init__(self, api: Api, run_id: str) -> None:
-        self.api = api
+        self._api = api
         self.run_id = run_id
         self._artifacts = ""
+        # One connection, which the sending thread and the end of a run share.
+        self._lock = threading.Lock()
 
     @classmethod
     def from_environment(cls) -> Run | None:
@@ -151,12 +153,14 @@ class Run:
 
     def log(self, body: Mapping[str, Any]) -> None:
         """Send metrics, parameters or tags."""
-        self.api.mlflow("POST", "runs/log-batch", {"run_id": self.run_id, **body})
+        self._mlflow("POST", "runs/log-batch", {"run_id": self.run_id, **body})
 
     def upload(self, path: str, content: bytes | Path) -> None:
         """Send a file."""
         raw = content if isinstance(content, bytes) else content.read_bytes()
-        self.api.call("PUT", f"{self._base()}/{quote(path)}", raw=raw)
+        target = f"{self._base()}/{quote(path)}"
+        with self._lock:
+            self._api.call("PUT", target, raw=raw)
 
     def inputs(self, name: str, digest: str, source: str) -> None:
         """Say which data the run trains on."""
@@ -168,12 +172,12 @@ class Run:
         }
         entry = {"dataset": dataset, "tags": [{"key": "mlflow.data.context", "value": "training"}]}
         body = {"run_id": self.run_id, "datasets": [entry]}
-        self.api.mlflow("POST", "runs/log-inputs", body)
+        self._mlflow("POST", "runs/log-inputs", body)
 
     def register(self, model: str, path: str, tags: Mapping[str, str]) -> str:
         """Make a folder of the run's artifacts the next version of a model; return its number."""
         try:
-            self.api.mlflow("POST", "registered-models/create", {"name": model})
+            self._mlflow("POST", "registered-models/create", {"name": model})
         except ApiFault as fault:
             if fault.code != "RESOURCE_ALREADY_EXISTS":
                 raise
@@ -183,12 +187,16 @@ class Run:
             "run_id": self.run_id,
             "tags": [{"key": key, "value": value} for key, value in tags.items()],
         }
-        made = self.api.mlflow("POST", "model-versions/create", body)
+        made = self._mlflow("POST", "model-versions/create", body)
         return str(made["model_version"]["version"])
+
+    def _mlflow(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+        with self._lock:
+            return self._api.mlflow(method, path, body)
 
     def _base(self) -> str:
         if not self._artifacts:
-            found = self.api.mlflow("GET", "runs/get", {"run_id": self.run_id})
+            found = self._mlflow("GET", "runs/get", {"run_id": self.run_id})
             place = urlsplit(found["run"]["info"]["artifact_uri"]).path.strip("/")
             self._artifacts = f"/api/2.0/mlflow-artifacts/artifacts/{quote(place)}"
         return self._artifacts
