@@ -12,10 +12,10 @@ beforeAll(() => yard.start(0.3).then(async () => {
 }), 180_000);
 afterAll(() => yard.stop(), 60_000);
 
-/** The rows of a table that has settled on a number of them. */
+/** The rows of a table that has settled on a number of them; while it asks, it has fewer than none. */
 async function settled(page: Page, wanted: (rows: number) => boolean): Promise<number> {
   const rows = (): Promise<number> => page.locator("[role=grid]").getAttribute("aria-rowcount").then((text) => Number(text) - 1);
-  await expect.poll(() => rows().then(wanted), { timeout: 15_000 }).toBe(true);
+  await expect.poll(() => rows().then((count) => count >= 0 && wanted(count)), { timeout: 15_000 }).toBe(true);
   return rows();
 }
 
