@@ -95,11 +95,11 @@ def check_that_room_can_be_made(server: TrackingServer, doomed: str) -> None:
 
 def test_a_disk_that_fails_to_flush_ends_writing(new_server: NewServer) -> None:
     """A commit the disk did not keep is not acknowledged, nor any later one; reads go on."""
-    server = new_server(YARD_CRASH_POINT="sync-fault:15")
+    server = new_server(YARD_CRASH_POINT="sync-fault:30")
     server.start()
     run_id = server.post("runs/create", experiment_id="0")["run"]["info"]["run_id"]
     answers = []
-    for step in range(22):
+    for step in range(45):
         point = {"run_id": run_id, "key": "m", "value": step, "timestamp": step, "step": step}
         answers.append(server.ask("POST", "runs/log-metric", json=point))
     statuses = [answer.status_code for answer in answers]

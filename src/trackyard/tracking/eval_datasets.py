@@ -32,6 +32,8 @@ _PLACES = {
 }
 _USER = "mlflow.user"
 _encode = msgspec.json.Encoder(order="sorted").encode
+#: Experiments that one data set belongs to.
+MAX_EXPERIMENTS = 100
 
 
 def create(
@@ -41,7 +43,7 @@ def create(
     if not name or len(name) > MAX_NAME:
         raise InvalidInput(f"a data set's name has 1 to {MAX_NAME} characters, not {len(name)}")
     tagged = read_pairs(tags, "tags")
-    inner = [_experiment(tx, principal, one) for one in experiments]
+    inner = _experiments(tx, principal, experiments)
     dataset_id = f"d-{new_run_id()}"
     user = tagged.get(_USER) or principal.name
     tx.run(
@@ -360,7 +362,7 @@ def change_experiments(
 ) -> dict[str, Any]:
     """Add a data set to experiments, or take it out of them, and return it."""
     _require(tx, principal, dataset_id)
-    inner = [_experiment(tx, principal, one) for one in experiments]
+    inner = _experiments(tx, principal, experiments)
     if add:
         _link(tx, dataset_id, inner)
     else:
@@ -386,6 +388,17 @@ def _experiment(tx: Tx, principal: Principal, text: str) -> int:
     inner = inner_experiment_id(principal, text)
     require(tx, principal, inner)
     return inner
+
+
+def _experiments(tx: Tx, principal: Principal, wanted: Sequence[str]) -> list[int]:
+    """Find experiments, each once; a data set belongs to a few of them."""
+    once = list(dict.fromkeys(wanted))
+    if len(once) > MAX_EXPERIMENTS:
+        raise InvalidInput(
+            f"a data set belongs to at most {MAX_EXPERIMENTS} experiments, not {len(once)};"
+            " make one for each group of them"
+        )
+    return [_experiment(tx, principal, one) for one in once]
 
 
 def _link(tx: Tx, dataset_id: str, experiments: Sequence[int]) -> None:

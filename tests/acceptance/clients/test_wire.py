@@ -212,7 +212,7 @@ def test_errors_carry_mlflows_codes(
 
 
 def test_an_unknown_route_is_a_clean_404(tracking: TrackingServer) -> None:
-    for path in ("/api/3.0/mlflow/traces", "/api/2.0/mlflow/no-such-call"):
+    for path in ("/api/3.0/mlflow/no-such-thing", "/api/2.0/mlflow/no-such-call"):
         answer = tracking.ask("POST", path, json={})
         assert answer.status_code in (404, 501) or (ORACLE and answer.status_code < 500)
         assert "Traceback" not in answer.text
