@@ -100,6 +100,8 @@ def steps() -> list[Step]:
     """Every step, in the order in which they start: installing first, pytest last."""
     cover = ["--cov", "--cov-report="]
     spread = ["-n", WORKERS, "--dist", "loadscope"]
+    # One beside it is no crowd: most of these wait for processes, and Ray's are all in one unit.
+    pair = ["-n", "2", "--dist", "loadscope"]
     e2e = [vitest_step("e2e", "e2e", "dev", "needs")]
     ruff = str(BIN / "ruff")
     dev = ("dev",)
@@ -122,7 +124,7 @@ def steps() -> list[Step]:
             may_try_again=True,
         ),
         replace(
-            pytest_step("alone", "-m", "alone", *cover, "--cov-append", *marked_alone()),
+            pytest_step("alone", *pair, "-m", "alone", *cover, "--cov-append", *marked_alone()),
             may_be_empty=True,
         ),
     ]

@@ -25,6 +25,7 @@ from tests.acceptance.jobs.yard import JobServer
 from tests.acceptance.ray.conftest import SCRIPTS
 from tests.acceptance.serving import free_port
 from tests.raycluster import ENVIRONMENT, ENVS, QUICKER
+from trackyard.cli.cluster_local import node_folder
 
 HERE = "10.78.0.1"
 #: where each is, and by which program it joins
@@ -89,7 +90,8 @@ def start_nodes(folder: Path, gcs: int, dashboard: int) -> list[subprocess.Popen
     line = [str(RAY), "start", "--head", "--block", "--num-cpus=0", "--num-gpus=0"]
     line += [f"--node-ip-address={HERE}", f"--port={gcs}", "--disable-usage-stats"]
     line += [f"--dashboard-host={HERE}", f"--dashboard-port={dashboard}"]
-    line += [f"--temp-dir={folder / 'head'}"]
+    # A short name: the kernel limits that of a socket below it.
+    line += [f"--temp-dir={node_folder()}"]
     with (folder / "head.log").open("wb") as log:
         nodes = [subprocess.Popen(line, env=env, stdout=log, stderr=log)]
     api = f"http://{HERE}:{dashboard}"

@@ -20,7 +20,6 @@ tuner = tune.Tuner(
         mode="max",
         num_samples=16,
         scheduler=ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2),
-        reuse_actors=True,
     ),
     run_config=tune.RunConfig(name="lab", storage_path=tempfile.mkdtemp()),
 )
