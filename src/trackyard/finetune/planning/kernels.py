@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.nn import functional
 from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from trackyard.finetune.planning.memory import FLASH_ALIGNMENT
 
 _LIBRARY = "trackyard_plan"
 
@@ -96,8 +99,12 @@ def _attention(
         query, key, value = query.to(kind), key.to(kind), value.to(kind)
     if query.dtype == torch.float32 and query.shape[1] != key.shape[1]:
         return _plain(query, key, value).transpose(1, 2).contiguous(), None
+    size = query.shape[-1]
+    spare = -size % FLASH_ALIGNMENT if query.dtype != torch.float32 else 0
+    if spare:
+        query, key, value = (functional.pad(one, (0, spare)) for one in (query, key, value))
     out, _ = _operators().flash(query, key, value)
-    return out.transpose(1, 2).contiguous(), None
+    return out[..., :size].transpose(1, 2).contiguous(), None
 
 
 @contextlib.contextmanager

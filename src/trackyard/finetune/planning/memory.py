@@ -104,6 +104,10 @@ def optimizer_bytes(count: int, setup: Setup) -> float:
     return count * each
 
 
+#: Flash attention takes heads whose size is a multiple of this, and fills up others.
+FLASH_ALIGNMENT = 8
+
+
 def uses_math_attention(shape: ModelShape, setup: Setup) -> bool:
     """Tell whether scores are held in full: no fast kernel does grouped heads in 32 bits."""
     return setup.precision == "fp32" and shape.kv_heads != shape.heads
@@ -115,7 +119,12 @@ def attention_bytes(shape: ModelShape, setup: Setup) -> float:
     query, key = shape.query_width * size, shape.kv_width * size
     if uses_math_attention(shape, setup):
         return 4 * query + shape.heads * setup.seq * size
-    return 2 * query + 2 * key + 4 * shape.heads
+    kept = 2 * query + 2 * key + 4 * shape.heads
+    spare = -shape.head_dim % FLASH_ALIGNMENT
+    if spare and size < 4:
+        # Heads are filled up for the kernel; the output without the filling is a copy of its own.
+        kept += query + 2 * spare * (shape.heads + shape.kv_heads) * size
+    return kept
 
 
 def norm_bytes(shape: ModelShape, width: int, setup: Setup, *, copies: int = 1) -> float:
