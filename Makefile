@@ -13,13 +13,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install -qq
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help up install web dev test lint format bench quick clean
+.PHONY: help up install web dev test coverage lint format bench quick clean
 
 help:
 	@echo 'make up      install into $(VENV) and start Trackyard on http://127.0.0.1:8000 (YARD_HOME, YARD_PORT)'
 	@echo 'make test    install what the tests need and run all of them'
 	@echo 'make quick   linters and unit tests alone'
 	@echo 'make lint    ruff, mypy and the front end'"'"'s own; make format mends what can be mended'
+	@echo 'make coverage tells what share of the source the unit and integration tests run'
 	@echo 'make bench   measure speed beside MLflow and FastTrackML'
 	@echo 'make web     build the web pages; make dev installs the tools; make clean removes what was built'
 
@@ -40,6 +41,9 @@ test: $(BIN)/python
 
 quick: dev
 	@$(BIN)/python tools/test_all.py ruff format mypy unit
+
+coverage: dev web
+	@$(BIN)/python tools/test_all.py coverage
 
 lint: dev
 	@$(BIN)/python tools/test_all.py ruff format mypy tsc oxlint imports

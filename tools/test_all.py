@@ -34,10 +34,10 @@ NO_TESTS = 5
 AT_ONCE = 3
 #: Processes of the long run of pytest: its tests wait for others half of the time.
 WORKERS = "5"
-#: Tests of real servers, clusters and browsers compete for the machine in the long run: so many
-#: of them that failed there may show, alone, whether it was the machine. Unit tests may not.
-SECOND_TRIES = 5
-PURE = "tests/unit/"
+#: At most so many failed tests are run once more, alone, as a diagnosis. They stay failures.
+DIAGNOSED = 5
+#: The tests that run the product in their own process, which is what coverage sees.
+COVERED = ("tests/unit", "tests/integration")
 LAST_FAILED = ROOT / ".pytest_cache" / "v" / "cache" / "lastfailed"
 
 
@@ -54,8 +54,8 @@ class Step:
     needs: tuple[str, ...] = ()
     #: It runs with no other step beside it, and its words are shown as they come.
     alone: bool = False
-    #: Its few failures may be the machine's, which a second try alone tells.
-    may_try_again: bool = False
+    #: Where few of its tests fail, they are run once more alone, to tell whether it was the crowd.
+    is_diagnosed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,14 +119,12 @@ def steps() -> list[Step]:
         vitest_step("vitest", "test"),
         replace(pytest_step("imports", "tests/unit/test_imports.py"), in_full_run=False),
         replace(pytest_step("unit", "tests/unit", "-n", "2"), in_full_run=False),
+        # Tracing lines doubles what the tests cost, so `make coverage` does it apart.
         replace(
-            pytest_step("pytest", *spread, "-m", "not alone", *cover),
-            may_try_again=True,
+            pytest_step("coverage", *pair, "-m", "not alone", *cover, *COVERED), in_full_run=False
         ),
-        replace(
-            pytest_step("alone", *pair, "-m", "alone", *cover, "--cov-append", *marked_alone()),
-            may_be_empty=True,
-        ),
+        replace(pytest_step("pytest", *spread, "-m", "not alone"), is_diagnosed=True),
+        replace(pytest_step("alone", *pair, "-m", "alone", *marked_alone()), may_be_empty=True),
     ]
 
 
@@ -161,28 +159,23 @@ def run(step: Step) -> Outcome:
     verdict = f"-- {step.name}: {'ok' if status == 0 else 'FAILED'} in {seconds:.1f} s"
     print(f"{words}{verdict}", flush=True)
     outcome = Outcome(step=step, seconds=seconds, passed=passed, failed=failed)
-    return tried_again(outcome) if failed and step.may_try_again else outcome
+    if failed and step.is_diagnosed:
+        diagnose(outcome)
+    return outcome
 
 
-def tried_again(outcome: Outcome) -> Outcome:
-    """Give the few tests that failed beside others a second try with the machine to themselves.
+def diagnose(outcome: Outcome) -> None:
+    """Run the few tests that failed beside others alone, and say which pass there.
 
-    What fails again has failed. What passes is named, for it is still a fault of the test.
+    They have failed all the same: a test that fails in a crowd is a fault of the test or of the
+    product.
     """
     names = sorted(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.is_file() else []
-    is_chance = 0 < len(names) == outcome.failed <= SECOND_TRIES
-    if not is_chance or any(name.startswith(PURE) for name in names):
-        return outcome
-    step = pytest_step("again", "-m", "not alone", *names)
-    second = run(step)
-    print(f"again: {second.passed} of {len(names)} passed alone, having failed beside others:")
-    print("".join(f"again:   {name}\n" for name in names), end="", flush=True)
-    return Outcome(
-        step=outcome.step,
-        seconds=outcome.seconds + second.seconds,
-        passed=outcome.passed + second.passed,
-        failed=second.failed,
-    )
+    if not 0 < len(names) <= DIAGNOSED:
+        return
+    second = run(pytest_step("diagnosis", "-m", "not alone", *names))
+    print(f"diagnosis: {second.passed} of {len(names)} pass alone, having failed beside others:")
+    print("".join(f"diagnosis:   {name}\n" for name in names), end="", flush=True)
 
 
 def execute(step: Step) -> tuple[int, str]:
@@ -280,7 +273,7 @@ def main(names: list[str]) -> int:
     (TEMPORARY / str(os.getpid())).mkdir()
     outcomes = run_all(chosen)
     clear_temporary()
-    if not names:
+    if "coverage" in names:
         report_coverage()
     for outcome in outcomes:
         mark = "FAILED" if outcome.failed else "ok"

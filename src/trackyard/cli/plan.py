@@ -17,25 +17,9 @@ from trackyard.finetune.planning.answers import answers
 from trackyard.finetune.planning.estimate import Tracer
 from trackyard.finetune.planning.gpus import find_gpu, gpu_table, with_price
 from trackyard.finetune.planning.search import Plans, Request, search
-from trackyard.finetune.setup import (
-    CHECKPOINTINGS,
-    LOSSES,
-    METHODS,
-    OPTIMIZERS,
-    PRECISIONS,
-    SHARDINGS,
-)
+from trackyard.finetune.setup import CHOICES
 from trackyard.finetune.shapes import BUILT_IN, ModelShape, find_shape
 
-#: Choices that are given by a flag of the same name.
-_CHOICES = {
-    "method": METHODS,
-    "precision": PRECISIONS,
-    "checkpointing": CHECKPOINTINGS,
-    "optimizer": OPTIMIZERS,
-    "loss": LOSSES,
-    "sharding": SHARDINGS,
-}
 DEFAULT_TOKENS = 100e6
 
 
@@ -58,7 +42,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--seq", type=int, default=2048, help="tokens of a sequence")
     parser.add_argument("--global-batch", type=int, default=16, help="sequences of a step")
     parser.add_argument("--micro-batch", type=int, help="sequences of a pass (default: solved)")
-    for name, values in _CHOICES.items():
+    for name, values in CHOICES.items():
         parser.add_argument(f"--{name}", choices=values, help=f"fix the {name}")
     parser.add_argument("--packing", action="store_true", help="rows packed into sequences")
     parser.add_argument("--no-compile", action="store_true", help="layers are not compiled")
@@ -145,7 +129,7 @@ def _asked(args: argparse.Namespace) -> Asked:
 def _given(args: argparse.Namespace, shape: ModelShape) -> dict[str, Any]:
     """Return the fields of a setup that flags fix."""
     values = {
-        **{name: getattr(args, name) for name in _CHOICES},
+        **{name: getattr(args, name) for name in CHOICES},
         "micro_batch": args.micro_batch,
         "packing": args.packing or None,
         "compile": False if args.no_compile else None,

@@ -29,7 +29,8 @@ SHARDINGS: tuple[str, ...] = get_args(Sharding)
 
 #: Adapters on every linear layer of the decoder, the head left out.
 ALL_LINEAR = ("all-linear",)
-_CHOICES = {
+#: Fields with few allowed values; `yard plan` has a flag of the same name for each.
+CHOICES = {
     "method": METHODS,
     "precision": PRECISIONS,
     "checkpointing": CHECKPOINTINGS,
@@ -83,7 +84,7 @@ class Setup:
     lora_targets: tuple[str, ...] = ALL_LINEAR
 
     def __post_init__(self) -> None:
-        for name, allowed in _CHOICES.items():
+        for name, allowed in CHOICES.items():
             value = getattr(self, name)
             if value not in allowed:
                 hint = suggestion(str(value), allowed) or f"one of {', '.join(allowed)}"
