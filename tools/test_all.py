@@ -160,11 +160,11 @@ def run(step: Step) -> Outcome:
     print(f"{words}{verdict}", flush=True)
     outcome = Outcome(step=step, seconds=seconds, passed=passed, failed=failed)
     if failed and step.is_diagnosed:
-        diagnose(outcome)
+        diagnose()
     return outcome
 
 
-def diagnose(outcome: Outcome) -> None:
+def diagnose() -> None:
     """Run the few tests that failed beside others alone, and say which pass there.
 
     They have failed all the same: a test that fails in a crowd is a fault of the test or of the
