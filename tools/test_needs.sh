@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what the tests need from the system: Chromium with a font, for the browser tests, and
-# nginx, which stands before the server as the documentation has it.
+# nginx, which stands before the server as the documentation has it, and Prometheus, which scrapes it.
 set -eu
 
 has() {
@@ -15,11 +15,12 @@ has() {
 missing=""
 has chromium chromium-browser google-chrome || missing="$missing chromium fonts-dejavu-core"
 has nginx || missing="$missing nginx-light"
+has prometheus || missing="$missing prometheus"
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
   echo "The tests need$missing, and only root on Debian or Ubuntu can have it installed here." >&2
-  echo "hint: install Chromium and nginx (Debian: sudo apt install chromium nginx-light), then run make test again" >&2
+  echo "hint: install Chromium, nginx and Prometheus (Debian: sudo apt install chromium nginx-light prometheus), then run make test again" >&2
   exit 1
 fi
 

@@ -33,6 +33,7 @@ from trackyard.jobs.forecast.desk import Desk
 from trackyard.jobs.foresight import Ahead
 from trackyard.jobs.life import ask_stop, end_attempt, hold, release
 from trackyard.jobs.listing import Lists, ListWish, reasons_of, told
+from trackyard.jobs.machines import Machines
 from trackyard.jobs.packages import Packages
 from trackyard.jobs.records import (
     AttemptRow,
@@ -121,6 +122,7 @@ class Jobs:
         scheduler.keep_watch = self.watch.look
         self._lists = Lists(database, self._ahead)
         self._memory = signs.Memory()
+        self.machines = Machines()
         self._followers: dict[int, set[asyncio.Event]] = {}
         self._is_started = self._is_stopping = False
         self.followers = Followers()
@@ -520,7 +522,11 @@ class Jobs:
             lambda tx: signs.take_samples(tx, self._tracking.names, principal, attempt, batch)
         )
         assert principal.scope is not None
-        self._tracking.on_points(principal.team_id, principal.scope.run_id)
+        node, now_ms = signs.node_of(attempt, batch.member), self._db.clock.time_ms()
+        if node is not None and batch.samples:
+            self.machines.note(node, now_ms, batch.samples[-1].values)
+        count = sum(len(sample.values) for sample in batch.samples)
+        self._tracking.on_points(principal.team_id, principal.scope.run_id, count)
 
     async def take_exit(
         self, principal: Principal, attempt_id: str, epoch: int, record: ExitRecord, raw: bytes

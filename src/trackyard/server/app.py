@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from time import perf_counter
 from typing import Any
 
 from trackyard.access.principal import Principal
@@ -26,6 +27,7 @@ from trackyard.server.live import LiveResponse
 from trackyard.server.pace import Pace, Turn
 from trackyard.server.routing import Route, Router
 from trackyard.server.streams import Streams, caller_of
+from trackyard.server.tally import Tally
 from trackyard.server.wire import ProtocolClosed
 from trackyard.store.turns import CALLER
 
@@ -40,12 +42,14 @@ class Application:
         router: Router,
         gate: Gate,
         *,
+        tally: Tally | None = None,
         prefix: str = "",
         pace: Pace | None = None,
         body_seconds: float = BODY_SECONDS,
     ) -> None:
         self.router = router
         self.gate = gate
+        self._tally = tally or Tally()
         self._pace = pace or Pace()
         self.streams = Streams(gate)
         self._body_seconds = body_seconds
@@ -66,6 +70,7 @@ class Application:
 
     async def _serve(self, scope: Any, proto: Any) -> None:
         request = Request(scope, proto, self._body_seconds)
+        began = perf_counter()
         try:
             response = await self._answer(request)
         except YardError as fault:
@@ -86,6 +91,7 @@ class Application:
                 InternalFault(f"the server failed on this request; its log has it as {mark}"),
                 plain=request.plain,
             )
+        self._tally.answered(request.label, response.status, perf_counter() - began)
         if response is _TAKEN_OVER:
             return
         response.secure()
@@ -119,7 +125,7 @@ class Application:
                 raise WrongMethod(f"no {method} {path[:200]} here; it takes {', '.join(taken)}")
             raise EndpointNotFound(f"no {method} {path[:200]} here")
         route, request.params = found
-        request.route, request.plain = route, route.plain
+        request.route, request.plain, request.label = route, route.plain, route.label
         task = asyncio.current_task()
         if task is not None:
             task.set_name(route.label)

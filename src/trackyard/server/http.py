@@ -57,6 +57,7 @@ class Request:
         "_query",
         "body_seconds",
         "ended",
+        "label",
         "method",
         "params",
         "path",
@@ -79,6 +80,8 @@ class Request:
         self.params: Mapping[str, str] = {}
         #: set by the application before the handler runs
         self.route: Route = None  # type: ignore[assignment]
+        #: the route by name; empty while none is found
+        self.label = ""
         #: whether an error is told as a plain sentence, set from the route
         self.plain = False
         #: set by the application before the handler runs; a public route has none

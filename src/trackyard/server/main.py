@@ -73,6 +73,7 @@ from trackyard.server.services import Services
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
 from trackyard.server.store_check import check_store, check_store_later
+from trackyard.server.tally import Tally
 from trackyard.server.watchdog import Watchdog
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
@@ -169,6 +170,7 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     application = Application(
         Router(table.routes(services)),
         services.gate,
+        tally=services.tally,
         prefix=settings.prefix,
         body_seconds=settings.request_seconds,
     )
@@ -214,9 +216,15 @@ def build(settings: Settings) -> Services:
         proxies=() if settings.tls_cert else settings.trusted_proxies,
         forwarders=settings.trusted_proxies,
     )
-    hub = Hub(database)
+    hub, tally = Hub(database), Tally()
+    database.listen(tally.committed)
     tracking = Tracking(database)
-    tracking.on_points = hub.points
+
+    def on_points(team_id: int, run_id: str, count: int) -> None:
+        tally.points += count
+        hub.points(team_id, run_id)
+
+    tracking.on_points = on_points
     blobs = open_blobs(
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
@@ -251,6 +259,7 @@ def build(settings: Settings) -> Services:
         gate=gate,
         hub=hub,
         watchdog=Watchdog(lambda: database.writing_for),
+        tally=tally,
         tracking=tracking,
         registry=Registry(database, sources_must_exist=settings.missing_sources == "refuse"),
         logged_models=LoggedModels(database),

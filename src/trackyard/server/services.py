@@ -16,6 +16,7 @@ from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
+from trackyard.server.tally import Tally
 from trackyard.server.watchdog import Watchdog
 from trackyard.store.database import Database
 from trackyard.store.idempotency import Creates
@@ -36,6 +37,7 @@ class Services:
     gate: Gate
     hub: Hub
     watchdog: Watchdog
+    tally: Tally
     tracking: Tracking
     registry: Registry
     logged_models: LoggedModels

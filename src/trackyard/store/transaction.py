@@ -106,3 +106,12 @@ class Reader(Protocol):
     def one(self, sql: str, params: Sequence[Any] = ()) -> Row | None:
         """Run a query and return its first row, or None."""
         ...
+
+
+def size_bytes(reader: Reader) -> int:
+    """Return the size of the database."""
+    if reader.dialect.name == "sqlite":
+        pages, size = reader.one("PRAGMA page_count"), reader.one("PRAGMA page_size")
+        return int(pages[0]) * int(size[0]) if pages and size else 0
+    row = reader.one("SELECT pg_database_size(current_database())")
+    return int(row[0]) if row else 0

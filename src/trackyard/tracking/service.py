@@ -38,7 +38,7 @@ class Tracking:
         self.pace = Pace()
         self._task: asyncio.Task[None] | None = None
         #: told (team id, run id) after points of a run were committed
-        self.on_points: Callable[[int, str], None] = lambda _team, _run: None
+        self.on_points: Callable[[int, str, int], None] = lambda _team, _run, _count: None
 
     def start(self) -> None:
         """Begin to settle points in the background."""

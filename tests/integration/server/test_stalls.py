@@ -259,6 +259,6 @@ async def test_stalls_show_in_ready_and_metrics(platform: Platform) -> None:
     assert (await platform.nobody("GET", "/metrics")).status == 401
     viewer = await platform.caller("eva", "default", "viewer")
     text = (await viewer("GET", "/metrics")).body.decode()
-    assert 'yard_event_loop_lag_seconds_bucket{le="+Inf"} 1\n' in text
-    assert 'yard_event_loop_lag_seconds_bucket{le="10"} 0\n' in text
-    assert 'yard_event_loop_stalls_total{during="POST /api/v1/jobs"} 1\n' in text
+    assert 'yard_event_loop_lag_seconds_bucket{le="+Inf"} 1.0\n' in text
+    assert 'yard_event_loop_lag_seconds_bucket{le="10"} 0.0\n' in text
+    assert 'yard_event_loop_stalls_total{during="POST /api/v1/jobs"} 1.0\n' in text

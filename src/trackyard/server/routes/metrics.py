@@ -1,53 +1,62 @@
-"""Figures of the server itself in Prometheus' text form, for whoever has a credential.
+"""Figures of the platform in Prometheus' text form, for whoever has a credential.
 
-Owns the form. What is measured is the watchdog's.
+Owns what is read for a scrape. Names and units are `server.prometheus`'.
 """
 
 from __future__ import annotations
 
-from itertools import accumulate
+import asyncio
+from typing import TYPE_CHECKING
 
+from trackyard.fleet import nodes as fleet_nodes
+from trackyard.fleet.verdicts import load_checks
 from trackyard.server.http import Request, Response
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.server.watchdog import EDGES, Watchdog
+from trackyard.store.transaction import size_bytes
 
-_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+if TYPE_CHECKING:
+    from trackyard.server.prometheus import Facts
 
 
 class MetricsRoutes:
     """Handlers of figures."""
 
     def __init__(self, services: Services) -> None:
-        self._watchdog = services.watchdog
+        self._services = services
 
     async def show(self, request: Request) -> Response:
-        """GET /metrics: how late the event loop ran its timers, and what held it up."""
-        lines = event_loop(self._watchdog)
-        return Response("\n".join([*lines, ""]).encode(), content_type=_TEXT)
+        """GET /metrics: fleet, queue, attempts, ingest, answers, database and event loop."""
+        from trackyard.server.prometheus import CONTENT_TYPE, exposition
 
+        facts = await self._facts()
+        # Ten thousand jobs may wait, on a thousand nodes.
+        body = await asyncio.to_thread(exposition, facts)
+        return Response(body, content_type=CONTENT_TYPE)
 
-def event_loop(watchdog: Watchdog) -> list[str]:
-    """Return the figures of the event loop."""
-    name, stalls = "yard_event_loop_lag_seconds", "yard_event_loop_stalls_total"
-    lines = [f"# HELP {name} Lateness of a timer on the event loop.", f"# TYPE {name} histogram"]
-    sums = list(accumulate(watchdog.counts))
-    edges = [*[f"{edge:g}" for edge in EDGES], "+Inf"]
-    lines += [f'{name}_bucket{{le="{at}"}} {so}' for at, so in zip(edges, sums, strict=True)]
-    lines += [f"{name}_sum {watchdog.total_seconds:.6f}", f"{name}_count {sums[-1]}"]
-    lines += [
-        f"# HELP {stalls} Times the event loop stood still for 50 ms or more, by what it was at.",
-        f"# TYPE {stalls} counter",
-    ]
-    lines += [
-        f'{stalls}{{during="{_escaped(during)}"}} {count}'
-        for during, count in sorted(watchdog.stalls_by_name.items())
-    ]
-    return lines
+    async def _facts(self) -> Facts:
+        from trackyard.server.prometheus import Facts
 
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        parts = self._services
+        database, scheduler = parts.database, parts.jobs.scheduler
+        rows, checks, size = await database.read(
+            lambda reader: (fleet_nodes.load(reader), load_checks(reader), size_bytes(reader))
+        )
+        now_ms = parts.clock.time_ms()
+        return Facts(
+            looked=await scheduler.view(),
+            nodes=rows,
+            checks=checks,
+            samples=parts.jobs.machines.present(now_ms),
+            tally=parts.tally,
+            watchdog=parts.watchdog,
+            now_ms=now_ms,
+            is_leader=scheduler.is_leader,
+            database="sqlite" if database.is_sqlite else "postgresql",
+            database_bytes=size,
+            commits=database.committed_groups,
+            writes=database.committed_requests,
+        )
 
 
 def routes(services: Services) -> list[Route]:

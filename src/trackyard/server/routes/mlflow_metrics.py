@@ -122,7 +122,7 @@ class MetricRoutes:
             is_long=len(model_points) > FEW_ROWS or _has_many_new(names, series),
         )
         if series:
-            self._tracking.on_points(principal.team_id, run_id)
+            self._tracking.on_points(principal.team_id, run_id, len(batch.metrics))
         return RawJSON(_OK)
 
     async def log_metric(self, request: Request) -> Response:
@@ -152,7 +152,7 @@ class MetricRoutes:
             change,
             None if model_points else lambda tx: quick.log(tx, principal, run_id, series=series),
         )
-        self._tracking.on_points(principal.team_id, run_id)
+        self._tracking.on_points(principal.team_id, run_id, 1)
         return RawJSON(_OK)
 
     async def log_param(self, request: Request) -> Response:

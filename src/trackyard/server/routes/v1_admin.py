@@ -23,6 +23,7 @@ from trackyard.server.services import Services
 from trackyard.store.bounds import Days
 from trackyard.store.database import Reader
 from trackyard.store.journal import rejected
+from trackyard.store.transaction import size_bytes
 from trackyard.tracking.retention import count_deleted, purge_runs
 
 DAY_MS = 86_400_000
@@ -150,7 +151,7 @@ class AdminRoutes:
                 # Never the password of a database address.
                 database=f"{scheme}://{rest.rpartition('@')[2]}",
                 schema=await self._db.read(_schema),
-                database_bytes=await self._db.read(_database_bytes),
+                database_bytes=await self._db.read(size_bytes),
                 metric_points=points,
                 metric_bytes=point_bytes,
                 waiting_rows=waiting,
@@ -184,14 +185,6 @@ def _points(reader: Reader) -> tuple[int, int, int]:
 def _schema(reader: Reader) -> str:
     row = reader.one("SELECT version_num FROM alembic_version")
     return str(row[0]) if row else "?"
-
-
-def _database_bytes(reader: Reader) -> int | None:
-    if reader.dialect.name == "sqlite":
-        pages, size = reader.one("PRAGMA page_count"), reader.one("PRAGMA page_size")
-        return int(pages[0]) * int(size[0]) if pages and size else None
-    row = reader.one("SELECT pg_database_size(current_database())")
-    return int(row[0]) if row else None
 
 
 def _resident() -> int:
