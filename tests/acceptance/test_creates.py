@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.acceptance.cutting import send_and_leave
-from tests.acceptance.proxying import nginx
+from tests.acceptance.nginx import proxy
 from tests.acceptance.serving import SCRIPTS, TrackingServer, run_client
 
 #: It starts many processes at once, or a cluster: with others beside it time alone would decide.
@@ -59,7 +59,7 @@ def test_equal_creates_behind_nginx_are_as_many_runs(
     tracking: TrackingServer, tmp_path: Path, processes: int, threads: int, runs: int
 ) -> None:
     """Sixteen processes that start at once, and eight threads, behind the documented proxy."""
-    with nginx(tracking, tmp_path / "nginx") as beyond:
+    with proxy(tracking, tmp_path / "nginx") as beyond:
         told, there = _create_many(beyond, tmp_path, processes, threads, runs)
     assert len(told) == processes * runs
     assert len(set(told)) == len(told)
@@ -81,7 +81,7 @@ def test_a_loop_of_equal_calls_makes_a_run_each(
 ) -> None:
     """As a shell script with curl does: whole seconds, a connection for each call."""
     experiment = _experiment(tracking)
-    with nginx(tracking, tmp_path / "nginx") as beyond:
+    with proxy(tracking, tmp_path / "nginx") as beyond:
         server = beyond if is_proxied else tracking
         made = [
             server.post("runs/create", experiment_id=experiment, **WISH)["run"]["info"]["run_id"]

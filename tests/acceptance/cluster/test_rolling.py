@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.balancer import Balancer
+from tests.acceptance.nginx import Nginx, balancer
 from tests.acceptance.postgres import Postgres
 from tests.acceptance.serving import SCRIPTS, TrackingServer, client_environment, python_of
 
@@ -34,7 +34,7 @@ class Cluster:
     """Two servers and their balancer, which is called like a server."""
 
     servers: list[TrackingServer]
-    balancer: Balancer
+    balancer: Nginx
     front: TrackingServer
 
     def elections(self) -> list[dict[str, object]]:
@@ -55,12 +55,12 @@ def cluster(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Ite
     ]
     for server in servers:
         server.start()
-    balancer = Balancer(folder / "nginx", servers)
-    front = TrackingServer(folder / "one", port=balancer.port, token=servers[0].token)
-    yield Cluster(servers, balancer, front)
+    nginx = balancer(folder / "nginx", servers)
+    front = TrackingServer(folder / "one", port=nginx.port, token=servers[0].token)
+    yield Cluster(servers, nginx, front)
     for server in servers:
         server.kill()
-    balancer.close()
+    nginx.close()
 
 
 @dataclass
