@@ -113,7 +113,9 @@ def wire_span(span: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pairs(attributes: Any) -> list[dict[str, Any]]:
-    return [{"key": key, "value": _tagged(value)} for key, value in (attributes or {}).items()]
+    # MLflow keeps each value as JSON, and hands it out as what it is.
+    pairs = (attributes or {}).items()
+    return [{"key": key, "value": _tagged(_loaded(value))} for key, value in pairs]
 
 
 def _tagged(value: Any) -> dict[str, Any]:
@@ -126,7 +128,10 @@ def _tagged(value: Any) -> dict[str, Any]:
         return {"double_value": value}
     if isinstance(value, list):
         return {"array_value": {"values": [_tagged(one) for one in value]}}
-    return {"string_value": value if isinstance(value, str) else json.dumps(value)}
+    if isinstance(value, dict):
+        pairs = [{"key": str(key), "value": _tagged(one)} for key, one in value.items()]
+        return {"kvlist_value": {"values": pairs}}
+    return {"string_value": value} if isinstance(value, str) else {}
 
 
 def _status(status: Any) -> dict[str, str]:
@@ -164,7 +169,11 @@ def assessment_of_row(row: dict[str, Any]) -> dict[str, Any]:
     }
     value = _loaded(row["value"])
     if row["assessment_type"] == "expectation":
-        found["expectation"] = {"value": value}
+        found["expectation"] = (
+            {"serialized_value": {"serialization_format": "JSON_FORMAT", "value": row["value"]}}
+            if isinstance(value, dict | list)
+            else {"value": value}
+        )
     else:
         found["feedback"] = {"value": value}
         if row["error"]:
@@ -187,3 +196,46 @@ def _loaded(text: Any) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def content_span(data: dict[str, Any]) -> dict[str, Any]:
+    """Turn a span as clients get it into the form that MLflow keeps in files."""
+    return {
+        "trace_id": data.get("trace_id"),
+        "span_id": data.get("span_id"),
+        "parent_span_id": data.get("parent_span_id"),
+        "name": data.get("name", ""),
+        "start_time_unix_nano": data.get("start_time_unix_nano", 0),
+        "end_time_unix_nano": data.get("end_time_unix_nano", 0),
+        "events": [
+            {
+                "name": event.get("name", ""),
+                "time_unix_nano": event.get("time_unix_nano", 0),
+                "attributes": _dict(event.get("attributes")),
+            }
+            for event in data.get("events", [])
+        ],
+        "status": {
+            "code": (data.get("status") or {}).get("code", "STATUS_CODE_UNSET"),
+            "message": (data.get("status") or {}).get("message", ""),
+        },
+        "attributes": {
+            key: json.dumps(value, ensure_ascii=False)
+            for key, value in _dict(data.get("attributes")).items()
+        },
+        "links": data.get("links", []),
+    }
+
+
+def _dict(pairs: list[dict[str, Any]] | None) -> dict[str, Any]:
+    return {pair["key"]: _untagged(pair.get("value") or {}) for pair in pairs or []}
+
+
+def _untagged(value: dict[str, Any]) -> Any:
+    if "array_value" in value:
+        return [_untagged(one) for one in value["array_value"].get("values", [])]
+    if "kvlist_value" in value:
+        return _dict(value["kvlist_value"].get("values", []))
+    if "int_value" in value:
+        return int(value["int_value"])
+    return next(iter(value.values()), None)

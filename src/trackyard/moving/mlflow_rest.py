@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import os
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -42,6 +42,7 @@ from trackyard.moving.records import (
 _PAGE, _HISTORY_PAGE = 1000, 25_000
 _V2, _V3 = "/api/2.0/mlflow", "/api/3.0/mlflow"
 _PROXY = "/api/2.0/mlflow-artifacts/artifacts"
+_MODELS, _PROMPTS = {"max_results": 100}, "tags.`mlflow.prompt.is_prompt` = 'true'"
 #: Histories read at once; a stock server has four workers.
 _READERS = 4
 #: What a server says to a call that its release does not know.
@@ -61,8 +62,8 @@ def server_api(url: str, *, timeout: float = 120.0) -> Api:
 class MlflowServer:
     """A source of records: a running MLflow server."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, connect: Callable[[], Api] | None = None) -> None:
+        self._connect = connect or partial(server_api, url)
         self._local = threading.local()
         self._files = Files(proxy=self)
 
@@ -71,7 +72,7 @@ class MlflowServer:
         """This thread's connection."""
         found: Api | None = getattr(self._local, "api", None)
         if found is None:
-            found = self._local.api = server_api(self._url)
+            found = self._local.api = self._connect()
         return found
 
     def _pages(
@@ -142,9 +143,7 @@ class MlflowServer:
 
     def models(self) -> Iterator[Model]:
         """Yield registered models and prompts."""
-        asked = {"max_results": 100}
-        path = f"{_V2}/registered-models/search"
-        for one in self._pages("registered_models", "GET", path, asked):
+        for one in self._registered():
             created = int(one.get("creation_timestamp") or 0)
             # A search by name leaves no version out, the model's own answer all but the latest.
             quoted = one["name"].replace("'", "\\'")
@@ -165,6 +164,19 @@ class MlflowServer:
                 },
                 versions=sorted(map(_version, versions), key=lambda found: int(found["version"])),
             )
+
+    def _registered(self) -> Iterator[dict[str, Any]]:
+        """Yield models and then prompts, which some servers leave out unless asked for."""
+        path, seen = f"{_V2}/registered-models/search", set[str]()
+        for wanted in ({}, {"filter": _PROMPTS}):
+            try:
+                for one in self._pages("registered_models", "GET", path, {**wanted, **_MODELS}):
+                    if one["name"] not in seen:
+                        seen.add(one["name"])
+                        yield one
+            except ApiFault:
+                if not wanted:
+                    raise
 
     # -- traces -----------------------------------------------------------------------------
 
@@ -227,10 +239,10 @@ class MlflowServer:
 
     def files(self, uri: str, owner: str) -> Iterator[File]:
         """Yield files as the server hands them out, wherever it keeps them."""
-        if owner.startswith("tr-"):
-            return self._trace_file(owner)
         if scheme_of(uri) == "mlflow-artifacts" or owner.startswith("m-"):
             return self._files.below(uri)
+        if owner.startswith("tr-"):
+            return self._trace_file(owner)
         return self._listed(owner, "")
 
     def _listed(self, run_id: str, folder: str) -> Iterator[File]:

@@ -27,7 +27,7 @@ from trackyard.registry.rules import (
     check_tags,
 )
 from trackyard.store.bounds import Int64, Line, Text, Word
-from trackyard.store.database import Tx
+from trackyard.store.database import Reader, Tx
 from trackyard.tracking.experiments import inner_experiment_id, require
 from trackyard.tracking.importing import provenance
 from trackyard.tracking.importing.provenance import Known, Outcome, digest_of
@@ -241,6 +241,18 @@ def _version_facts(item: ImportedVersion) -> tuple[Any, ...]:
         item.status_message,
         item.storage_location,
     )
+
+
+def deleted_versions(reader: Reader, principal: Principal) -> dict[str, list[int]]:
+    """Return the numbers of deleted versions by the name of their model."""
+    found: dict[str, list[int]] = {}
+    for name, version in reader.all(
+        "SELECT m.name, v.version FROM model_versions v JOIN models m ON m.id = v.model_id"
+        " WHERE m.team_id = ? AND v.stage = ? ORDER BY m.name, v.version",
+        (principal.team_id, STAGE_DELETED),
+    ):
+        found.setdefault(name, []).append(version)
+    return found
 
 
 # -- logged models ----------------------------------------------------------------------------

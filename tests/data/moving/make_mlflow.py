@@ -101,7 +101,11 @@ def only_in_3(client: MlflowClient, experiment: str, run_id: str) -> None:
     found = mlflow.search_traces(locations=[experiment], return_type="list")[0]
     client.set_trace_tag(found.info.trace_id, "checked", "yes")
     mlflow.log_feedback(
-        trace_id=found.info.trace_id, name="good", value=0.5, rationale="because", metadata={"m": "1"}
+        trace_id=found.info.trace_id,
+        name="good",
+        value=0.5,
+        rationale="because",
+        metadata={"m": "1"},
     )
     mlflow.log_expectation(trace_id=found.info.trace_id, name="wanted", value={"answer": [8]})
     model = mlflow.initialize_logged_model(
@@ -111,7 +115,13 @@ def only_in_3(client: MlflowClient, experiment: str, run_id: str) -> None:
     client.finalize_logged_model(model.model_id, "READY")
     data = mlflow.data.from_numpy(np.arange(12.0), name="pixels")
     client.log_metric(
-        run_id, "acc", 0.75, NOW, 3, model_id=model.model_id, dataset_name=data.name,
+        run_id,
+        "acc",
+        0.75,
+        NOW,
+        3,
+        model_id=model.model_id,
+        dataset_name=data.name,
         dataset_digest=data.digest,
     )
     client.log_outputs(run_id, [mlflow.entities.LoggedModelOutput(model.model_id, 3)])

@@ -123,8 +123,14 @@ def say_trace(trace):
             for one in getattr(info, "assessments", [])
         ),
         "spans": [
-            [one.name, one.start_time_ns, one.end_time_ns, one.inputs, one.outputs,
-             {k: v for k, v in one.attributes.items() if k != "mlflow.traceRequestId"}]
+            [
+                one.name,
+                one.start_time_ns,
+                one.end_time_ns,
+                one.inputs,
+                one.outputs,
+                {k: v for k, v in one.attributes.items() if k != "mlflow.traceRequestId"},
+            ]
             for one in sorted(trace.data.spans, key=lambda span: span.start_time_ns)
         ],
     }
@@ -139,8 +145,15 @@ def say_logged(client, model):
         "params": model.params,
         "created": model.creation_timestamp,
         "metrics": sorted(
-            [one.key, one.value, one.step, one.timestamp, one.run_id, one.dataset_name or "",
-             one.dataset_digest or ""]
+            [
+                one.key,
+                one.value,
+                one.step,
+                one.timestamp,
+                one.run_id,
+                one.dataset_name or "",
+                one.dataset_digest or "",
+            ]
             for one in model.metrics or []
         ),
         "files": sorted(one.path for one in client.list_logged_model_artifacts(model.model_id)),

@@ -21,7 +21,7 @@ from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.server.uploading import declared_digest, whole_body
-from trackyard.store.database import Tx
+from trackyard.store.database import Reader, Tx
 from trackyard.tracking.importing import points, records, runs, traces
 from trackyard.tracking.importing.provenance import Outcome
 
@@ -62,6 +62,13 @@ class ImportedFiles(msgspec.Struct):
     """A page of files; ask on after the last one's path."""
 
     files: list[ImportedFile]
+
+
+class Deletions(msgspec.Struct):
+    """When runs were deleted, and which versions of registered models were."""
+
+    runs: dict[str, int]
+    versions: dict[str, list[int]]
 
 
 class ImportRoutes:
@@ -150,6 +157,18 @@ class ImportRoutes:
         )
         return JSONResponse(PointCounts(found))
 
+    async def deletions(self, request: Request) -> Response:
+        """GET /api/v1/export/deletions: what MLflow's REST API does not tell."""
+        principal = request.principal
+
+        def load(reader: Reader) -> Deletions:
+            return Deletions(
+                runs.deletion_times(reader, principal),
+                registry.deleted_versions(reader, principal),
+            )
+
+        return JSONResponse(await self._db.read(load, seconds=60.0))
+
     async def files(self, request: Request) -> Response:
         """GET /api/v1/import/files/{owner}: what is here, with checksums."""
         owner = await self._artifacts.owner(request.principal, request.params["owner"])
@@ -207,6 +226,13 @@ def routes(services: Services) -> list[Route]:
     ]
     return [
         *found,
+        Route(
+            method="GET",
+            path="/api/v1/export/deletions",
+            handler=do.deletions,
+            permission=Permission.READ,
+            gives=Deletions,
+        ),
         Route(
             method="GET",
             path="/api/v1/import/files/{owner}",

@@ -14,7 +14,7 @@ from trackyard.core.errors import AlreadyExists, Conflict, InvalidInput, NotFoun
 from trackyard.core.ids import EXPERIMENT_ID, MODEL_ID, RUN_ID, has_controls, new_experiment_id
 from trackyard.core.storage_uri import is_plain, scheme_of
 from trackyard.core.strict_json import check_text
-from trackyard.store.database import Tx
+from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import (
     inner_experiment_id,
@@ -258,6 +258,15 @@ def put_run(
     provenance.note(tx, principal, "run", item.run_id, Known(item.run_id, digest))
     _event(tx, "run.imported", principal, "run", item.run_id, experiment_id=str(experiment))
     return Outcome(id=item.run_id, outcome="created" if row is None else "updated")
+
+
+def deletion_times(reader: Reader, principal: Principal) -> dict[str, int]:
+    """Return when the deleted runs of the caller's team were deleted."""
+    rows = reader.all(
+        "SELECT uuid, deleted_ms FROM runs WHERE team_id = ? AND deleted_ms IS NOT NULL",
+        (principal.team_id,),
+    )
+    return {row[0]: row[1] for row in rows}
 
 
 def _check_run(item: ImportedRun, schemes: Collection[str]) -> list[DatasetUse]:
