@@ -18,6 +18,10 @@ from trackyard.moving.report import Report
 _SHOWN = 20
 _FORMATS = {
     "mlflow": "a database, file store or running server of MLflow 2.x or 3.x",
+    "tensorboard": "a folder of TensorBoard's event files",
+    "wandb": "a folder `wandb` of Weights & Biases, as runs write it on disk",
+    "trackio": "the folder of Trackio, or one project's database",
+    "neptune": "a folder `.neptune` that runs in offline mode wrote",
 }
 
 
@@ -106,6 +110,8 @@ def run(args: argparse.Namespace) -> int:
 def open_source(args: argparse.Namespace) -> Source:
     """Open what `--from` names."""
     where: str = args.source
+    if args.format != "mlflow":
+        return _open_other(args.format, Path(where))
     if where.startswith(("http://", "https://")):
         from trackyard.moving.mlflow_rest import MlflowServer
 
@@ -122,6 +128,27 @@ def open_source(args: argparse.Namespace) -> Source:
     from trackyard.moving.mlflow_folder import MlflowFolder
 
     return MlflowFolder(Path(where.removeprefix("file://").removeprefix("file:")))
+
+
+def _open_other(name: str, path: Path) -> Source:
+    """Open the folder or file of another tracker than MLflow."""
+    if not path.exists():
+        raise SetupError(f"there is no {path}", hint=f"--from takes {_FORMATS[name]}")
+    if name == "tensorboard":
+        from trackyard.moving.tensorboard import TensorBoard
+
+        return TensorBoard(path)
+    if name == "wandb":
+        from trackyard.moving.wandb import WandbFolder
+
+        return WandbFolder(path)
+    if name == "trackio":
+        from trackyard.moving.trackio import TrackioFolder
+
+        return TrackioFolder(path)
+    from trackyard.moving.neptune import NeptuneFolder
+
+    return NeptuneFolder(path)
 
 
 def _plain(where: str) -> str:

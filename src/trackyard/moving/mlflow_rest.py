@@ -147,18 +147,21 @@ class MlflowServer:
             created = int(one.get("creation_timestamp") or 0)
             # A search by name leaves no version out, the model's own answer all but the latest.
             quoted = one["name"].replace("'", "\\'")
+            tags = _pairs(one.get("tags"))
+            is_prompt = tags.get("mlflow.prompt.is_prompt") == "true"
+            chosen = f"name='{quoted}'" + (f" AND {_PROMPTS}" if is_prompt else "")
             versions = self._pages(
                 "model_versions",
                 "GET",
                 f"{_V2}/model-versions/search",
-                {"filter": f"name='{quoted}'", "max_results": _PAGE},
+                {"filter": chosen, "max_results": _PAGE},
             )
             yield Model(
                 name=one["name"],
                 description=one.get("description", ""),
                 created_ms=created,
                 updated_ms=int(one.get("last_updated_timestamp") or created),
-                tags=_pairs(one.get("tags")),
+                tags=tags,
                 aliases={
                     alias["alias"]: int(alias["version"]) for alias in one.get("aliases", [])
                 },
