@@ -209,7 +209,9 @@ class MlflowSender:
                 self._call("POST", "runs/log-batch", **self._model_metric(info["model_id"], one))
         self._files(model.model_id, model.artifact_uri)
         status = f"LOGGED_MODEL_{model.status}"
-        self._call("PATCH", f"logged-models/{info['model_id']}", status=status)
+        self._call(
+            "PATCH", f"logged-models/{info['model_id']}", model_id=info["model_id"], status=status
+        )
 
     def _model_metric(self, model_id: str, one: dict[str, Any]) -> dict[str, Any]:
         metric = {
