@@ -7,6 +7,7 @@ transaction, while bytes are written before it and removed after it. Knows no HT
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import logging
 from collections import Counter
@@ -94,6 +95,7 @@ class Artifacts:
         *,
         length: int | None = None,
         sha256: str | None = None,
+        even_deleted: bool = False,
     ) -> Artifact:
         """Store a stream under a path, in place of what was there; whole, or not at all."""
         if length is not None and length > ARTIFACT_BYTES:
@@ -106,16 +108,24 @@ class Artifacts:
                 f"the body's SHA-256 is {stored.sha256}, not the {sha256} the request declares;"
                 " nothing was stored, send it again"
             )
-        return await self.adopt(principal, owner, path, stored)
+        return await self.adopt(principal, owner, path, stored, even_deleted=even_deleted)
 
     async def adopt(
-        self, principal: Principal, owner: Owner, path: str, stored: Stored
+        self,
+        principal: Principal,
+        owner: Owner,
+        path: str,
+        stored: Stored,
+        *,
+        even_deleted: bool = False,
     ) -> Artifact:
         """Make a blob that is already stored the artifact at a path."""
 
         def record(tx: Tx) -> tuple[Artifact, str | None]:
             # Again, now that nothing can come between: the run may have gone while bytes came in.
-            find_owner(tx, principal, owner.id).check_active()
+            found = find_owner(tx, principal, owner.id)
+            if not even_deleted:
+                found.check_active()
             _check_free(tx, owner.id, path)
             return _record(tx, principal, owner, path, stored)
 
@@ -197,6 +207,14 @@ class Artifacts:
     async def list(self, owner_id: str, path: str = "") -> list[Entry]:
         """Return the files and folders directly below a folder, by name; none for a file."""
         return await self._database.read(lambda reader: tree.children(reader, owner_id, path))
+
+    async def files(self, owner_id: str, after: str, most: int) -> builtins.list[Artifact]:
+        """Return files of an owner in the order of their paths, from the one after a path."""
+        return await self._database.read(
+            lambda reader: [
+                artifact_of(row) for row in tree.files(reader, owner_id, after, most, _COLUMNS)
+            ]
+        )
 
     async def sizes(self, owner_ids: Iterable[str]) -> dict[str, Size]:
         """Return how many files and bytes each owner holds."""

@@ -75,6 +75,16 @@ def below(reader: Reader | Tx, owner_id: str, path: str) -> list[Row]:
     )
 
 
+def files(reader: Reader | Tx, owner_id: str, after: str, most: int, columns: str) -> list[Row]:
+    """Return files of an owner in the order of their paths, from the one after a path."""
+    column = _column(reader.dialect)
+    return reader.all(
+        f"SELECT {columns} FROM artifacts WHERE owner = ? AND {column} > ?"
+        f" ORDER BY {column} LIMIT ?",
+        (owner_id, after, most),
+    )
+
+
 def is_folder(reader: Reader | Tx, owner_id: str, path: str) -> bool:
     """Tell whether anything lies below a path."""
     column = _column(reader.dialect)

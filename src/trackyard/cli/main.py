@@ -56,9 +56,13 @@ VERBS = (
     "backup",
     "restore",
     "verify",
+    "import",
+    "export",
     "demo",
     "simulate",
 )
+#: Modules of verbs that cannot be called by their verb.
+_MODULES = {"import": "importing"}
 USAGE, FAILED = 2, 1
 #: What to do where the server's own words do not say it.
 _HINTS = {
@@ -81,7 +85,8 @@ def build_parser(verbs: Sequence[str] = VERBS) -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show the traceback of a fault")
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     for verb in verbs:
-        importlib.import_module(f"trackyard.cli.{verb.replace('-', '_')}").register(subparsers)
+        module = _MODULES.get(verb, verb.replace("-", "_"))
+        importlib.import_module(f"trackyard.cli.{module}").register(subparsers)
     return parser
 
 

@@ -11,7 +11,7 @@ import ssl
 import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from urllib.parse import SplitResult, urlencode, urlsplit
 
 DEFAULT_URL = "http://127.0.0.1:8000"
@@ -45,10 +45,17 @@ class Api:
     """Calls one server with one credential."""
 
     def __init__(
-        self, url: str, token: str | None, *, timeout: float | None = TIMEOUT_SECONDS
+        self,
+        url: str,
+        token: str | None,
+        *,
+        timeout: float | None = TIMEOUT_SECONDS,
+        authorization: str | None = None,
     ) -> None:
         self.url = url.rstrip("/")
         self.token = token
+        #: the whole header, for a server that takes other credentials than tokens
+        self._authorization = authorization or (f"Bearer {token}" if token else None)
         self._timeout = timeout
         self._parts: SplitResult = urlsplit(self.url)
         if self._parts.scheme not in ("http", "https") or not self._parts.hostname:
@@ -100,6 +107,31 @@ class Api:
             raise _fault(response.status, data)
         return json.loads(data) if data else {}
 
+    def send(
+        self,
+        method: str,
+        path: str,
+        content: bytes | BinaryIO,
+        *,
+        headers: Mapping[str, str],
+        length: int | None = None,
+    ) -> Any:
+        """Send bytes, or a file of a known length, under headers of their own."""
+        lines = dict(headers) if length is None else {**headers, "Content-Length": str(length)}
+        response = self._send(
+            method,
+            path,
+            query=None,
+            body=None,
+            raw=content,
+            timeout=self._timeout,
+            headers=lines,
+        )
+        data = response.read()
+        if response.status >= 400:
+            raise _fault(response.status, data)
+        return json.loads(data) if data else {}
+
     def stream(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[bytes]:
         """GET a path and yield its lines as they come."""
         response = self._send("GET", path, query=query, body=None, raw=None, timeout=None)
@@ -141,24 +173,27 @@ class Api:
         *,
         query: Mapping[str, Any] | None,
         body: Any,
-        raw: bytes | None,
+        raw: bytes | BinaryIO | None,
         timeout: float | None,
+        headers: Mapping[str, str] | None = None,
     ) -> http.client.HTTPResponse:
         target = self._parts.path + path
         if query:
             target += "?" + urlencode(query, doseq=True)
-        headers = {"Accept": "application/json"}
-        if self.token:
-            headers["Authorization"] = f"Bearer {self.token}"
+        lines = {"Accept": "application/json", **(headers or {})}
+        if self._authorization:
+            lines["Authorization"] = self._authorization
         payload = raw
         if body is not None:
             payload = json.dumps(body).encode()
-            headers["Content-Type"] = "application/json"
+            lines["Content-Type"] = "application/json"
         for last_try in (False, True):
             fresh = self._connection is None
             connection = self._connection or self._connect(timeout)
             try:
-                connection.request(method, target, payload, headers)
+                if payload is not None and not isinstance(payload, bytes):
+                    payload.seek(0)
+                connection.request(method, target, payload, lines)
                 self._connection = connection
                 return connection.getresponse()
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as gone:

@@ -227,6 +227,16 @@ CREATE TABLE identities (
 	CONSTRAINT pk_identities PRIMARY KEY (issuer, subject),
 	CONSTRAINT fk_identities_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE
 );
+CREATE TABLE imported (
+	team_id INTEGER NOT NULL,
+	kind TEXT NOT NULL,
+	source_key TEXT NOT NULL,
+	target TEXT NOT NULL,
+	digest TEXT NOT NULL,
+	imported_ms BIGINT NOT NULL,
+	CONSTRAINT pk_imported PRIMARY KEY (team_id, kind, source_key),
+	CONSTRAINT fk_imported_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
 CREATE TABLE jobs (
 	id INTEGER NOT NULL,
 	job_id TEXT NOT NULL,

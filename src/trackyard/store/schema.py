@@ -486,6 +486,7 @@ Table(
 from trackyard.store import (  # noqa: E402
     schema_claims,
     schema_fleet,
+    schema_imports,
     schema_jobs,
     schema_leases,
     schema_ray,
@@ -497,6 +498,7 @@ __all__ = [
     "metadata",
     "schema_claims",
     "schema_fleet",
+    "schema_imports",
     "schema_jobs",
     "schema_leases",
     "schema_ray",

@@ -5,6 +5,7 @@ One that overrides another makes that one invalid; deleting it makes the other v
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from trackyard.tracking.trace_wire import read_pairs, read_time, write_time
 
 MAX_ASSESSMENT = 100_000
 KINDS = ("feedback", "expectation")
+_ID = re.compile(r"[A-Za-z0-9][\w-]{0,99}\Z")
 SOURCES = ("HUMAN", "LLM_JUDGE", "AI_JUDGE", "CODE")
 _FIELDS: dict[str, type] = {
     "assessment_name": str,
@@ -63,6 +65,30 @@ def create(tx: Tx, principal: Principal, trace_id: str, given: Any) -> dict[str,
     _put(tx, trace_id, made)
     traces.note(tx, principal, trace_id, assessment=made["assessment_name"])
     return made
+
+
+def read_imported(given: Any) -> dict[str, Any]:
+    """Check an assessment of another tracker, which keeps its id and times."""
+    checked = _check(given)
+    known = given.get("assessment_id")
+    if not isinstance(known, str) or _ID.match(known) is None:
+        raise InvalidInput(f"an assessment's id is not like {str(known)[:80]!r}")
+    if "assessment_name" not in checked or sum(kind in checked for kind in KINDS) != 1:
+        raise InvalidInput(f"the assessment {known} has no name, or no single value")
+    return {"assessment_id": known, **checked, "valid": given.get("valid") is not False}
+
+
+def put_imported(tx: Tx, trace_id: str, checked: dict[str, Any]) -> None:
+    """Record a checked assessment of a trace."""
+    created = read_time(checked.get("create_time", write_time(tx.now_ms)), "create_time")
+    _put(tx, trace_id, {**checked, "trace_id": trace_id}, created)
+
+
+def check_free(tx: Tx, trace_id: str, assessment_id: str) -> None:
+    """Refuse the id of an assessment of another trace."""
+    row = tx.one("SELECT trace_id FROM assessments WHERE id = ?", (assessment_id,))
+    if row is not None and row[0] != trace_id:
+        raise InvalidInput(f"the assessment id {assessment_id} is taken by another trace")
 
 
 def get(
@@ -186,7 +212,7 @@ def _value_of(data: dict[str, Any]) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _put(tx: Tx, trace_id: str, data: dict[str, Any]) -> None:
+def _put(tx: Tx, trace_id: str, data: dict[str, Any], created: int | None = None) -> None:
     kind = "feedback" if "feedback" in data else "expectation"
     tx.run(
         "INSERT INTO assessments (id, trace_id, kind, name, value, created_ms, data)"
@@ -198,7 +224,7 @@ def _put(tx: Tx, trace_id: str, data: dict[str, Any]) -> None:
             kind,
             data.get("assessment_name", ""),
             _value_of(data),
-            tx.now_ms,
+            tx.now_ms if created is None else created,
             msgspec.json.encode(data).decode(),
         ),
     )

@@ -27,7 +27,7 @@ from trackyard.tracking.settling import MOST_ROWS
 #: A block merges with newer points while it is at most this many times larger than they are.
 GROWTH = 4
 
-_INSERT_BLOCK = (
+INSERT_BLOCK = (
     "INSERT INTO metric_blocks (run_id, name_id, attempt, rank, points, first_step, last_step,"
     " first_ms, last_ms, data, summary) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
@@ -122,10 +122,11 @@ def _grow(
     work.dead_blocks += merged
     whole = by_step(join(parts))
     for start in range(0, len(whole), BLOCK_POINTS):
-        work.blocks.append(_row(run, key, whole.take(slice(start, start + BLOCK_POINTS))))
+        work.blocks.append(block_row(run, key, whole.take(slice(start, start + BLOCK_POINTS))))
 
 
-def _row(run: int, key: tuple[int, int, int], points: Points) -> tuple[Any, ...]:
+def block_row(run: int, key: tuple[int, int, int], points: Points) -> tuple[Any, ...]:
+    """Return the row of a block; `key` is name id, attempt and rank."""
     return (
         run,
         *key,
@@ -147,7 +148,7 @@ def _apply(tx: Tx, work: _Work) -> None:
         raise Conflict("the run was settled by someone else")
     tx.many("DELETE FROM metric_log WHERE id = ?", [(one,) for one in work.log_ids])
     tx.many("DELETE FROM metric_blocks WHERE id = ?", [(one,) for one in work.dead_blocks])
-    tx.many(_INSERT_BLOCK, work.blocks)
+    tx.many(INSERT_BLOCK, work.blocks)
 
 
 def _count(tx: Tx, table: str, ids: list[int]) -> int:

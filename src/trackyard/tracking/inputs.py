@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -32,9 +32,10 @@ def log_inputs(
     """Record the data sets and models a run read."""
     run = find_active_run(tx, principal, run_id)
     for position, item in enumerate(datasets):
-        _log_dataset(tx, run.experiment_id, run.id, item, f"datasets[{position}]")
+        used = read_dataset(item, f"datasets[{position}]")
+        write_dataset(tx, run.experiment_id, run.id, used)
     for item in models:
-        _link_model(tx, run.id, item, "input")
+        link_model(tx, run.id, item, "input")
     _event(tx, principal, run_id, datasets=len(datasets), models=len(models))
 
 
@@ -44,7 +45,7 @@ def log_outputs(
     """Record the models a run made."""
     run = find_active_run(tx, principal, run_id)
     for item in models:
-        _link_model(tx, run.id, item, "output")
+        link_model(tx, run.id, item, "output")
     _event(tx, principal, run_id, outputs=len(models))
 
 
@@ -84,7 +85,19 @@ def search_datasets(
 CONTEXT_TAG = "mlflow.data.context"
 
 
-def _log_dataset(tx: Tx, experiment: int, run: int, item: dict[str, Any], path: str) -> None:
+class DatasetUse(NamedTuple):
+    """A data set that a run read, checked."""
+
+    name: str
+    digest: str
+    #: source type, source, schema, profile
+    facts: tuple[str, str, str | None, str | None]
+    #: JSON list of {key, value}
+    tags: str
+
+
+def read_dataset(item: dict[str, Any], path: str) -> DatasetUse:
+    """Check what a client says of a data set that a run read."""
     dataset = item.get("dataset")
     if not isinstance(dataset, dict):
         raise InvalidInput(f"Missing value for required parameter '{path}.dataset'.")
@@ -96,10 +109,19 @@ def _log_dataset(tx: Tx, experiment: int, run: int, item: dict[str, Any], path: 
         _bounded(dataset, "schema", MAX_SCHEMA, path),
         _bounded(dataset, "profile", MAX_PROFILE, path),
     )
+    assert name is not None
+    assert digest is not None
+    tags = msgspec.json.encode(_tags(item, path)).decode()
+    return DatasetUse(name, digest, facts, tags)
+
+
+def write_dataset(tx: Tx, experiment: int, run: int, used: DatasetUse) -> None:
+    """Record that a run read a data set; the first use of it in a run counts."""
+    name, digest = used.name, used.digest
     tx.run(
         "INSERT INTO datasets (experiment_id, name, digest, source_type, source, schema, profile)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (experiment_id, name, digest) DO NOTHING",
-        (experiment, name, digest, *facts),
+        (experiment, name, digest, *used.facts),
     )
     row = tx.one(
         "SELECT id FROM datasets WHERE experiment_id = ? AND name = ? AND digest = ?",
@@ -109,7 +131,7 @@ def _log_dataset(tx: Tx, experiment: int, run: int, item: dict[str, Any], path: 
     tx.run(
         "INSERT INTO run_datasets (run_id, dataset_id, tags) VALUES (?, ?, ?)"
         " ON CONFLICT (run_id, dataset_id) DO NOTHING",
-        (run, row[0], msgspec.json.encode(_tags(item, path)).decode()),
+        (run, row[0], used.tags),
     )
 
 
@@ -127,7 +149,8 @@ def _tags(item: dict[str, Any], path: str) -> list[dict[str, str]]:
     return tags
 
 
-def _link_model(tx: Tx, run: int, item: dict[str, Any], direction: str) -> None:
+def link_model(tx: Tx, run: int, item: dict[str, Any], direction: str) -> None:
+    """Record that a run read or made a logged model."""
     model_id = item.get("model_id")
     if not isinstance(model_id, str) or MODEL_ID.match(model_id) is None:
         raise InvalidInput(

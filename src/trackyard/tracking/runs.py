@@ -188,7 +188,7 @@ def create_runs(
     """Create runs that have not begun yet, and return their ids; a few statements for all."""
     location = require_active(tx, principal, experiment_id)[2]
     runs, tags, made = [], [], []
-    for inner, one in zip(_new_keys(tx, len(wanted)), wanted, strict=True):
+    for inner, one in zip(new_keys(tx, len(wanted)), wanted, strict=True):
         run_id = new_run_id()
         name = check_run_name(one.name)
         where = f"{location}/{run_id}/artifacts"
@@ -202,7 +202,7 @@ def create_runs(
     return made
 
 
-def _new_keys(tx: Tx, count: int) -> list[int]:
+def new_keys(tx: Tx, count: int) -> list[int]:
     """Return keys of runs that nobody else is given."""
     if tx.dialect.name == "sqlite":
         return [tx.new_id("runs") for _ in range(count)]

@@ -16,6 +16,7 @@ from trackyard.access.principal import Principal
 from trackyard.access.reach import own_experiment
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import TRACE_ID
+from trackyard.core.storage_uri import scheme_of
 from trackyard.store.database import Reader, Tx
 from trackyard.tracking.experiments import (
     inner_experiment_id,
@@ -43,6 +44,11 @@ _COLUMNS = (
     "id, experiment_id, name, state, time_ms, duration_ms, client_request_id, request_preview,"
     " response_preview"
 )
+_UPSERT_SPAN = (
+    "INSERT INTO trace_spans (trace_id, span_id, start_ns, data) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (trace_id, span_id) DO UPDATE SET start_ns = excluded.start_ns,"
+    " data = excluded.data"
+)
 
 
 def log(tx: Tx, principal: Principal, info: TraceInfo) -> dict[str, Any]:
@@ -69,10 +75,7 @@ def add_spans(
             info.tags[LOCATION_TAG] = f"{location}/traces/{trace.id}/artifacts"
             _put(tx, principal, experiment, info, is_new=row is None)
         tx.many(
-            "INSERT INTO trace_spans (trace_id, span_id, start_ns, data) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (trace_id, span_id) DO UPDATE SET start_ns = excluded.start_ns,"
-            " data = excluded.data",
-            [(trace.id, span.id, span.start_ns, span.data) for span in trace.spans],
+            _UPSERT_SPAN, [(trace.id, span.id, span.start_ns, span.data) for span in trace.spans]
         )
         _write(tx, "trace_tags", trace.id, {SPANS_TAG: SPANS_HERE})
         if run_id:
@@ -80,7 +83,13 @@ def add_spans(
 
 
 def _put(
-    tx: Tx, principal: Principal, experiment: int, info: TraceInfo, *, is_new: bool | None = None
+    tx: Tx,
+    principal: Principal,
+    experiment: int,
+    info: TraceInfo,
+    *,
+    is_new: bool | None = None,
+    kind: str = "trace.logged",
 ) -> None:
     if is_new is None:
         known = _row(tx, info.id)
@@ -110,7 +119,29 @@ def _put(
     _write(tx, "trace_metadata", info.id, info.metadata)
     if info.metadata.get(RUN_KEY):
         _link(tx, info.id, info.metadata[RUN_KEY])
-    _event(tx, "trace.logged", principal, info.id, experiment=experiment, state=info.state)
+    _event(tx, kind, principal, info.id, experiment=experiment, state=info.state)
+
+
+def put_imported(
+    tx: Tx,
+    principal: Principal,
+    info: TraceInfo,
+    spans: Sequence[tuple[str, int, str]],
+    runs: Sequence[str],
+) -> None:
+    """Record a trace of another tracker whole; its experiment may be a deleted one."""
+    experiment = inner_experiment_id(principal, info.experiment)
+    location = require(tx, principal, experiment)[2]
+    if scheme_of(location) == "mlflow-artifacts" or not info.tags.get(LOCATION_TAG):
+        # Else its file stays where the experiment's files stay.
+        info.tags[LOCATION_TAG] = f"{location}/traces/{info.id}/artifacts"
+    info.metadata[FINAL_KEY] = "true"
+    if spans:
+        info.tags[SPANS_TAG] = SPANS_HERE
+    _put(tx, principal, experiment, info, kind="trace.imported")
+    tx.many(_UPSERT_SPAN, [(info.id, *span) for span in spans])
+    for run_id in runs:
+        _link(tx, info.id, run_id)
 
 
 def set_tag(tx: Tx, principal: Principal, trace_id: str, key: str, value: str) -> None:

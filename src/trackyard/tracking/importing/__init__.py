@@ -1,0 +1,1 @@
+"""What comes from other trackers: ids, times, users and states are kept as they were there."""

@@ -1,0 +1,181 @@
+"""Moving between running servers: stock MLflow 2.20 and 3.17 on one side, ours on the other."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.acceptance.moving.stores import Store, new_team, say, unpack, yard
+from tests.acceptance.moving.test_import_mlflow import check_same
+from tests.acceptance.serving import TrackingServer, free_port, pairs, python_of
+
+
+@dataclass
+class StockServer:
+    """A server of MLflow itself, in its own process."""
+
+    generation: str
+    backend: str
+    home: Path
+    port: int = field(default_factory=free_port)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def call(self, method: str, path: str, **body: Any) -> Any:
+        how = {"params": body} if method == "GET" else {"json": body}
+        answer = httpx.request(method, f"{self.url}/api/2.0/mlflow/{path}", timeout=60, **how)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator["StockServer"]:
+        address = f"127.0.0.1:{self.port}"
+        words = (
+            ["uvicorn", "mlflow.server.fastapi_app:app", "--port", str(self.port)]
+            if self.generation == "mlflow3"
+            else ["gunicorn", "-b", address, "-w", "1", "mlflow.server:app"]
+        )
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+            "MLFLOW_ALLOW_FILE_STORE": "true",
+            "_MLFLOW_SERVER_FILE_STORE": self.backend,
+            "_MLFLOW_SERVER_REGISTRY_STORE": self.backend,
+            "_MLFLOW_SERVER_ARTIFACT_ROOT": "mlflow-artifacts:/",
+            "_MLFLOW_SERVER_ARTIFACT_DESTINATION": str(self.home / "mlartifacts"),
+            "_MLFLOW_SERVER_SERVE_ARTIFACTS": "true",
+        }
+        self.home.mkdir(parents=True, exist_ok=True)
+        with (self.home / "stock.log").open("wb") as log:
+            process = subprocess.Popen(
+                [python_of(self.generation), "-m", *words],
+                env=environment,
+                cwd=self.home,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        try:
+            for _ in range(3000):
+                assert process.poll() is None, (self.home / "stock.log").read_text()[-3000:]
+                with contextlib.suppress(httpx.HTTPError):
+                    if httpx.get(f"{self.url}/health", timeout=5).status_code == 200:
+                        break
+                time.sleep(0.05)
+            yield self
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("live")
+
+
+@pytest.fixture(scope="module")
+def moved(tracking: TrackingServer, world: Path) -> Iterator[tuple[StockServer, Store, str]]:
+    """A stock 3.x server, and a team that everything on it came to."""
+    store = unpack("sql3", world)
+    with StockServer("mlflow3", store.where, world / "old").running() as old:
+        token = new_team(tracking, "live-three")
+        report = yard(tracking, "import", "mlflow", "--from", old.url, token=token)
+        assert report["missing"] == []
+        yield old, store, token
+
+
+Moved = tuple[StockServer, Store, str]
+
+
+def test_a_running_3_x_server_comes_whole(
+    tracking: TrackingServer, moved: Moved, world: Path
+) -> None:
+    _, store, token = moved
+    here = say(world, tracking.url, token)[0]
+    check_same(here, store.said)
+
+
+def test_a_second_pass_brings_what_the_old_server_took_meanwhile(
+    tracking: TrackingServer, moved: Moved
+) -> None:
+    old, store, token = moved
+    runs = store.said["experiments"]["vision"]["runs"]
+    run_id = next(key for key, run in runs.items() if run["name"] == "still")
+    point = {"key": "train/loss", "value": 0.01, "timestamp": 1_700_000_500_000, "step": 99}
+    old.call("POST", "runs/log-batch", run_id=run_id, metrics=[point])
+    old.call("POST", "runs/update", run_id=run_id, status="FINISHED", end_time=1_700_000_600_000)
+    report = yard(tracking, "import", "mlflow", "--from", old.url, token=token)
+    assert report["counts"]["points"]["created"] == 1
+    assert report["counts"]["runs"] == {"updated": 1, "unchanged": 5}
+    headers = {"Authorization": f"Bearer {token}"}
+    run = tracking.ask("GET", "runs/get", params={"run_id": run_id}, headers=headers).json()["run"]
+    assert run["info"]["status"] == "FINISHED"
+    assert pairs(run["data"]["metrics"])["train/loss"] == 0.01
+
+
+def test_a_running_server_takes_it_back(
+    tracking: TrackingServer, moved: Moved, world: Path
+) -> None:
+    """Ids are MLflow's own then, and tags keep ours; a second pass sends nothing twice."""
+    _, store, token = moved
+    new = StockServer("mlflow3", f"sqlite:///{world}/new.db", world / "new")
+    with new.running():
+        report = yard(tracking, "export", "mlflow", new.url, token=token, rc=1)
+        # Traces have no place in this export, and the report says so.
+        assert {one["kind"] for one in report["missing"]} == {"traces"}
+        found = new.call("GET", "experiments/get-by-name", experiment_name="vision")
+        asked = {
+            "experiment_ids": [found["experiment"]["experiment_id"]],
+            "run_view_type": "ALL",
+        }
+        runs = new.call("POST", "runs/search", **asked)["runs"]
+        by_old = {pairs(run["data"]["tags"])["trackyard.source.run_id"]: run for run in runs}
+        there = store.said["experiments"]["vision"]["runs"]
+        assert set(by_old) == set(there)
+        base_id = next(key for key, run in there.items() if run["name"] == "base")
+        base = by_old[base_id]
+        assert pairs(base["data"]["params"]) == there[base_id]["params"]
+        history = new.call(
+            "GET",
+            "metrics/get-history",
+            run_id=base["info"]["run_id"],
+            metric_key="train/loss",
+            max_results=25_000,
+        )
+        points = [[m["step"], m["timestamp"], m["value"]] for m in history["metrics"]]
+        assert points == there[base_id]["metrics"]["train/loss"]
+        files = new.call("GET", "artifacts/list", run_id=base["info"]["run_id"])["files"]
+        assert {one["path"] for one in files} == {"conf.json", "notes", "table.csv"}
+        model = new.call("GET", "registered-models/get", name="net")["registered_model"]
+        assert model["aliases"] == [{"alias": "champion", "version": "1"}]
+        again = yard(tracking, "export", "mlflow", new.url, token=token, rc=1)
+        assert again["counts"]["runs"] == {"unchanged": 6}
+        assert "points" not in again["counts"]
+
+
+def test_a_running_2_20_server_comes_whole(tracking: TrackingServer, world: Path) -> None:
+    store = unpack("folder2", world)
+    with StockServer("mlflow2", str(store.folder / "mlruns"), world / "two").running() as old:
+        token = new_team(tracking, "live-two")
+        report = yard(tracking, "import", "mlflow", "--from", old.url, token=token)
+    assert report["missing"] == []
+    counts = {kind: found.get("created", 0) for kind, found in report["counts"].items()}
+    assert counts == {
+        "experiments": 2,
+        "runs": 6,
+        "points": 1527,
+        "models": 2,
+        "traces": 1,
+        "files": 5,
+    }
