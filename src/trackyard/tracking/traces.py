@@ -39,6 +39,8 @@ from trackyard.tracking.trace_wire import (
 FINAL_KEY = "mlflow.trace.infoFinalized"
 MAX_DELETED, MAX_LINKED = 1000, 100
 _CHUNK = 500
+#: How a trace and its assessments look on the wire.
+Form = Callable[[TraceInfo, list[dict[str, Any]]], dict[str, Any]]
 _COLUMNS = (
     "id, experiment_id, name, state, time_ms, duration_ms, client_request_id, request_preview,"
     " response_preview"
@@ -53,6 +55,38 @@ def log(tx: Tx, principal: Principal, info: TraceInfo) -> dict[str, Any]:
     info.metadata[FINAL_KEY] = "true"
     _put(tx, principal, experiment, info)
     return load(tx, principal, [info.id])[0]
+
+
+def start(tx: Tx, principal: Principal, info: TraceInfo) -> None:
+    """Begin a trace under an id of our own, as clients of MLflow 2.x do."""
+    experiment = inner_experiment_id(principal, info.experiment)
+    location = _open_experiment(tx, principal, experiment)
+    info.tags[LOCATION_TAG] = f"{location}/traces/{info.id}/artifacts"
+    _put(tx, principal, experiment, info)
+
+
+def end(
+    tx: Tx,
+    principal: Principal,
+    trace_id: str,
+    *,
+    time_ms: int,
+    state: str,
+    metadata: dict[str, str],
+    tags: dict[str, str],
+) -> None:
+    """End a trace that `start` began; metadata and tags are added to those it has."""
+    find_own(tx, principal, trace_id)
+    tx.run(
+        "UPDATE traces SET state = ?, duration_ms = ? - time_ms, name = coalesce(?, name)"
+        " WHERE id = ?",
+        (state, time_ms, tags.get(NAME_TAG), trace_id),
+    )
+    _write(tx, "trace_tags", trace_id, tags)
+    _write(tx, "trace_metadata", trace_id, metadata)
+    if metadata.get(RUN_KEY):
+        _link(tx, trace_id, metadata[RUN_KEY])
+    _event(tx, "trace.updated", principal, trace_id, state=state)
 
 
 def add_spans(
@@ -185,7 +219,9 @@ def delete(
 # -- reading ----------------------------------------------------------------------------------
 
 
-def load(reader: Tx | Reader, principal: Principal, ids: Sequence[str]) -> list[dict[str, Any]]:
+def load(
+    reader: Tx | Reader, principal: Principal, ids: Sequence[str], form: Form = shape
+) -> list[dict[str, Any]]:
     """Return traces of the caller's team in MLflow's form, in the order of their ids."""
     found: dict[str, TraceInfo] = {}
     assessments: dict[str, list[dict[str, Any]]] = {}
@@ -220,7 +256,7 @@ def load(reader: Tx | Reader, principal: Principal, ids: Sequence[str]) -> list[
             chunk,
         ):
             assessments.setdefault(trace_id, []).append(msgspec.json.decode(data))
-    return [shape(found[one], assessments.get(one, [])) for one in ids if one in found]
+    return [form(found[one], assessments.get(one, [])) for one in ids if one in found]
 
 
 def load_spans(reader: Reader, trace_id: str) -> list[Any]:
