@@ -491,6 +491,7 @@ from trackyard.store import (  # noqa: E402
     schema_ray,
     schema_traces,
     schema_trials,
+    schema_webhooks,
 )
 
 __all__ = [
@@ -502,4 +503,5 @@ __all__ = [
     "schema_ray",
     "schema_traces",
     "schema_trials",
+    "schema_webhooks",
 ]

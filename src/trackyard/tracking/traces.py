@@ -32,12 +32,15 @@ from trackyard.tracking.trace_wire import (
     SPANS_TAG,
     TraceInfo,
     check_key,
+    check_trace_id,
     shape,
 )
 
 #: Set once a client has described a trace, so that spans which come later change nothing of it.
 FINAL_KEY = "mlflow.trace.infoFinalized"
 MAX_DELETED, MAX_LINKED = 1000, 100
+#: How long a link waits for its trace.
+LINK_PATIENCE_MS = 24 * 3600 * 1000
 _CHUNK = 500
 #: How a trace and its assessments look on the wire.
 Form = Callable[[TraceInfo, list[dict[str, Any]]], dict[str, Any]]
@@ -144,6 +147,7 @@ def _put(
     _write(tx, "trace_metadata", info.id, info.metadata)
     if info.metadata.get(RUN_KEY):
         _link(tx, info.id, info.metadata[RUN_KEY])
+    _link_now(tx, principal, info.id)
     _event(tx, "trace.logged", principal, info.id, experiment=experiment, state=info.state)
 
 
@@ -174,6 +178,10 @@ def link_to_run(tx: Tx, principal: Principal, trace_ids: Sequence[str], run_id: 
             f" {len(trace_ids)} traces."
         )
     for trace_id in trace_ids:
+        if _row(tx, check_trace_id(trace_id)) is None:
+            # Clients export traces in the background: the link may come first.
+            _link_later(tx, principal, trace_id, run_id)
+            continue
         find_own(tx, principal, trace_id)
         _link(tx, trace_id, run_id)
         _event(tx, "trace.updated", principal, trace_id, run_id=run_id)
@@ -311,6 +319,26 @@ def _link(tx: Tx, trace_id: str, run_id: str) -> None:
         " ON CONFLICT (trace_id, run_uuid) DO NOTHING",
         (trace_id, run_id),
     )
+
+
+def _link_later(tx: Tx, principal: Principal, trace_id: str, run_id: str) -> None:
+    """Note a link to a trace that has not come in yet."""
+    tx.run("DELETE FROM trace_links WHERE created_ms < ?", (tx.now_ms - LINK_PATIENCE_MS,))
+    tx.run(
+        "INSERT INTO trace_links (team_id, trace_id, run_uuid, created_ms) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (trace_id, team_id, run_uuid) DO NOTHING",
+        (principal.team_id, trace_id, run_id, tx.now_ms),
+    )
+
+
+def _link_now(tx: Tx, principal: Principal, trace_id: str) -> None:
+    """Make the links that were noted before a trace came in."""
+    key = (trace_id, principal.team_id)
+    rows = tx.all("SELECT run_uuid FROM trace_links WHERE trace_id = ? AND team_id = ?", key)
+    for (run_id,) in rows:
+        _link(tx, trace_id, run_id)
+    if rows:
+        tx.run("DELETE FROM trace_links WHERE trace_id = ? AND team_id = ?", key)
 
 
 def _write(tx: Tx, table: str, trace_id: str, pairs: dict[str, str]) -> None:

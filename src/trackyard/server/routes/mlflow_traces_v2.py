@@ -1,5 +1,5 @@
-"""MLflow's routes of traces as 2.x clients call them: a trace is started, then ended, and its spans
-are a file of the trace. What they log is the same trace that 3.x clients read.
+"""MLflow's routes of traces as 2.x clients call them: a trace is started, then ended, and its
+spans are a file of the trace. What they log is the same trace that 3.x clients read.
 """
 
 from __future__ import annotations
