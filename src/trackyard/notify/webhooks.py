@@ -226,6 +226,8 @@ class Webhooks:
             )
         if change.url is not None:
             target = read_target(change.url, self.allowed)
+            if target.host in self.allowed.hosts:
+                return
             await asyncio.get_running_loop().run_in_executor(None, resolve, target, self.allowed)
 
 

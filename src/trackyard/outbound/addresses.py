@@ -65,6 +65,8 @@ def read_allowed(entries: Sequence[str], *, plain: bool = False) -> Allowed:
 
 def read_target(url: str, allowed: Allowed) -> Target:
     """Take an address apart, or say why it cannot be called."""
+    if not url.strip():
+        raise InvalidInput(f"Webhook URL cannot be empty or just whitespace: {url[:80]!r}")
     if len(url) > MAX_URL or any(ord(char) < 33 or ord(char) == 127 for char in url):
         raise InvalidInput(
             f"Invalid webhook URL: it has at most {MAX_URL} characters and no spaces"
