@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVS = ROOT / ".cache" / "envs"
+ENVS = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")
 PEERS = ("mlflow", "fasttrackml", "trackyard")
 
 

@@ -50,6 +50,8 @@ class BlobStore(Protocol):
 
     #: where the blobs lie, for people
     place: str
+    #: whether the bytes lie on this machine, where an upload in parts costs a second copy
+    is_local: bool
 
     async def write(self, pieces: AsyncIterator[bytes], *, length: int | None = None) -> Stored:
         """Store a stream whole, or nothing of it; return once it would survive a power cut."""
@@ -154,13 +156,19 @@ class Digest:
 async def checked(
     pieces: AsyncIterator[bytes], sha256: str, fault: BlobFault
 ) -> AsyncIterator[bytes]:
-    """Yield the pieces of a whole blob, its last one only when all of them match the digest."""
+    """Yield the pieces of a whole blob, its last one only when all of them match the digest.
+
+    A piece is digested while the one before it is on its way to the reader.
+    """
     digest = Digest()
     held: bytes | None = None
     async for piece in pieces:
-        if held is not None:
-            yield held
-        await digest.add(piece)
+        working = asyncio.ensure_future(digest.add(piece))
+        try:
+            if held is not None:
+                yield held
+        finally:
+            await working
         held = piece
     if digest.text() != sha256:
         raise fault

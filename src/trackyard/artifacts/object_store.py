@@ -46,6 +46,8 @@ RETRY_SECONDS = 30.0
 class ObjectBlobs:
     """Blobs in a bucket."""
 
+    is_local = False
+
     def __init__(self, bucket: str, prefix: str, *, endpoint: str | None = None) -> None:
         self.place = f"s3://{bucket}/{prefix}".rstrip("/")
         try:

@@ -55,6 +55,11 @@ def new_model_id() -> str:
     return f"m-{uuid.uuid4().hex}"
 
 
+def new_trace_id() -> str:
+    """Return a fresh trace id, as MLflow writes them."""
+    return f"tr-{uuid.uuid4().hex}"
+
+
 def new_experiment_id() -> int:
     """Return an experiment id nobody can guess: MLflow wants digits, so a random 59-bit number."""
     return 10**16 + secrets.randbelow(9 * 10**17)

@@ -10,6 +10,7 @@ from typing import Any
 from trackyard.access.principal import Principal
 from trackyard.core.errors import AlreadyExists
 from trackyard.registry.rules import (
+    LOGGED_VALUE,
     PROMPT_TAG,
     check_alias,
     check_description,
@@ -158,7 +159,7 @@ class Registry:
                 " ON CONFLICT (model_id, key) DO UPDATE SET value = excluded.value",
                 (inner, key, value),
             )
-            model_event(tx, "model.updated", principal, name, tag=key)
+            model_event(tx, "model.updated", principal, name, tag=key, value=value[:LOGGED_VALUE])
 
         await self._database.write(operation)
 

@@ -24,6 +24,8 @@ ACTIVE_STAGES = ("Staging", "Production")
 #: The stage of a tombstone: its number stays taken, all else is gone.
 STAGE_DELETED = "Deleted_Internal"
 PROMPT_TAG = "mlflow.prompt.is_prompt"
+#: Characters of a tag's value that the event log keeps.
+LOGGED_VALUE = 5000
 
 MAX_MODEL_NAME = 256
 MAX_TAG_VALUE = 100_000

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.registry.rules import (
+    LOGGED_VALUE,
     PROMPT_TAG,
     STAGE_ARCHIVED,
     STAGE_DELETED,
@@ -252,7 +253,15 @@ class Versions:
                 " ON CONFLICT (version_id, key) DO UPDATE SET value = excluded.value",
                 (found.id, key, value),
             )
-            version_event(tx, "model_version.updated", principal, name, number, tag=key)
+            version_event(
+                tx,
+                "model_version.updated",
+                principal,
+                name,
+                number,
+                tag=key,
+                value=value[:LOGGED_VALUE],
+            )
 
         await self._database.write(operation)
 

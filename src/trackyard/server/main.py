@@ -43,6 +43,9 @@ from trackyard.jobs.service import Jobs
 from trackyard.jobs.variables import opened
 from trackyard.leases.rules import read_rules
 from trackyard.leases.service import Leases
+from trackyard.notify.deliveries import Deliveries
+from trackyard.notify.webhooks import Webhooks
+from trackyard.outbound.addresses import read_allowed
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
@@ -108,6 +111,7 @@ def run(settings: Settings, *, announce: Announce) -> int:
     read_policy(settings.health)
     read_rules(settings.leases)
     read_oidc(settings.oidc)
+    read_allowed(settings.outbound_allow)
     choose_clock(ephemeral=settings.ephemeral)
     throwaway: Path | None = None
     if settings.ephemeral:
@@ -167,6 +171,7 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     services.hub.start()
     services.watchdog.start()
     services.jobs.start()
+    services.deliveries.start()
     application = Application(
         Router(table.routes(services)),
         services.gate,
@@ -248,6 +253,8 @@ def build(settings: Settings) -> Services:
     )
     Edges(database, leases, scheduler)
     leases.foresee = Foresight(scheduler)
+    allowed = read_allowed(settings.outbound_allow, plain=settings.outbound_http)
+    webhooks = Webhooks(database, seal, allowed)
     return Services(
         settings=settings,
         clock=clock,
@@ -277,6 +284,8 @@ def build(settings: Settings) -> Services:
             seal=seal if database.is_sqlite or settings.secrets_key else None,
         ),
         leases=leases,
+        webhooks=webhooks,
+        deliveries=Deliveries(database, webhooks),
     )
 
 
@@ -391,6 +400,7 @@ async def _touch_tokens(services: Services) -> None:
 async def _stop(services: Services, ending: Ending) -> None:
     """Commit what is queued and close."""
     await ending.wait_for("settling of metrics", services.tracking.stop(), 2.0)
+    await ending.wait_for("webhooks", services.deliveries.stop(), 1.0)
     await ending.wait_for("the database", services.database.close(), ENDLESS)
     services.creates.file.close()
     await services.artifacts.blobs.close()

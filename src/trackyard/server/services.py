@@ -11,6 +11,8 @@ from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
 from trackyard.jobs.service import Jobs
 from trackyard.leases.service import Leases
+from trackyard.notify.deliveries import Deliveries
+from trackyard.notify.webhooks import Webhooks
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
@@ -44,3 +46,5 @@ class Services:
     artifacts: Artifacts
     jobs: Jobs
     leases: Leases
+    webhooks: Webhooks
+    deliveries: Deliveries

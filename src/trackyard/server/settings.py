@@ -39,6 +39,10 @@ class Settings:
     missing_sources: str = "refuse"
     """What becomes of a model version whose source this server keeps but does not find: `refuse`
     it, or `warn` in its status message, as MLflow takes it."""
+    outbound_allow: tuple[str, ...] = ()
+    """Networks and host names inside that webhooks may call besides public addresses."""
+    outbound_http: bool = False
+    """Whether webhooks may call plain http: addresses, too."""
     allow_hosts: tuple[str, ...] = ()
     """Further host names this server answers to."""
     tls_cert: str = ""

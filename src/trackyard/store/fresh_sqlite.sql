@@ -173,6 +173,13 @@ CREATE TABLE teams (
 	CONSTRAINT pk_teams PRIMARY KEY (id),
 	CONSTRAINT uq_teams_name UNIQUE (name)
 );
+CREATE TABLE trace_links (
+	team_id BIGINT NOT NULL,
+	trace_id TEXT NOT NULL,
+	run_uuid TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_trace_links PRIMARY KEY (trace_id, team_id, run_uuid)
+);
 CREATE TABLE uploads (
 	id TEXT NOT NULL,
 	team_id BIGINT NOT NULL,
@@ -440,6 +447,23 @@ CREATE TABLE tokens (
 	CONSTRAINT fk_tokens_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_tokens_parent_id ON tokens (parent_id);
+CREATE TABLE webhooks (
+	id TEXT NOT NULL,
+	team_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	description TEXT NOT NULL,
+	url TEXT NOT NULL,
+	events TEXT NOT NULL,
+	status TEXT NOT NULL,
+	secret TEXT,
+	after_event BIGINT NOT NULL,
+	actor TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	CONSTRAINT pk_webhooks PRIMARY KEY (id),
+	CONSTRAINT fk_webhooks_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_webhooks_team_id_created_ms ON webhooks (team_id, created_ms);
 CREATE TABLE attempts (
 	id INTEGER NOT NULL,
 	attempt_id TEXT NOT NULL,
@@ -651,6 +675,23 @@ CREATE TABLE traces (
 	CONSTRAINT fk_traces_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_traces_experiment_id_time_ms ON traces (experiment_id, time_ms);
+CREATE TABLE webhook_deliveries (
+	id TEXT NOT NULL,
+	webhook_id TEXT NOT NULL,
+	event TEXT NOT NULL,
+	body TEXT NOT NULL,
+	state TEXT NOT NULL,
+	tries BIGINT NOT NULL,
+	next_ms BIGINT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	ended_ms BIGINT,
+	answer_status BIGINT,
+	error TEXT NOT NULL,
+	CONSTRAINT pk_webhook_deliveries PRIMARY KEY (id),
+	CONSTRAINT fk_webhook_deliveries_webhook_id FOREIGN KEY(webhook_id) REFERENCES webhooks (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_webhook_deliveries_state_next_ms ON webhook_deliveries (state, next_ms);
+CREATE INDEX ix_webhook_deliveries_webhook_id_created_ms ON webhook_deliveries (webhook_id, created_ms);
 CREATE TABLE assessments (
 	id TEXT NOT NULL,
 	trace_id TEXT NOT NULL,

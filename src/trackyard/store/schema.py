@@ -492,6 +492,7 @@ from trackyard.store import (  # noqa: E402
     schema_ray,
     schema_traces,
     schema_trials,
+    schema_webhooks,
 )
 
 __all__ = [
@@ -504,4 +505,5 @@ __all__ = [
     "schema_ray",
     "schema_traces",
     "schema_trials",
+    "schema_webhooks",
 ]

@@ -72,6 +72,16 @@ Table(
     Index(None, "run_uuid"),
 )
 Table(
+    "trace_links",
+    shared,
+    #: links to a run that were made before the trace itself came in
+    integer("team_id"),
+    words("trace_id"),
+    words("run_uuid"),
+    integer("created_ms"),
+    PrimaryKeyConstraint("trace_id", "team_id", "run_uuid"),
+)
+Table(
     "trace_spans",
     shared,
     _trace(),

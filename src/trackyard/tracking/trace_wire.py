@@ -154,6 +154,33 @@ def shape(info: TraceInfo, assessments: list[dict[str, Any]]) -> dict[str, Any]:
     return {**shaped, **{name: value for name, value in more.items() if value}}
 
 
+def shape_v2(info: TraceInfo, _: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a trace in the form of MLflow 2.x, which knows no assessments."""
+    shaped: dict[str, Any] = {
+        "request_id": info.id,
+        "experiment_id": info.experiment,
+        "timestamp_ms": info.time_ms,
+        "status": "TRACE_STATUS_UNSPECIFIED" if info.state == STATES[0] else info.state,
+    }
+    if info.duration_ms is not None:
+        shaped["execution_time_ms"] = info.duration_ms
+    for name, pairs in (("request_metadata", info.metadata), ("tags", info.tags)):
+        if pairs:
+            shaped[name] = [{"key": key, "value": value} for key, value in pairs.items()]
+    return shaped
+
+
+def read_status(value: Any) -> str:
+    """Read the status of MLflow 2.x, by its name or its number."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(STATES):
+        return STATES[value]
+    if value in (None, "", "TRACE_STATUS_UNSPECIFIED"):
+        return STATES[0]
+    if value not in STATES:
+        raise _bad("status", value)
+    return str(value)
+
+
 def _text(data: dict[str, Any], name: str) -> str:
     value = data.get(name)
     if value is None:

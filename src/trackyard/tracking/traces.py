@@ -33,13 +33,18 @@ from trackyard.tracking.trace_wire import (
     SPANS_TAG,
     TraceInfo,
     check_key,
+    check_trace_id,
     shape,
 )
 
 #: Set once a client has described a trace, so that spans which come later change nothing of it.
 FINAL_KEY = "mlflow.trace.infoFinalized"
 MAX_DELETED, MAX_LINKED = 1000, 100
+#: How long a link waits for its trace.
+LINK_PATIENCE_MS = 24 * 3600 * 1000
 _CHUNK = 500
+#: How a trace and its assessments look on the wire.
+Form = Callable[[TraceInfo, list[dict[str, Any]]], dict[str, Any]]
 _COLUMNS = (
     "id, experiment_id, name, state, time_ms, duration_ms, client_request_id, request_preview,"
     " response_preview"
@@ -59,6 +64,38 @@ def log(tx: Tx, principal: Principal, info: TraceInfo) -> dict[str, Any]:
     info.metadata[FINAL_KEY] = "true"
     _put(tx, principal, experiment, info)
     return load(tx, principal, [info.id])[0]
+
+
+def start(tx: Tx, principal: Principal, info: TraceInfo) -> None:
+    """Begin a trace under an id of our own, as clients of MLflow 2.x do."""
+    experiment = inner_experiment_id(principal, info.experiment)
+    location = _open_experiment(tx, principal, experiment)
+    info.tags[LOCATION_TAG] = f"{location}/traces/{info.id}/artifacts"
+    _put(tx, principal, experiment, info)
+
+
+def end(
+    tx: Tx,
+    principal: Principal,
+    trace_id: str,
+    *,
+    time_ms: int,
+    state: str,
+    metadata: dict[str, str],
+    tags: dict[str, str],
+) -> None:
+    """End a trace that `start` began; metadata and tags are added to those it has."""
+    find_own(tx, principal, trace_id)
+    tx.run(
+        "UPDATE traces SET state = ?, duration_ms = ? - time_ms, name = coalesce(?, name)"
+        " WHERE id = ?",
+        (state, time_ms, tags.get(NAME_TAG), trace_id),
+    )
+    _write(tx, "trace_tags", trace_id, tags)
+    _write(tx, "trace_metadata", trace_id, metadata)
+    if metadata.get(RUN_KEY):
+        _link(tx, trace_id, metadata[RUN_KEY])
+    _event(tx, "trace.updated", principal, trace_id, state=state)
 
 
 def add_spans(
@@ -119,6 +156,7 @@ def _put(
     _write(tx, "trace_metadata", info.id, info.metadata)
     if info.metadata.get(RUN_KEY):
         _link(tx, info.id, info.metadata[RUN_KEY])
+    _link_now(tx, principal, info.id)
     _event(tx, kind, principal, info.id, experiment=experiment, state=info.state)
 
 
@@ -171,6 +209,10 @@ def link_to_run(tx: Tx, principal: Principal, trace_ids: Sequence[str], run_id: 
             f" {len(trace_ids)} traces."
         )
     for trace_id in trace_ids:
+        if _row(tx, check_trace_id(trace_id)) is None:
+            # Clients export traces in the background: the link may come first.
+            _link_later(tx, principal, trace_id, run_id)
+            continue
         find_own(tx, principal, trace_id)
         _link(tx, trace_id, run_id)
         _event(tx, "trace.updated", principal, trace_id, run_id=run_id)
@@ -216,7 +258,9 @@ def delete(
 # -- reading ----------------------------------------------------------------------------------
 
 
-def load(reader: Tx | Reader, principal: Principal, ids: Sequence[str]) -> list[dict[str, Any]]:
+def load(
+    reader: Tx | Reader, principal: Principal, ids: Sequence[str], form: Form = shape
+) -> list[dict[str, Any]]:
     """Return traces of the caller's team in MLflow's form, in the order of their ids."""
     found: dict[str, TraceInfo] = {}
     assessments: dict[str, list[dict[str, Any]]] = {}
@@ -251,7 +295,7 @@ def load(reader: Tx | Reader, principal: Principal, ids: Sequence[str]) -> list[
             chunk,
         ):
             assessments.setdefault(trace_id, []).append(msgspec.json.decode(data))
-    return [shape(found[one], assessments.get(one, [])) for one in ids if one in found]
+    return [form(found[one], assessments.get(one, [])) for one in ids if one in found]
 
 
 def load_spans(reader: Reader, trace_id: str) -> list[Any]:
@@ -306,6 +350,26 @@ def _link(tx: Tx, trace_id: str, run_id: str) -> None:
         " ON CONFLICT (trace_id, run_uuid) DO NOTHING",
         (trace_id, run_id),
     )
+
+
+def _link_later(tx: Tx, principal: Principal, trace_id: str, run_id: str) -> None:
+    """Note a link to a trace that has not come in yet."""
+    tx.run("DELETE FROM trace_links WHERE created_ms < ?", (tx.now_ms - LINK_PATIENCE_MS,))
+    tx.run(
+        "INSERT INTO trace_links (team_id, trace_id, run_uuid, created_ms) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (trace_id, team_id, run_uuid) DO NOTHING",
+        (principal.team_id, trace_id, run_id, tx.now_ms),
+    )
+
+
+def _link_now(tx: Tx, principal: Principal, trace_id: str) -> None:
+    """Make the links that were noted before a trace came in."""
+    key = (trace_id, principal.team_id)
+    rows = tx.all("SELECT run_uuid FROM trace_links WHERE trace_id = ? AND team_id = ?", key)
+    for (run_id,) in rows:
+        _link(tx, trace_id, run_id)
+    if rows:
+        tx.run("DELETE FROM trace_links WHERE trace_id = ? AND team_id = ?", key)
 
 
 def _write(tx: Tx, table: str, trace_id: str, pairs: dict[str, str]) -> None:

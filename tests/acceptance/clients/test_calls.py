@@ -7,7 +7,7 @@ import pytest
 
 from tests.acceptance.serving import SCRIPTS, TrackingServer, pairs, reports, run_client
 
-SECTIONS = ("experiments", "runs", "search", "registry", "artifacts")
+SECTIONS = ("experiments", "runs", "search", "registry", "artifacts", "cli")
 SEEN = dict[str, Any]
 
 
@@ -51,6 +51,10 @@ def test_the_registry_behaves_as_in_mlflow(seen: SEEN) -> None:
 
 def test_artifacts_of_every_kind_come_back_equal(seen: SEEN) -> None:
     _judge(seen, "artifacts", 26)
+
+
+def test_the_verbs_of_the_mlflow_command_work(seen: SEEN) -> None:
+    _judge(seen, "cli", 22)
 
 
 def test_logged_models_behave_as_in_mlflow(seen: SEEN) -> None:

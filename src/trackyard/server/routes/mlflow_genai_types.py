@@ -36,6 +36,17 @@ class Trace(msgspec.Struct):
     request_ids: Rows = []
     max_timestamp_millis: Int64 | None = None
     max_traces: Int64 | None = None
+    filter_string1: Line = ""
+    filter_string2: Line = ""
+    base_filter: Line = ""
+    view_type: Word | Int64 | None = None
+    metric_name: Word = ""
+    aggregations: Documents = []
+    dimensions: Lines = []
+    filters: Lines = []
+    time_interval_seconds: Int64 | None = None
+    start_time_ms: Int64 | None = None
+    end_time_ms: Int64 | None = None
 
 
 class EvalDataset(msgspec.Struct):

@@ -16,7 +16,7 @@ from trackyard.server.routes.mlflow import PREFIXES, Arguments, missing, mlflow_
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader
-from trackyard.tracking import assessments, traces
+from trackyard.tracking import assessments, trace_statistics, traces
 from trackyard.tracking.experiments import inner_experiment_id
 from trackyard.tracking.search.traces import TRACES_DEFAULT, find_traces
 from trackyard.tracking.spans import read_export
@@ -119,6 +119,43 @@ class TraceRoutes:
             return {**answer, "next_page_token": token} if token else answer
 
         return JSONResponse(await self._db.read(query))
+
+    async def correlation(self, request: Request) -> Response:
+        """POST traces/calculate-filter-correlation: how far two filters go together."""
+        args, principal = await Arguments.of(request), request.principal
+        chosen = [inner_experiment_id(principal, one) for one in args.texts("experiment_ids")]
+        filters = (args.need("filter_string1"), args.need("filter_string2"))
+        found = await self._db.read(
+            lambda reader: trace_statistics.correlate(
+                reader, principal.team_id, chosen, filters, args.text("base_filter")
+            )
+        )
+        return JSONResponse(found)
+
+    async def metrics(self, request: Request) -> Response:
+        """POST traces/metrics: counts, latencies and tokens by group and by time."""
+        args, principal = await Arguments.of(request), request.principal
+        chosen = [inner_experiment_id(principal, one) for one in args.texts("experiment_ids")]
+        question = trace_statistics.read_question(
+            view=args.raw("view_type"),
+            metric=args.need("metric_name"),
+            aggregations=args.objects("aggregations"),
+            dimensions=args.texts("dimensions"),
+            filters=args.texts("filters"),
+            interval_seconds=args.integer("time_interval_seconds"),
+            start_ms=args.integer("start_time_ms"),
+            end_ms=args.integer("end_time_ms"),
+        )
+        most = trace_statistics.MOST_POINTS
+        limit = min(args.integer("max_results", most) or most, most)
+        start = args.integer("page_token", 0) or 0
+        points = await self._db.read(
+            lambda reader: trace_statistics.query(reader, principal.team_id, chosen, question)
+        )
+        answer: dict[str, Any] = {"data_points": points[start : start + limit]}
+        if start + limit < len(points):
+            answer["next_page_token"] = str(start + limit)
+        return JSONResponse(answer)
 
     async def delete(self, request: Request) -> Response:
         """POST traces/delete-traces."""
@@ -261,6 +298,8 @@ def routes(services: Services) -> list[Route]:
         ("GET", "traces/batchGet", do.batch_get, read, True, PREFIXES_3),
         ("GET", "traces/batchGetInfos", do.batch_infos, read, True, PREFIXES_3),
         ("POST", "traces/search", do.search, read, True, PREFIXES_3),
+        ("POST", "traces/metrics", do.metrics, read, True, PREFIXES_3),
+        ("POST", "traces/calculate-filter-correlation", do.correlation, read, True, PREFIXES_3),
         ("POST", "traces/delete-traces", do.delete, curate, False, both),
         ("POST", "traces/link-to-run", do.link_to_run, log, True, both),
         ("GET", one, do.info, read, True, PREFIXES_3),

@@ -234,6 +234,19 @@ class SearchLogged(_Page):
     order_by: Annotated[list[LoggedOrder], Meta(max_length=1000)] = []
 
 
+class OldTrace(_Page):
+    """A call of a 2.x client about traces."""
+
+    experiment_id: Word = ""
+    experiment_ids: Rows | Word = []
+    filter: Line = ""
+    order_by: Lines = []
+    timestamp_ms: Int64 | None = None
+    status: Choice | None = None
+    request_metadata: Pairs = []
+    tags: Pairs = []
+
+
 class UploadPart(msgspec.Struct):
     """A part of an upload, as it was stored."""
 

@@ -25,7 +25,6 @@ SERVER_INFO = {
     "store_type": "SqlStore",
     "workspaces_enabled": False,
     "trace_archival_enabled": False,
-    "multipart_uploads_enabled": True,
     "multipart_downloads_enabled": False,
     "presigned_upload_run_id_supported": False,
     "presigned_upload_model_id_supported": False,
@@ -58,6 +57,7 @@ class PublicRoutes:
         self._db = services.database
         self._clock = services.clock
         self._jobs = services.jobs
+        self._artifacts = services.artifacts
         self._watchdog = services.watchdog
         self._hub = services.hub
         self._proven = -PROOF_SECONDS
@@ -122,7 +122,9 @@ class PublicRoutes:
 
     async def server_info(self, request: Request) -> Response:
         """GET /api/3.0/mlflow/server-info."""
-        return JSONResponse(SERVER_INFO)
+        # On a disk of ours, parts would be written twice: large files come in one stream.
+        parts = {"multipart_uploads_enabled": not self._artifacts.blobs.is_local}
+        return JSONResponse({**SERVER_INFO, **parts})
 
 
 def routes(services: Services) -> list[Route]:

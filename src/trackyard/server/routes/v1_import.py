@@ -146,7 +146,7 @@ class ImportRoutes:
         )
         if written:
             for run_id, _ in given.runs:
-                self._tracking.on_points(principal.team_id, run_id)
+                self._tracking.on_points(principal.team_id, run_id, 0)
         return JSONResponse(PointsWritten(written, refused))
 
     async def counts(self, request: Request) -> Response:

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 Entity = Literal[
-    "attribute", "metric", "parameter", "tag", "dataset", "metadata", "feedback", "expectation"
+    "attribute",
+    "metric",
+    "parameter",
+    "tag",
+    "dataset",
+    "metadata",
+    "feedback",
+    "expectation",
+    "span",
 ]
 Aggregate = Literal["latest", "min", "max"]
 #: text takes quoted strings, number a float, whole an integer, mixed either kind of number
@@ -202,7 +210,11 @@ _TRACE_ATTRIBUTES = {
     "execution_time_ms": _time,
     "execution_time": Field("mixed", NUMERIC, "execution_time_ms"),
     "execution_duration": Field("mixed", NUMERIC, "execution_time_ms"),
+    "end_time_ms": _time,
+    "end_time": Field("mixed", NUMERIC, "end_time_ms"),
+    "text": Field("text", ("LIKE", "ILIKE")),
 }
+_TRACE_UNORDERED = ("run_id", "text")
 
 TRACES = Language(
     name="traces",
@@ -213,6 +225,7 @@ TRACES = Language(
         **dict.fromkeys(("metadata", "request_metadata", "trace_metadata"), "metadata"),
         "feedback": "feedback",
         "expectation": "expectation",
+        "span": "span",
     },
     filters={
         "attribute": _TRACE_ATTRIBUTES,
@@ -220,11 +233,21 @@ TRACES = Language(
         "metadata": {"*": _nullable},
         "feedback": {"*": _nullable},
         "expectation": {"*": _nullable},
+        "span": {
+            "name": _listed,
+            "type": _listed,
+            "status": _listed,
+            "content": Field("text", ("LIKE", "ILIKE")),
+            #: `attributes.` and the name of one
+            "*": _listed,
+        },
     },
     orders={
-        "attribute": {key: field for key, field in _TRACE_ATTRIBUTES.items() if key != "run_id"}
+        "attribute": {
+            key: field for key, field in _TRACE_ATTRIBUTES.items() if key not in _TRACE_UNORDERED
+        }
     },
-    lists="text attributes",
+    lists="text attributes and spans",
     nulls="tags, metadata, feedback and expectations",
 )
 

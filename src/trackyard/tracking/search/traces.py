@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from trackyard.core.errors import InvalidInput
+from trackyard.store.connection import Dialect
 from trackyard.store.database import Reader
-from trackyard.tracking.search.grammar import Comparison, parse_filter, parse_order
+from trackyard.tracking.search.grammar import Comparison, Value, parse_filter, parse_order
 from trackyard.tracking.search.language import TRACES
 from trackyard.tracking.search.paging import Term, binding, check_page_size, find_page, nulls_last
 from trackyard.tracking.search.sql import (
@@ -14,6 +16,7 @@ from trackyard.tracking.search.sql import (
     Columns,
     Fragment,
     Rows,
+    compare,
     compile_comparison,
     compile_where,
     join,
@@ -29,7 +32,11 @@ _PLACES: dict[str, tuple[str, Literal["text", "whole"]]] = {
     "client_request_id": ("t.client_request_id", "text"),
     "timestamp_ms": ("t.time_ms", "whole"),
     "execution_time_ms": ("t.duration_ms", "whole"),
+    "end_time_ms": ("(t.time_ms + t.duration_ms)", "whole"),
 }
+_NULLABLE = ("execution_time_ms", "end_time_ms")
+_SPAN_TYPE = "mlflow.spanType"
+_SPAN_STATES = {"OK": "STATUS_CODE_OK", "ERROR": "STATUS_CODE_ERROR", "UNSET": "STATUS_CODE_UNSET"}
 
 
 def find_traces(
@@ -48,14 +55,9 @@ def find_traces(
     orders = parse_order(order_by or ("timestamp_ms DESC",), TRACES)
     if not experiments:
         return [], None
-    marks = ",".join("?" * len(experiments))
     where = join(
         "AND",
-        [
-            Fragment("t.team_id = ?", (team_id,)),
-            Fragment(f"t.experiment_id IN ({marks})", tuple(experiments)),
-            compile_where(reader.dialect, tree, _columns(reader)),
-        ],
+        [_within(team_id, experiments), compile_where(reader.dialect, tree, _columns(reader))],
     )
     terms: list[Term] = []
     for order in orders:
@@ -74,15 +76,42 @@ def find_traces(
     )
 
 
+def matching(
+    reader: Reader, team_id: int, experiments: Sequence[int], filters: Sequence[str | None]
+) -> Fragment:
+    """Return the condition on `traces t` that every one of some filters holds."""
+    columns = _columns(reader)
+    parts = [
+        compile_where(reader.dialect, parse_filter(text, TRACES), columns)
+        for text in filters
+        if text
+    ]
+    return join("AND", [_within(team_id, experiments), *parts])
+
+
+def count_traces(reader: Reader, where: Fragment) -> int:
+    """Return how many traces meet a condition of `matching`."""
+    row = reader.one(f"SELECT count(*) FROM traces t WHERE {where.sql}", where.params)
+    return int(row[0]) if row is not None else 0
+
+
+def _within(team_id: int, experiments: Sequence[int]) -> Fragment:
+    if not experiments:
+        return Fragment("1 = 0")
+    marks = ",".join("?" * len(experiments))
+    return Fragment(f"t.team_id = ? AND t.experiment_id IN ({marks})", (team_id, *experiments))
+
+
 def _columns(reader: Reader) -> Columns:
     plain = Columns(
         attributes={
-            name: Column(sql, nullable=name == "execution_time_ms")
-            for name, (sql, _) in _PLACES.items()
+            name: Column(sql, nullable=name in _NULLABLE) for name, (sql, _) in _PLACES.items()
         }
     )
 
     def attribute(clause: Comparison) -> Fragment:
+        if clause.key.name == "text":
+            return _some_span(_in_text(reader.dialect, clause))
         if clause.key.name != "run_id":
             return compile_comparison(reader.dialect, clause, plain)
         return Fragment(
@@ -103,5 +132,77 @@ def _columns(reader: Reader) -> Columns:
                 "assessments", key="name", also=Fragment("x.kind = 'expectation'")
             ),
         },
-        special={"attribute": attribute},
+        special={
+            "attribute": attribute,
+            "span": lambda clause: _some_span(_on_span(reader.dialect, clause)),
+        },
     )
+
+
+def _some_span(condition: Fragment) -> Fragment:
+    return Fragment(
+        f"EXISTS (SELECT 1 FROM trace_spans s WHERE s.trace_id = t.id AND {condition.sql})",
+        condition.params,
+    )
+
+
+def _in_text(dialect: Dialect, clause: Comparison) -> Fragment:
+    """Return the condition that some text of a span matches: a name, a key or a value."""
+    if dialect.name == "sqlite":
+        inner = compare(dialect, "j.value", clause.operator, clause.value)
+        source, also = "json_tree(s.data) j", "j.type = 'text'"
+    else:
+        inner = compare(dialect, "(j #>> '{}')", clause.operator, clause.value)
+        source = "jsonb_path_query(s.data::jsonb, 'strict $.**') j"
+        also = "jsonb_typeof(j) = 'string'"
+    return Fragment(f"EXISTS (SELECT 1 FROM {source} WHERE {also} AND {inner.sql})", inner.params)
+
+
+def _on_span(dialect: Dialect, clause: Comparison) -> Fragment:
+    """Return the condition on one span, which is kept as JSON."""
+    name, is_lite = clause.key.name, dialect.name == "sqlite"
+    if name == "content":
+        return _in_text(dialect, clause)
+    if name == "name":
+        column = "json_extract(s.data, '$.name')" if is_lite else "(s.data::jsonb->>'name')"
+        return compare(dialect, column, clause.operator, clause.value)
+    if name == "status":
+        code = "json_extract(s.data, '$.status.code')"
+        column = code if is_lite else "(s.data::jsonb->'status'->>'code')"
+        return compare(dialect, column, clause.operator, _state(clause.value))
+    key = _SPAN_TYPE if name == "type" else name.removeprefix("attributes.")
+    if not key or (key == name and name != "type"):
+        raise InvalidInput(
+            f"Invalid span attribute '{name[:80]}'. Supported attributes: name, status, type,"
+            " content, attributes.<attribute_name>."
+        )
+    # MLflow's clients write each value as JSON text: strings stand in quotes.
+    if is_lite:
+        inner = compare(
+            dialect,
+            "trim(json_extract(a.value, '$.value.string_value'), '\"')",
+            clause.operator,
+            clause.value,
+        )
+        sql = (
+            "EXISTS (SELECT 1 FROM json_each(s.data, '$.attributes') a"
+            f" WHERE json_extract(a.value, '$.key') = ? AND {inner.sql})"
+        )
+    else:
+        inner = compare(
+            dialect,
+            "trim(both '\"' from a->'value'->>'string_value')",
+            clause.operator,
+            clause.value,
+        )
+        sql = (
+            "EXISTS (SELECT 1 FROM jsonb_array_elements(s.data::jsonb->'attributes') a"
+            f" WHERE a->>'key' = ? AND {inner.sql})"
+        )
+    return Fragment(sql, (key, *inner.params))
+
+
+def _state(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple(_SPAN_STATES.get(str(one).upper(), str(one)) for one in value)
+    return _SPAN_STATES.get(str(value).upper(), value)

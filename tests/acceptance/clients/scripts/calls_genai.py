@@ -1,5 +1,5 @@
 """What clients of the third generation call for language models: traces, assessments, prompts,
-evaluation data sets and scorers.
+evaluation data sets, scorers and webhooks.
 """
 
 import gzip
@@ -176,4 +176,21 @@ def otlp(c: Checks, client: MlflowClient, prefix: str) -> None:
     c.same("its parent", trace.data.spans[1].parent_id, trace.data.spans[0].span_id)
 
 
-PARTS = (traces, prompts, datasets, scorers, otlp)
+def webhooks(c: Checks, client: MlflowClient, prefix: str) -> None:
+    """Make, read, list, change and delete webhooks."""
+    from mlflow.entities.webhook import WebhookStatus
+
+    address = "https://93.184.216.34/hook"
+    made = client.create_webhook(prefix, address, ["model_version.created"], secret="x")
+    c.same("read back", client.get_webhook(made.webhook_id).url, address)
+    c.true("listed", made.webhook_id in [one.webhook_id for one in client.list_webhooks()])
+    changed = client.update_webhook(
+        made.webhook_id, events=["prompt.created"], status=WebhookStatus.DISABLED
+    )
+    c.same("changed", [str(event) for event in changed.events], ["prompt.created"])
+    c.same("switched off", changed.status, WebhookStatus.DISABLED)
+    client.delete_webhook(made.webhook_id)
+    c.refused("deleted", lambda: client.get_webhook(made.webhook_id), "RESOURCE_DOES_NOT_EXIST")
+
+
+PARTS = (traces, prompts, datasets, scorers, otlp, webhooks)
