@@ -1,4 +1,4 @@
-"""A real Slurm for tests: a controller and two nodes with two declared GPUs each, in a temp folder.
+"""A real Slurm for tests: a controller and two nodes with two declared GPUs each, for a session.
 
 One cluster serves a whole session (`slurm_cluster`); it is up in about two seconds. Everything is
 the tests' own: munge's key and socket, ports, state. Needs Debian's slurm-wlm and munge.
@@ -121,7 +121,7 @@ class SlurmCluster:
         }
         options = [f"--{name}={self.folder / file}" for name, file in places.items()]
         self._spawn("munge", ["munged", "--foreground", "--force", *options])
-        _wait(lambda: (self.folder / "munge.sock").exists(), "munge did not start")
+        _wait((self.folder / "munge.sock").exists, "munge did not start")
 
     def start_controller(self) -> None:
         self._spawn("slurmctld", ["slurmctld", "-f", str(self.conf), "-D"])

@@ -39,7 +39,7 @@ REASONS = {
     "NODE_FAIL": "node_lost",
     "OUT_OF_MEMORY": "memory",
 }
-_OWN_VARIABLES = ("YARD_",)
+_OWN_VARIABLES = ("YARD_", "TRACKYARD_")
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 Guard = Callable[[Spec], int]
@@ -104,9 +104,9 @@ def gang_variables(plan: Dict[str, Any]) -> Dict[str, str]:
     first_is_here = not nodes or nodes[0] == here
     port = _free_port() if first_is_here else random.randint(20000, 29999)  # noqa: S311
     return {
-        "YARD_SLURM_NODES": ",".join(nodes),
-        "YARD_SLURM_ADDRESSES": ",".join(addresses.get(name, name) for name in nodes),
-        "YARD_SLURM_PORT": str(port),
+        "TRACKYARD_GANG_NODES": ",".join(nodes),
+        "TRACKYARD_GANG_ADDRESSES": ",".join(addresses.get(name, name) for name in nodes),
+        "TRACKYARD_GANG_PORT": str(port),
     }
 
 
@@ -114,7 +114,7 @@ def member_number(plan: Dict[str, Any], environ: Any) -> int:
     """Return which member runs in this process: by its node, as placed, else by its rank."""
     if int(plan.get("members") or 1) == 1:
         return 0
-    nodes = environ.get("YARD_SLURM_NODES", "").split(",")
+    nodes = environ.get("TRACKYARD_GANG_NODES", "").split(",")
     name = environ.get("SLURMD_NODENAME", "")
     return nodes.index(name) if name in nodes else int(environ.get("SLURM_PROCID", "0"))
 
@@ -130,8 +130,8 @@ def complete(data: Dict[str, Any], plan: Dict[str, Any], environ: Dict[str, str]
     data["loss_news_seconds"] = NEWS_SECONDS
     gang = data.get("gang") or {}
     if int(gang.get("members", 1)) > 1:
-        gang["addresses"] = environ.get("YARD_SLURM_ADDRESSES", "").split(",")
-        gang["port"] = int(environ.get("YARD_SLURM_PORT") or 29500)
+        gang["addresses"] = environ.get("TRACKYARD_GANG_ADDRESSES", "").split(",")
+        gang["port"] = int(environ.get("TRACKYARD_GANG_PORT") or 29500)
     else:
         gang["addresses"] = [environ.get("SLURMD_NODENAME") or "127.0.0.1"]
     data["gang"] = gang

@@ -5,24 +5,18 @@ Owns the [slurm] table of the config file. Asks Slurm nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from trackyard.core.batch import options_fault
 from trackyard.core.errors import SetupError
 from trackyard.core.ports import BatchOptions
 
 IN_FRONT = "in front"
 BEHIND = "behind"
 WAYS = (IN_FRONT, BEHIND)
-#: directives that are ours, or that would send a job elsewhere than the queue believes
-_OURS = re.compile(
-    r"--(parsable|wrap|array|job-name|comment|output|error|chdir|nodelist|nodes|ntasks\S*"
-    r"|export|export-file|signal|test-only|wait|dependency|begin|hold|uid|gid)(=|\s|\Z)"
-)
-_DIRECTIVE = re.compile(r"--[a-z][a-z0-9-]*(=[^\s'\"\\`$]*)?\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,23 +96,16 @@ def read_site(table: Mapping[str, Any], *, name: str, home: Path) -> Site:
 
 
 def read_options(values: Mapping[str, Any], where: str) -> BatchOptions:
-    """Read partition, account and their like; refuse directives that are not theirs to give."""
-    directives = _texts(values, "directives")
-    for line in directives:
-        if not _DIRECTIVE.match(line) or _OURS.match(line):
-            raise SetupError(
-                f"{where} directives has {line!r}",
-                hint="write options of sbatch as --name=value; what Trackyard sets by itself"
-                " (name, nodes, output, signal, ...) cannot be given",
-            )
+    """Read partition, account and their like."""
     plain = {
         key: str(values.get(key) or "")
         for key in ("partition", "account", "qos", "reservation", "constraint")
     }
-    for key, value in plain.items():
-        if re.search(r"[\s'\"\\`$]", value):
-            raise SetupError(f"{where} {key} is {value!r}", hint="write one name, no blanks")
-    return BatchOptions(**plain, directives=directives)
+    options = BatchOptions(**plain, directives=_texts(values, "directives"))
+    fault = options_fault(options)
+    if fault:
+        raise SetupError(f"{where} in the config file: {fault}")
+    return options
 
 
 def merge(chosen: BatchOptions, defaults: BatchOptions) -> BatchOptions:

@@ -74,6 +74,8 @@ def lasting(
 
 class TestSlurmEngine(ProcessConformance):
     @pytest.fixture
-    def harness(self, slurm_cluster: SlurmCluster, lasting: SlurmHarness) -> Iterator[SlurmHarness]:
+    def harness(
+        self, slurm_cluster: SlurmCluster, lasting: SlurmHarness
+    ) -> Iterator[SlurmHarness]:
         yield lasting
         lasting.clear()
