@@ -58,7 +58,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
 KillWait=3
 SlurmdTimeout=10
-MessageTimeout=5
+MessageTimeout=2
 TCPTimeout=2
 JobRequeue=1
 {nodes}

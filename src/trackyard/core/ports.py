@@ -48,6 +48,8 @@ class Launcher(StrEnum):
     TORCHRUN = "torchrun"
     ACCELERATE = "accelerate"
     MPIRUN = "mpirun"
+    #: the command runs once, on the first node, and starts the rest by itself
+    BATCH = "batch"
 
 
 class ExitCause(StrEnum):

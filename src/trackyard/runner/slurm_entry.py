@@ -86,7 +86,14 @@ def srun_line(plan: Dict[str, Any], folder: Path, environ: Dict[str, str]) -> Li
     """Return the words that start one runner on each node of the job."""
     members = str(plan["members"])
     line = ["srun", f"--nodes={members}", f"--ntasks={members}", "--ntasks-per-node=1"]
-    line += ["--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--input=none", "--export=ALL"]
+    line += [
+        "--kill-on-bad-exit=0",
+        "--wait=0",
+        "--overlap",
+        "--mpi=none",
+        "--input=none",
+        "--export=ALL",
+    ]
     if environ.get("SLURM_CPUS_PER_TASK"):
         line.append(f"--cpus-per-task={environ['SLURM_CPUS_PER_TASK']}")
     program = [sys.executable, "-I", "-S", str(Path(sys.argv[0]).absolute())]
@@ -180,7 +187,7 @@ def _take_signals(folder: Path, plan: Dict[str, Any]) -> None:
                     records.write_json(place / "stop.json", request)
 
     def explain() -> None:
-        stop(ending_reason(_job_facts()))
+        stop(_ask_reason())
 
     def on_end(_number: int, _frame: Any) -> None:
         if not began.is_set():
@@ -195,20 +202,46 @@ def _take_signals(folder: Path, plan: Dict[str, Any]) -> None:
     signal.signal(signal.SIGUSR2, on_notice)
 
 
-def ending_reason(facts: str) -> str:
-    """Return why Slurm ends a job, from what `scontrol show job` says at that moment."""
-    values = dict(word.split("=", 1) for word in facts.split() if "=" in word)
-    reason = REASONS.get(values.get("JobState", ""))
-    if reason is not None:
-        return reason
-    # A job that is to make room still runs, with the time of that on it. Of a controller that does
-    # not answer nothing is known: then the job had better come back than be lost.
-    return "preempted"
+def ending_reason(job: str, nodes: List[str], restarts: int = 0) -> str:
+    """Return why Slurm ends a job, from what `scontrol show` says of it and its nodes just then.
+
+    Slurm calls every such job COMPLETING and tells its real state only when it is over. Of a
+    controller that does not answer nothing is known: the job had better come back than be lost.
+    """
+    values = _values(job)
+    state = values.get("JobState", "")
+    if state in REASONS:
+        return REASONS[state]
+    if values.get("PreemptTime", "None") != "None" or state != "COMPLETING":
+        return "preempted"
+    if int(values.get("Restarts", "0")) > restarts:
+        return "preempted"
+    if any("DOWN" in _values(node).get("State", "") for node in nodes):
+        return "node_lost"
+    limit, ran = (_seconds(values.get(key, "")) for key in ("TimeLimit", "RunTime"))
+    if limit is not None and ran is not None and ran >= limit:
+        return "time_limit"
+    return "stopped"
 
 
-def _job_facts() -> str:
-    line = ["scontrol", "-o", "show", "job", os.environ.get("SLURM_JOB_ID", "")]
-    return "\n".join(_lines(line))
+def _ask_reason() -> str:
+    job = _lines(["scontrol", "-o", "show", "job", os.environ.get("SLURM_JOB_ID", "")])
+    nodes = _lines(["scontrol", "-o", "show", "node", os.environ.get("SLURM_JOB_NODELIST", "")])
+    restarts = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
+    return ending_reason(" ".join(job), nodes, restarts)
+
+
+def _values(text: str) -> Dict[str, str]:
+    return dict(word.split("=", 1) for word in text.split() if "=" in word)
+
+
+def _seconds(text: str) -> Optional[int]:
+    days, _, clock = text.rpartition("-")
+    parts = clock.split(":")
+    if len(parts) != 3 or not all(part.isdigit() for part in parts):
+        return None
+    hours, minutes, seconds = (int(part) for part in parts)
+    return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
 
 
 # Processes
@@ -249,7 +282,7 @@ def _addresses(names: List[str]) -> Dict[str, str]:
     """Return where nodes are reached, as Slurm itself reaches them."""
     found: Dict[str, str] = {}
     for row in _lines(["scontrol", "-o", "show", "node", ",".join(names)]):
-        values = dict(word.split("=", 1) for word in row.split() if "=" in word)
+        values = _values(row)
         if "NodeName" in values and values.get("NodeAddr"):
             found[values["NodeName"]] = values["NodeAddr"]
     return found

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 SPEC_VERSION = 1
-LAUNCHERS = ("plain", "torchrun", "accelerate", "mpirun")
+LAUNCHERS = ("plain", "torchrun", "accelerate", "mpirun", "batch")
 ATTEMPT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 

@@ -306,7 +306,9 @@ class Supervisor:
     def _wait_for_word_of_a_loss(self) -> None:
         """Ask whether the command died with its node, whose cluster kills it before we hear."""
         explained = self._spec.signals_explained
-        if not (self._spec.witness or explained) or not ending.is_killed(self._main_status):
+        # A command that handles the signal itself saves, and ends with a code of its own.
+        by_signal = ending.is_killed(self._main_status) or (explained and self._signalled)
+        if not (self._spec.witness or explained) or not by_signal:
             return
         began = time.monotonic()
         while self._asked is None:

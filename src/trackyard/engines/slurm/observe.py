@@ -121,7 +121,8 @@ def waiting_words(job: SlurmJob) -> str:
     elif job.reason not in ("", "None"):
         words += f": {spelled(job.reason)} ({job.reason})"
     if job.start > time.time():
-        words += f"; Slurm expects it to start at {datetime.fromtimestamp(job.start, UTC):%Y-%m-%d %H:%MZ}"
+        expected = datetime.fromtimestamp(job.start, UTC)
+        words += f"; Slurm expects it to start at {expected:%Y-%m-%d %H:%MZ}"
     return f"{words}."
 
 
