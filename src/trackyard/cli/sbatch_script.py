@@ -27,8 +27,9 @@ SHORT = {
 #: options without a value, or with one that may be left out
 BARE = frozenset(
     {"help", "json", "hold", "quiet", "verbose", "wait", "parsable", "test-only", "exclusive",
-     "oversubscribe", "requeue", "no-requeue", "contiguous", "overcommit", "no-kill", "spread-job", "use-min-nodes",
-     "get-user-env", "ignore-pbs", "kill-on-invalid-dep", "propagate", "reboot", "nice"}
+     "oversubscribe", "requeue", "no-requeue", "contiguous", "overcommit", "no-kill",
+     "spread-job", "use-min-nodes", "get-user-env", "ignore-pbs", "kill-on-invalid-dep",
+     "propagate", "reboot", "nice"}
 )  # fmt: skip
 #: what Trackyard does by itself in another way
 NOT_HONOURED = {

@@ -81,7 +81,6 @@ class SlurmEngine:
         self._listeners: list[Listener] = []
         self._phases: dict[str, AttemptPhase] = {}
         self._ended: dict[str, AttemptReport] = {}
-        self._handed: dict[str, float] = {}
         self._overdue: dict[str, float] = {}
         self._retry_at = 0.0
         self._silent = False
@@ -199,7 +198,7 @@ class SlurmEngine:
         self._view.forget(attempt_id)
         self._relay.forget(attempt_id)
         with self._lock:
-            for kept in (self._ended, self._phases, self._overdue, self._handed):
+            for kept in (self._ended, self._phases, self._overdue):
                 kept.pop(attempt_id, None)
 
     def subscribe(self, listener: Listener) -> Unsubscribe:
@@ -280,13 +279,13 @@ class SlurmEngine:
                 return
         tried.touch()
         job_id = self.commands.submit(asked["arguments"], asked["script"])
-        self._view.note(SlurmJob(job_id=job_id, name=attempt_id, state="PENDING"))
+        said = f"{submit.PREFIX}{self._site.name}:{attempt_id}"
+        self._view.note(SlurmJob(job_id=job_id, comment=said, state="PENDING"))
         self._note_handed(folder, job_id)
 
     def _note_handed(self, folder: AttemptFolder, job_id: int) -> None:
-        write_json(folder.path / "submitted.json", {"job_id": job_id})
-        with self._lock:
-            self._handed[folder.path.name] = self._clock.monotonic()
+        now_ms = self._clock.time_ms()
+        write_json(folder.path / "submitted.json", {"job_id": job_id, "at_ms": now_ms})
 
     def _hand_over_late(self) -> None:
         """Hand over what was written down while the controller did not answer."""
@@ -314,7 +313,7 @@ class SlurmEngine:
     def _cancel_stopped(self, attempt_id: str) -> None:
         """Take a job out of Slurm's queue that was stopped before Slurm started it."""
         folder = self._folder(attempt_id)
-        job = self._view.job(self._job_id(folder) or 0)
+        job = self._view.job(attempt_id, self._job_id(folder))
         if job is not None and job.waits and folder.is_stopped():
             with contextlib.suppress(EngineError):
                 self.commands.run("scancel", "--state=PENDING", str(job.job_id))
@@ -339,10 +338,11 @@ class SlurmEngine:
                 f" {self._view.trouble or 'no answer yet'}."
             )
             if folder.is_stopped() and not (folder.path / "tried").exists():
-                write_json(folder.path / "submitted.json", {"job_id": 0})
+                self._note_handed(folder, 0)
                 job_id = 0
-        handed_at = self._handed.get(attempt_id, float("-inf"))
-        return judge(folder, launched, self._view.seen(attempt_id, job_id, handed_at), detail)
+        handed = read_json(folder.path / "submitted.json") or {}
+        seen = self._view.seen(attempt_id, job_id, int(handed.get("at_ms") or 0))
+        return judge(folder, launched, seen, detail)
 
     # Watching
 
@@ -375,7 +375,7 @@ class SlurmEngine:
             self._cancel_stopped(attempt_id)
             self._look_at(attempt_id)
         self._end_overdue()
-        self._end_duplicates()
+        self._end_superfluous()
         self._compare_nodes()
         self._reservations.look()
         return bool(open_ids)
@@ -392,15 +392,7 @@ class SlurmEngine:
         if phase is AttemptPhase.RUNNING:
             self._tell(NoticeKind.ATTEMPT_STARTED, attempt_id)
         elif phase not in _LIVE:
-            self._end_what_came_back(attempt_id)
             self._tell(NoticeKind.ATTEMPT_ENDED, attempt_id)
-
-    def _end_what_came_back(self, attempt_id: str) -> None:
-        """Cancel a job that Slurm put back into its queue: the attempt is over, we go on."""
-        job = self._view.job(self._job_id(self._folder(attempt_id)) or 0)
-        if job is not None and job.waits:
-            with contextlib.suppress(EngineError):
-                self.commands.run("scancel", str(job.job_id))
 
     def _end_overdue(self) -> None:
         now = self._clock.monotonic()
@@ -420,15 +412,20 @@ class SlurmEngine:
                 with self._lock:
                     self._overdue[attempt_id] = now + RETRY_SECONDS
 
-    def _end_duplicates(self) -> None:
-        """Cancel second jobs of one attempt, submitted when the answer to the first was lost."""
+    def _end_superfluous(self) -> None:
+        """Cancel jobs that stand for nothing any more.
+
+        Second jobs of one attempt, submitted when the answer to the first was lost; and jobs
+        that Slurm put back into its queue: the attempt is over, and Trackyard goes on.
+        """
         for attempt_id, jobs in self._view.ours().items():
             live = [job for job in jobs if not job.has_ended]
             kept = self._job_id(self._folder(attempt_id))
-            if len(live) < 2 or not kept:
-                continue
+            is_over = attempt_id in self._ended
             for job in live:
-                if job.job_id != kept:
+                is_second = bool(kept) and job.job_id != kept and len(live) > 1
+                came_back = job.waits and (is_over or (kept is None and job.restarts > 0))
+                if is_second or came_back:
                     with contextlib.suppress(EngineError):
                         self.commands.run("scancel", str(job.job_id))
 

@@ -36,6 +36,7 @@ class View:
         self._try_after = float("-inf")
         self._jobs: dict[int, SlurmJob] = {}
         self._jobs_at = self._nodes_at = float("-inf")
+        self._jobs_ms = 0
         self._nodes: dict[str, SlurmNode] = {}
         self._gone: dict[str, float] = {}
         #: why the controller did not answer last; empty: it did
@@ -47,7 +48,7 @@ class View:
             return True
         with self._asking:
             # Whoever asked meanwhile asked for all; one that did not answer is not pressed.
-            now = self._clock.monotonic()
+            now, now_ms = self._clock.monotonic(), self._clock.time_ms()
             if self._is_young(max_age):
                 return True
             if now < self._try_after and max_age > 0:
@@ -60,7 +61,7 @@ class View:
                 return False
             jobs = {job.job_id: job for job in map(read_job, data.get("jobs") or ())}
             with self._lock:
-                self._jobs, self._jobs_at = jobs, now
+                self._jobs, self._jobs_at, self._jobs_ms = jobs, now, now_ms
                 self.trouble = ""
             return True
 
@@ -73,10 +74,16 @@ class View:
         with self._lock:
             self._jobs.setdefault(job.job_id, job)
 
-    def job(self, job_id: int) -> SlurmJob | None:
-        """Return a job of the last list."""
+    def job(self, attempt_id: str, job_id: int | None) -> SlurmJob | None:
+        """Return an attempt's job in the last list.
+
+        A controller that lost its state gives numbers again: only the comment tells whose it is.
+        """
         with self._lock:
-            return self._jobs.get(job_id)
+            job = None if job_id is None else self._jobs.get(job_id)
+        if job is None or attempt_of(job, self._site.name) != attempt_id:
+            return None
+        return job
 
     def ours(self) -> dict[str, list[SlurmJob]]:
         """Return the jobs of this site by attempt, first submitted first."""
@@ -93,11 +100,12 @@ class View:
         with self._lock:
             return [job for job in self._jobs.values() if attempt_of(job, self._site.name) is None]
 
-    def seen(self, attempt_id: str, job_id: int | None, handed_at: float) -> Seen:
+    def seen(self, attempt_id: str, job_id: int | None, handed_ms: int) -> Seen:
         """Return what the last list says of an attempt that was handed over then."""
+        job = self.job(attempt_id, job_id)
         with self._lock:
-            job = None if job_id is None else self._jobs.get(job_id)
-            is_current = self._jobs_at > handed_at and job_id is not None
+            # Whoever handed it over, a list from before cannot tell of it.
+            is_current = self._jobs_ms > handed_ms and job_id is not None
             now = self._clock.monotonic()
             # One that came back into Slurm's queue has ended here, if it ever began.
             if not is_current or (job is not None and not (job.has_ended or job.waits)):
