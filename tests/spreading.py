@@ -1,8 +1,8 @@
 """How tests are spread over processes: who goes together, and who goes first.
 
 Owns the units that pytest-xdist hands out and their order. All that shares the Ray cluster is one
-unit, so that a single cluster lives; a module is a unit otherwise, and a test where a module is
-long and its tests share nothing. Long units start first, or the last would run on alone.
+unit, so that a single cluster lives, and so is all that shares Slurm; a module is a unit
+otherwise, and a test where a module is long and its tests share nothing. Long units start first, or the last would run on alone.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ ON_THE_CLUSTER = (
     "tests/acceptance/ray_door/test_on_a_cluster.py",
     "tests/integration/engines/ray/",
 )
+#: The same for the session's Slurm.
+ON_SLURM = ("tests/acceptance/slurm/", "tests/integration/engines/slurm/")
 #: Modules whose tests are long and independent.
 APART = (
     "tests/acceptance/clients/test_training.py",
@@ -24,6 +26,7 @@ APART = (
 #: The longest, in the order in which they start: those that wait stand between those that compute.
 FIRST = (
     "ray cluster",
+    "slurm cluster",
     "tests/integration/runner/test_checkpoint_frameworks.py",
     "tests/acceptance/leases/",
     "tests/acceptance/clients/test_training.py",
@@ -54,6 +57,8 @@ def unit_of(nodeid: str) -> str:
     """Name the unit that a test belongs to."""
     if nodeid.startswith(ON_THE_CLUSTER):
         return "ray cluster"
+    if nodeid.startswith(ON_SLURM):
+        return "slurm cluster"
     if nodeid.startswith(APART):
         return nodeid
     return nodeid.partition("::")[0]

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what the tests need from the system: Chromium with a font, for the browser tests, and
-# nginx, which stands before the server as the documentation has it, and Prometheus, which scrapes it.
+# Installs what the tests need from the system: Chromium with a font, for the browser tests, nginx,
+# which stands before the server as the documentation has it, Prometheus, which scrapes it, and Slurm
+# with munge. The tests start a Slurm of their own, as whoever runs them; no service is left running.
 set -eu
 
 has() {
@@ -16,18 +17,23 @@ missing=""
 has chromium chromium-browser google-chrome || missing="$missing chromium fonts-dejavu-core"
 has nginx || missing="$missing nginx-light"
 has prometheus || missing="$missing prometheus"
+has slurmctld || missing="$missing slurmctld"
+has slurmd || missing="$missing slurmd"
+has sbatch || missing="$missing slurm-client"
+has munged || missing="$missing munge"
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
   echo "The tests need$missing, and only root on Debian or Ubuntu can have it installed here." >&2
-  echo "hint: install Chromium, nginx and Prometheus (Debian: sudo apt install chromium nginx-light prometheus), then run make test again" >&2
+  echo "hint: install Chromium, nginx, Prometheus and Slurm (Debian: sudo apt install$missing), then run make test again" >&2
   exit 1
 fi
 
 export DEBIAN_FRONTEND=noninteractive
 log=$(mktemp)
 # shellcheck disable=SC2086 - a list of packages
-if ! { apt-get update && apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
+# A service that the packages would start is of no use to the tests, and in containers it cannot start.
+if ! { apt-get update && RUNLEVEL=1 apt-get install -y --no-install-recommends $missing; } >"$log" 2>&1; then
   tail -n 20 "$log" >&2
   rm -f "$log"
   echo "hint: apt-get could not install$missing; install it by hand, then run make test again" >&2

@@ -20,6 +20,7 @@ VERBS = (
     "login",
     "plan",
     "submit",
+    "sbatch",
     "finetune",
     "ps",
     "show",

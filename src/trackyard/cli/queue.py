@@ -1,4 +1,4 @@
-"""`yard queue set|list|remove`: queues and their rules, for admins."""
+"""`yard queue set|list|remove|import-slurm`: queues and their rules, for admins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 from urllib.parse import quote
 
-from trackyard.cli import amounts, queues
+from trackyard.cli import amounts, queue_slurm, queues
 from trackyard.cli.output import emit_json, say
 from trackyard.client.api import Api
 from trackyard.core.errors import SetupError
@@ -68,6 +68,10 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     change.add_argument("--json", action="store_true", help="print JSON")
     change.set_defaults(func=set_queue)
+    slurm = actions.add_parser(
+        "import-slurm", help="make queues of a Slurm site's partitions, with the site's limits"
+    )
+    queue_slurm.add_arguments(slurm)
     remove = actions.add_parser("remove", aliases=["rm"], help="remove an empty queue")
     remove.add_argument("name")
     remove.set_defaults(func=remove_queue)

@@ -36,7 +36,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     parser.add_argument("--prefix", metavar="PATH", help="path under which a proxy mounts us")
     parser.add_argument(
-        "--engine", metavar="NAME", help="what runs jobs: local (default), ray=URL or none"
+        "--engine", metavar="NAME", help="what runs jobs: local (default), ray=URL, slurm or none"
     )
     parser.add_argument("--ray-token-file", metavar="FILE", help="token of the Ray cluster")
     parser.add_argument("--ray-folder", metavar="PATH", help="folder on the Ray cluster's nodes")

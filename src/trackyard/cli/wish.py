@@ -17,7 +17,7 @@ from trackyard.cli import amounts, jobfile
 from trackyard.core.errors import SetupError
 
 PRIORITIES = ("scavenge", "low", "normal", "high", "urgent")
-LAUNCHERS = ("plain", "torchrun", "accelerate", "mpirun")
+LAUNCHERS = ("plain", "torchrun", "accelerate", "mpirun", "batch")
 STYLES = ("pack", "spread", "balanced", "least-fragmentation")
 ENDINGS = ("success", "failure", "any-end")
 

@@ -48,6 +48,8 @@ class Launcher(StrEnum):
     TORCHRUN = "torchrun"
     ACCELERATE = "accelerate"
     MPIRUN = "mpirun"
+    #: the command runs once, on the first node, and starts the rest by itself
+    BATCH = "batch"
 
 
 class ExitCause(StrEnum):
@@ -224,6 +226,19 @@ class ReportTo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOptions:
+    """What a queue asks of a batch system beneath it, in that system's own words."""
+
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    reservation: str = ""
+    constraint: str = ""
+    #: further options, each as `--name=value`
+    directives: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
     """Everything an engine needs to start one attempt."""
 
@@ -265,6 +280,8 @@ class LaunchSpec:
     team: str = ""
     #: leases whose nodes it may use: its holder's own, and those that are lent
     leases: tuple[str, ...] = ()
+    #: of the job's queue, for engines that hand attempts to a batch system
+    batch: BatchOptions = field(default_factory=BatchOptions)
 
     def __post_init__(self) -> None:
         for what, value in (("attempt", self.attempt_id), ("job", self.job_id)):
@@ -378,6 +395,10 @@ class NoticeKind(StrEnum):
     LEASE_CROSSED = "lease_crossed"
     #: what keeps others off the nodes of a lease was lost; the detail says what became of it
     LEASE_SHAKEN = "lease_shaken"
+    #: what the engine stands on does not answer; the detail says what that means for jobs
+    ENGINE_SILENT = "engine_silent"
+    #: it answers again
+    ENGINE_ANSWERS = "engine_answers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

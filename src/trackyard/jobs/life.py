@@ -221,6 +221,18 @@ def note_launched(tx: Tx, attempt_id: str) -> None:
         change_attempt(tx, attempt, launched_ms=tx.now_ms, seen_ms=seen)
 
 
+def note_waiting(tx: Tx, attempt_id: str, words: str) -> None:
+    """The engine has the attempt and a batch system keeps it waiting: it is not silent."""
+    attempt = attempt_of(tx, attempt_id, lock=True)
+    if attempt is None or attempt.state != AttemptState.STARTING:
+        return
+    change_attempt(tx, attempt, seen_ms=tx.now_ms)
+    job = job_by_inner(tx, attempt.job, lock=True)
+    if job.attempt == attempt.number and job.engine_note != words:
+        job = change_job(tx, job, engine_note=words, sentence=words)
+        job_event(tx, "job.engine_waits", job, attempt=attempt.number, sentence=words)
+
+
 def note_running(
     tx: Tx, attempt_id: str, *, hostname: str = "", since_ms: int | None = None
 ) -> None:
@@ -236,6 +248,8 @@ def note_running(
         tx, attempt, state=AttemptState.RUNNING.value, started_ms=since, seen_ms=tx.now_ms
     )
     columns: dict[str, Any] = {"started_ms": job.started_ms or since}
+    if job.engine_note:
+        columns |= {"engine_note": "", "sentence": None}
     if job.state == JobState.STARTING:
         columns["state"] = JobState.RUNNING.value
     job = change_job(tx, job, **columns)

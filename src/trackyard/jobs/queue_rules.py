@@ -51,6 +51,31 @@ def check_rules(
     if level is PriorityClass.URGENT:
         check_budget(reader, team_id, team, share, spec, now_ms=now_ms, jobs=jobs, but_job=but_job)
     _check_amounts(spec, rules, queue)
+    _check_site(spec, rules)
+
+
+def _check_site(spec: JobSpec, rules: QueueSettings) -> None:
+    """Refuse at once what the site's batch system would refuse, in the site's own words."""
+    named = {} if rules.slurm is None else rules.slurm.rules
+    asked = {
+        "max_wall_seconds": (spec.time_limit_seconds, rules.max_wall_seconds, "--time"),
+        "max_nodes_per_job": (spec.nodes, rules.max_nodes_per_job, "--nodes"),
+        "max_gpus_per_job": (
+            spec.gpus * spec.nodes * spec.gpu_milli / WHOLE,
+            rules.max_gpus_per_job,
+            "--gpus",
+        ),
+    }
+    for name, (value, most, flag) in asked.items():
+        if name not in named or most is None:
+            continue
+        if value is None:
+            raise InvalidInput(f"the site's rule is {named[name]}: give {flag}")
+        if value > most:
+            raise InvalidInput(f"the site's rule is {named[name]}: ask for less with {flag}")
+    whole = named.get("whole_nodes")
+    if whole and (spec.memory_bytes or spec.gpu_milli != WHOLE):
+        raise InvalidInput(f"the site's rule is {whole}: leave --memory and parts of GPUs out")
 
 
 def _check_amounts(spec: JobSpec, rules: QueueSettings, queue: str) -> None:

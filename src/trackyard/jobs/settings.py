@@ -9,9 +9,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from trackyard.core.batch import options_fault
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import TEAM_NAME
 from trackyard.core.job import PriorityClass
+from trackyard.core.ports import BatchOptions
 from trackyard.jobs.demand_shapes import parse_gang
 from trackyard.scheduling.policy import Order
 from trackyard.store.bounds import Int64, Labels, Word, Words
@@ -33,6 +35,32 @@ def check_classes(classes: Mapping[str, str]) -> None:
             raise InvalidInput(f"class {name[:40]!r} is none of {', '.join(names)}")
         if role not in CIRCLES:
             raise InvalidInput(f"{role[:40]!r} for {name} is none of {', '.join(CIRCLES)}")
+
+
+class SlurmOptions(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a queue asks of Slurm beneath it, and the site's rules that it mirrors."""
+
+    partition: Word = ""
+    account: Word = ""
+    qos: Word = ""
+    reservation: Word = ""
+    constraint: Word = ""
+    #: further options of sbatch, each as --name=value
+    directives: Words = []
+    #: in Slurm's own words, by the limit of this queue that mirrors it; such limits refuse at once
+    rules: Labels = {}
+
+    @property
+    def options(self) -> BatchOptions:
+        """The same in the engine port's words."""
+        return BatchOptions(
+            partition=self.partition,
+            account=self.account,
+            qos=self.qos,
+            reservation=self.reservation,
+            constraint=self.constraint,
+            directives=tuple(self.directives),
+        )
 
 
 class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -68,6 +96,8 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     classes: Labels = {}
     #: whether jobs that say nothing may be stopped for others: no, yes, or always (no opting out)
     preemptible_default: Word = "no"
+    #: where jobs go on a Slurm site, and which of its rules this queue mirrors
+    slurm: SlurmOptions | None = None
 
     def check(self) -> None:
         """Refuse values that make no sense."""
@@ -81,6 +111,9 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
             raise InvalidInput(
                 f"preemptible_default {self.preemptible_default[:40]!r} is none of {names}"
             )
+        fault = options_fault(self.slurm.options) if self.slurm is not None else ""
+        if fault:
+            raise InvalidInput(fault)
         check_classes(self.classes)
         for team in self.teams:
             if not TEAM_NAME.match(team):

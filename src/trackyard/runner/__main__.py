@@ -8,6 +8,7 @@ the attempt as gone only when nobody is left who could end its processes.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -27,7 +28,7 @@ BAD_SPEC_CODE = 64
 ALREADY_RAN_CODE = 73
 USAGE = (
     "usage: python -m trackyard.runner SPEC.json | --inventory [JSON] | --sweep SPEC.json"
-    " | --nursery | --ray | --ray-gang | --ray-keep\n"
+    " | --nursery | --ray | --ray-gang | --ray-keep | --slurm FOLDER | --slurm-member FOLDER\n"
 )
 
 
@@ -51,6 +52,11 @@ def main(argv: Optional[List[str]] = None) -> int:
         from trackyard.runner import ray_keep
 
         return ray_keep.run()
+    if words[:1] in (["--slurm"], ["--slurm-member"]) and len(words) == 2:
+        from trackyard.runner import slurm_entry
+
+        start = slurm_entry.run_batch if words[0] == "--slurm" else slurm_entry.run_member
+        return start(Path(words[1]), guard)
     sweeping = words[:1] == ["--sweep"]
     if sweeping:
         words = words[1:]
@@ -94,7 +100,10 @@ def guard(spec: Spec, lifeline: Optional[int] = None) -> int:
         os._exit(_supervise(spec))
     # The supervisor decides what a signal means; the guard only passes it on.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda signum, _frame: _pass_on(child, signum))
+        if spec.signals_explained:
+            signal.signal(number, signal.SIG_IGN)
+        else:
+            signal.signal(number, lambda signum, _frame: _pass_on(child, signum))
     if lifeline is not None:
         threading.Thread(target=_hold, args=(lifeline, child), daemon=True).start()
     status = _wait(child)
@@ -128,6 +137,10 @@ def claim(state_dir: Path) -> Optional[int]:
     except BlockingIOError:
         os.close(descriptor)
         return None
+    except OSError as fault:
+        # Some shared file systems have no locks; the engine then starts an attempt once.
+        if fault.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
     if (state_dir / "started.json").exists():
         os.close(descriptor)
         return None

@@ -1,6 +1,6 @@
 """Launchers inside a gang: turns the user's command into what this member runs.
 
-Owns argv and rendezvous variables for plain, torchrun, accelerate and mpirun. Starts nothing.
+Owns argv and rendezvous variables of each launcher. Starts nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def environment(gang: Gang, gpu_count: int) -> Dict[str, str]:
         values["WORLD_SIZE"] = str(gang.members)
         values["LOCAL_RANK"] = "0"
         values["LOCAL_WORLD_SIZE"] = "1"
-    elif gang.launcher == "mpirun":
+    elif gang.launcher in ("mpirun", "batch"):
         values["WORLD_SIZE"] = str(gang.members * process_count(gang, gpu_count))
     return values
 
@@ -51,6 +51,8 @@ def command(gang: Gang, argv: Tuple[str, ...], gpu_count: int, python: str) -> O
         return _accelerate(gang, argv, gpu_count, python)
     if gang.launcher == "mpirun":
         return _mpirun(gang, argv, processes)
+    if gang.launcher == "batch" and gang.member != 0:
+        return None
     return list(argv)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 SPEC_VERSION = 1
-LAUNCHERS = ("plain", "torchrun", "accelerate", "mpirun")
+LAUNCHERS = ("plain", "torchrun", "accelerate", "mpirun", "batch")
 ATTEMPT_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}\Z")
 
@@ -63,6 +63,8 @@ class Report:
     token: str = field(repr=False, default="")
     #: a file that holds it in place of the spec, read once and removed
     token_file: Optional[Path] = None
+    #: leave reports in the state folder: this node cannot reach the server
+    by_folder: bool = False
     heartbeat_seconds: float = 3.0
     sample_seconds: float = 5.0
     #: how long after its command's end a runner tries to deliver what the server has not got
@@ -141,6 +143,8 @@ class Spec:
     echo: bool = False
     #: `host:port` that, while it answers, shows that this node is not cut off
     witness: str = ""
+    #: signals to the runner mean nothing by themselves: a stop file brings their reason
+    signals_explained: bool = False
     #: how long word of a lost node may come after the death of the command
     loss_news_seconds: float = 2.0
     #: False keeps off cgroups and systemd, as where neither is allowed
@@ -235,6 +239,7 @@ def _parse(data: Dict[str, Any]) -> Spec:
         stop_scope=_one_of(data.get("stop_scope", "main"), "stop_scope", ("main", "group")),
         echo=bool(data.get("echo", False)),
         witness=str(data.get("witness") or ""),
+        signals_explained=bool(data.get("signals_explained", False)),
         loss_news_seconds=float(data.get("loss_news_seconds", 2.0)),
         kernel_limits=bool(data.get("kernel_limits", True)),
         health=_health(data.get("health")),
@@ -305,6 +310,7 @@ def _report(data: Optional[Dict[str, Any]]) -> Optional[Report]:
         url=url,
         token=str(data.get("token", "")),
         token_file=_path(data.get("token_file")),
+        by_folder=bool(data.get("by_folder", False)),
         heartbeat_seconds=float(data.get("heartbeat_seconds", 3.0)),
         sample_seconds=float(data.get("sample_seconds", 5.0)),
         linger_seconds=float(data.get("linger_seconds", 3600.0)),

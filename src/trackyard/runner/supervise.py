@@ -14,7 +14,7 @@ import signal
 import socket
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Set
+from typing import Any, Dict, List, Mapping, Optional, Set, Union
 
 from trackyard.runner import ending, gang, limits, processes, records, sandbox, workspace
 from trackyard.runner.fitness import Fitness
@@ -22,6 +22,7 @@ from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.gpus import drivers
 from trackyard.runner.machine.samples import Sampler, oom_kills
 from trackyard.runner.report import Answer, Reporter
+from trackyard.runner.report_folder import FolderReporter
 from trackyard.runner.spec import Spec, mark
 from trackyard.runner.watch import (
     AT_ONCE,
@@ -38,6 +39,8 @@ TICK_SECONDS = 0.1
 LEFTOVER_SECONDS = 1.0
 WITNESS_SECONDS = 5.0
 SHELL_SECONDS = 0.3
+#: between a signal to all of a job's processes reaching the command and reaching us
+SIGNAL_SECONDS = 0.5
 #: to save, at most, where the cluster has lost the node and may start the job elsewhere
 LOSS_SECONDS = 10.0
 FAILED_SETUP_CODE = 70
@@ -72,7 +75,7 @@ class Supervisor:
         self._command_began: Optional[float] = None
         self._asked: Optional[str] = None
         self._deadline: Optional[float] = None
-        self._forced = False
+        self._forced = self._signalled = False
         self._cgroup: Optional[limits.Cgroup] = None
         self._next_memory_check = 0.0
         self._next_witness = 0.0
@@ -84,7 +87,7 @@ class Supervisor:
         self._oom_before = oom_kills()
         self._sampler = _sampler(spec)
         self._fitness = Fitness(spec)
-        self._reporter: Optional[Reporter] = None
+        self._reporter: Union[Reporter, FolderReporter, None] = None
 
     def run(self) -> int:
         """Live through the attempt and return the code to exit with."""
@@ -115,7 +118,10 @@ class Supervisor:
 
     def _on_signal(self, number: int, _frame: Any) -> None:
         del number
-        self._requests.put("stopped", self._spec.grace_seconds)
+        self._signalled = True
+        # Where someone else says what a signal means, its word comes as a stop file.
+        if not self._spec.signals_explained:
+            self._requests.put("stopped", self._spec.grace_seconds)
 
     def _on_loss(self, number: int, _frame: Any) -> None:
         del number
@@ -124,14 +130,13 @@ class Supervisor:
     def _start_reporting(self) -> None:
         if self._spec.report is None:
             return
-        spec = self._spec
-        self._reporter = Reporter(
-            spec,
-            self._spool,
-            describe=self._describe,
-            sample=self._sample,
-            on_answer=self._on_answer,
-        )
+        spec, describe, sample = self._spec, self._describe, self._sample
+        if self._spec.report.by_folder:
+            self._reporter = FolderReporter(spec, describe=describe, sample=sample)
+        else:
+            self._reporter = Reporter(
+                spec, self._spool, describe=describe, sample=sample, on_answer=self._on_answer
+            )
         self._reporter.start()
 
     def _live(self) -> ending.Facts:
@@ -300,10 +305,17 @@ class Supervisor:
 
     def _wait_for_word_of_a_loss(self) -> None:
         """Ask whether the command died with its node, whose cluster kills it before we hear."""
-        if not self._spec.witness or not ending.is_killed(self._main_status):
+        explained = self._spec.signals_explained
+        # A command that handles the signal itself saves, and ends with a code of its own.
+        by_signal = ending.is_killed(self._main_status) or (explained and self._signalled)
+        if not (self._spec.witness or explained) or not by_signal:
             return
-        until = time.monotonic() + self._spec.loss_news_seconds
-        while self._asked is None and time.monotonic() < until:
+        began = time.monotonic()
+        while self._asked is None:
+            heard = not explained or self._signalled
+            patience = self._spec.loss_news_seconds if heard else SIGNAL_SECONDS
+            if time.monotonic() - began >= patience:
+                return
             self._pump(TICK_SECONDS)
 
     def _tick(self) -> float:

@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from trackyard.core.errors import SetupError
@@ -19,7 +20,11 @@ from trackyard.scheduling import Policy, preset
 from trackyard.server.settings import Settings
 from trackyard.store.database import Reader
 
-ENGINES = ("local", "ray=http://head:8265", "none")
+if TYPE_CHECKING:
+    from trackyard.engines.slurm.site import Site as SlurmSite
+
+ENGINES = ("local", "ray=http://head:8265", "slurm", "none")
+SLURM = "slurm"
 RAY = "ray="
 #: how long before it counts as lost an attempt that is cut off ends itself
 SELF_END_SECONDS = 15.0
@@ -29,6 +34,8 @@ def check_engine(settings: Settings) -> None:
     """Refuse an engine that is not there, before anything starts."""
     if settings.engine.startswith(RAY):
         _check_ray(settings)
+    elif settings.engine == SLURM:
+        slurm_site(settings)
     elif settings.engine not in ("local", "none"):
         raise SetupError(
             f"there is no engine {settings.engine!r}",
@@ -85,6 +92,8 @@ def open_engine(settings: Settings) -> Engine | None:
         return None
     if settings.engine.startswith(RAY):
         return _open_ray(settings)
+    if settings.engine == SLURM:
+        return _open_slurm(settings)
     from trackyard.engines.local import LocalEngine
     from trackyard.engines.machine import Declared, Looking
 
@@ -142,12 +151,38 @@ def _private(settings: Settings) -> list[Path]:
     return [path for path in (settings.home, login, *files) if path.exists()]
 
 
+def slurm_site(settings: Settings) -> SlurmSite:
+    """Read the [slurm] table, or say what is wrong with it."""
+    from trackyard.engines.slurm.site import read_site
+
+    table = dict(settings.slurm)
+    if settings.is_loopback and not settings.job_url:
+        # Nodes elsewhere could not reach it; the shared folder serves wherever they are.
+        table.setdefault("nodes_reach_server", False)
+    found = read_site(table, name=database_name(settings), home=settings.home)
+    return replace(found, limits=read_policy(settings.health).limits)
+
+
+def _open_slurm(settings: Settings) -> Engine:
+    from trackyard.engines.slurm import SlurmEngine
+
+    try:
+        return SlurmEngine(slurm_site(settings))
+    except (EngineError, OSError) as fault:
+        raise SetupError(str(fault)) from fault
+
+
+def database_name(settings: Settings) -> str:
+    """Return what tells the jobs of this database from those of others, on a shared cluster."""
+    # All servers on one database share their jobs.
+    return hashlib.sha256(settings.database_url.encode()).hexdigest()[:16]
+
+
 def _open_ray(settings: Settings) -> Engine:
     from trackyard.engines.ray import RayEngine
     from trackyard.engines.ray.submission import Site as RaySite
 
-    # All servers on one database share their jobs; those of another database are foreign.
-    name = hashlib.sha256(settings.database_url.encode()).hexdigest()[:16]
+    name = database_name(settings)
     ends_itself = max(SELF_END_SECONDS, settings.lost_after - SELF_END_SECONDS)
     ray_site = RaySite(
         name=name,

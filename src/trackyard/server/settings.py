@@ -63,8 +63,10 @@ class Settings:
     """Seconds for which the port stays open after SIGTERM, while /ready says no: for balancers
     that only learn from /ready that a server is going."""
     engine: str = "local"
-    """What runs jobs: `local` for this machine, `ray=http://head:8265` for a Ray cluster, `none`
-    for a server that only serves."""
+    """What runs jobs: `local` for this machine, `ray=http://head:8265` for a Ray cluster, `slurm`
+    for a Slurm cluster, `none` for a server that only serves."""
+    slurm: dict[str, Any] = field(default_factory=dict)
+    """Table [slurm] of the config file: folder, way, partitions and options of a Slurm site."""
     run_as: str = "server"
     """Whom jobs on this machine run as: `server` with the server's own rights; `user` kept apart,
     as a user of each team's own where the server is root, else by bubblewrap; `bubblewrap`."""

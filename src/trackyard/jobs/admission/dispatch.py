@@ -17,6 +17,7 @@ from trackyard.core.errors import InternalFault, NotFound
 from trackyard.core.ports import (
     AttemptPhase,
     AttemptReport,
+    BatchOptions,
     Engine,
     EngineError,
     EngineUnavailable,
@@ -35,9 +36,11 @@ from trackyard.jobs.life import (
     ask_stop,
     end_attempt,
     note_launched,
+    note_waiting,
     renew_tokens,
 )
 from trackyard.jobs.packages import find_package
+from trackyard.jobs.queues import load_queues
 from trackyard.jobs.records import (
     AttemptRow,
     JobRow,
@@ -194,6 +197,7 @@ class Dispatcher:
                 lease=spec.lease,
                 preemptible=spec.preemptible,
             ),
+            batch=_batch_options(reader, job.queue),
             secrets=self.secrets_of(reader, job.team_id, spec.secrets) if spec.secrets else {},
         )
         return launch_spec(admitted, spec, context, self._site)
@@ -258,8 +262,12 @@ class Dispatcher:
             await self._unknown(attempt)
         elif report.phase in (AttemptPhase.EXITED, AttemptPhase.LOST):
             await self.close_attempt(report)
-        elif attempt.launched_ms is None:
-            await self._db.write(lambda tx: note_launched(tx, attempt.attempt_id))
+        else:
+            if attempt.launched_ms is None:
+                await self._db.write(lambda tx: note_launched(tx, attempt.attempt_id))
+            if report.phase is AttemptPhase.STARTING and report.detail:
+                words = report.detail
+                await self._db.write(lambda tx: note_waiting(tx, attempt.attempt_id, words))
 
     async def _unknown(self, attempt: AttemptRow) -> None:
         """The engine knows nothing of it: it never started, or the engine lost it."""
@@ -434,6 +442,11 @@ class Dispatcher:
                     tx, attempt, member, start, data
                 )
             )
+
+
+def _batch_options(reader: Reader, queue: str) -> BatchOptions:
+    rules = load_queues(reader).get(queue)
+    return BatchOptions() if rules is None or rules.slurm is None else rules.slurm.options
 
 
 def _array_size(reader: Reader, job: JobRow) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from trackyard.core.ports import (
+    BatchOptions,
     GpuShare,
     Launcher,
     LaunchSpec,
@@ -48,6 +49,8 @@ class Context:
     array_size: int = 0
     #: leases whose nodes it may use
     leases: tuple[str, ...] = ()
+    #: what its queue asks of a batch system beneath the engine
+    batch: BatchOptions = field(default_factory=BatchOptions)
     #: values of the secrets it names
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -97,6 +100,7 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         name=job.name,
         team=context.team,
         leases=context.leases,
+        batch=context.batch,
     )
 
 

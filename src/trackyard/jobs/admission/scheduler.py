@@ -195,9 +195,26 @@ class Scheduler:
             self._spawn(self.dispatcher.look(notice.subject))
         elif notice.kind in (NoticeKind.LEASE_CROSSED, NoticeKind.LEASE_SHAKEN):
             self.on_lease_notice(notice)
+        elif notice.kind in (NoticeKind.ENGINE_SILENT, NoticeKind.ENGINE_ANSWERS):
+            self._spawn(self._note_engine(notice))
         elif notice.kind is not NoticeKind.ATTEMPT_STARTED:
             self._due["nodes"] = 0.0
             self.wake()
+
+    async def _note_engine(self, notice: EngineNotice) -> None:
+        kind = "engine.silent" if notice.kind is NoticeKind.ENGINE_SILENT else "engine.answers"
+
+        def change(tx: Tx) -> None:
+            tx.event(
+                kind,
+                team_id=None,
+                actor="system",
+                subject="engine",
+                subject_id=notice.subject,
+                sentence=notice.detail,
+            )
+
+        await self._db.write(change)
 
     def _spawn(self, work: object) -> None:
         task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)  # type: ignore[arg-type]

@@ -1,0 +1,133 @@
+"""How quickly a job starts on an idle Slurm through Trackyard, beside sbatch alone.
+
+    python -m bench.slurm [--rounds N] [--jobs N]
+
+Starts a Slurm of its own on this machine (tests/slurmcluster.py). A round submits one job each
+way, in turn, and takes the time from the submission to the first instruction of the command. Then so
+many jobs are handed over at once, and every one is counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from tests.slurmcluster import NODES, SlurmCluster
+from trackyard.core.ports import AttemptPhase, LaunchSpec, NodeShare
+from trackyard.engines.slurm import Site, SlurmEngine
+
+_numbers = itertools.count(1)
+PATIENCE = 600.0
+
+
+def main() -> None:
+    """Measure, and print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--jobs", type=int, default=100)
+    args = parser.parse_args()
+    cluster = SlurmCluster()
+    with tempfile.TemporaryDirectory() as place:
+        cluster.start()
+        site = Site(name="bench", folder=Path(place), conf=str(cluster.conf))
+        engine = SlurmEngine(site)
+        try:
+            print(json.dumps(measure(cluster, engine, Path(place), args), indent=2))
+        finally:
+            engine.close()
+            cluster.stop()
+
+
+def measure(
+    cluster: SlurmCluster, engine: SlurmEngine, folder: Path, args: argparse.Namespace
+) -> dict[str, object]:
+    """Return the times of both ways, their ratio, and what became of many jobs at once."""
+    engine.nodes()
+    alone: list[float] = []
+    ours: list[float] = []
+    for number in range(args.rounds + 1):
+        mark = folder / f"alone-{number}"
+        began = time.time()
+        cluster.submit("--nodelist=n1", "--time=5", command=f"date +%s.%N > {mark}")
+        first = wait_for(mark) - began
+        cluster.wait_until_idle()
+        mark = folder / f"ours-{number}"
+        began = time.time()
+        spec = launch(engine, f"date +%s.%N > {mark}")
+        second = wait_for(mark) - began
+        wait_until_ended(engine, [spec])
+        cluster.wait_until_idle()
+        if number:
+            # The first of each warms up what both use.
+            alone.append(first)
+            ours.append(second)
+    many = at_once(engine, args.jobs)
+    middle = {"sbatch": statistics.median(alone), "trackyard": statistics.median(ours)}
+    return {
+        "seconds_to_first_instruction": {name: round(one, 3) for name, one in middle.items()},
+        "ratio": round(middle["trackyard"] / middle["sbatch"], 2),
+        "rounds": args.rounds,
+        **many,
+    }
+
+
+def at_once(engine: SlurmEngine, count: int) -> dict[str, object]:
+    """Hand over many jobs and count how each ended."""
+    began = time.monotonic()
+    specs = [launch(engine, "true", node=NODES[number % 2]) for number in range(count)]
+    handed = time.monotonic() - began
+    wait_until_ended(engine, specs)
+    ends = [engine.lookup(spec.attempt_id) for spec in specs]
+    good = sum(1 for one in ends if one and one.exit and one.exit.succeeded)
+    return {
+        "jobs_at_once": count,
+        "succeeded": good,
+        "lost": count - good,
+        "handed_over_seconds": round(handed, 2),
+        "all_ended_seconds": round(time.monotonic() - began, 2),
+    }
+
+
+def launch(engine: SlurmEngine, line: str, node: str = "n1") -> LaunchSpec:
+    """Launch a shell line as an attempt."""
+    number = next(_numbers)
+    spec = LaunchSpec(
+        attempt_id=f"bench-{number}-a1",
+        epoch=1,
+        job_id=f"bench-{number}",
+        argv=("sh", "-c", line),
+        placement=(NodeShare(node_id=node),),
+        time_limit_seconds=120.0,
+    )
+    engine.launch(spec)
+    return spec
+
+
+def wait_for(mark: Path) -> float:
+    """Return the time that a job wrote down."""
+    ends = time.monotonic() + PATIENCE
+    while not (mark.exists() and mark.read_text().strip()):
+        assert time.monotonic() < ends, f"{mark} was never written"
+        time.sleep(0.005)
+    return float(mark.read_text())
+
+
+def wait_until_ended(engine: SlurmEngine, specs: list[LaunchSpec]) -> None:
+    """Wait until the engine knows the end of each."""
+    ends = time.monotonic() + PATIENCE
+    open_ids = {spec.attempt_id for spec in specs}
+    while open_ids:
+        assert time.monotonic() < ends, f"{len(open_ids)} never ended"
+        for report in engine.attempts():
+            if report.phase in (AttemptPhase.EXITED, AttemptPhase.LOST):
+                open_ids.discard(report.attempt_id)
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""The last look at the cluster: its jobs by one squeue, its nodes by one scontrol.
+
+Owns how old a look may be, and what is known while the controller does not answer: the last one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from trackyard.core.clock import Clock
+from trackyard.core.ports import EngineError, EngineUnavailable, LaunchRefused, NodeShare
+from trackyard.engines.slurm.commands import Commands
+from trackyard.engines.slurm.nodes import PLACE
+from trackyard.engines.slurm.observe import Seen
+from trackyard.engines.slurm.parse import SlurmJob, SlurmNode, read_job, read_node, records
+from trackyard.engines.slurm.site import Site
+from trackyard.engines.slurm.submit import attempt_of
+
+#: how old a list of jobs may be
+JOBS_SECONDS = 1.0
+NODES_SECONDS = 10.0
+#: how long a controller that did not answer is left alone
+RETRY_SECONDS = 2.0
+
+
+class View:
+    """What Slurm said last."""
+
+    def __init__(self, commands: Commands, site: Site, clock: Clock) -> None:
+        self._commands = commands
+        self._site = site
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._asking = threading.Lock()
+        self._try_after = float("-inf")
+        self._jobs: dict[int, SlurmJob] = {}
+        self._jobs_at = self._nodes_at = float("-inf")
+        self._jobs_ms = 0
+        self._nodes: dict[str, SlurmNode] = {}
+        self._gone: dict[str, float] = {}
+        #: why the controller did not answer last; empty: it did
+        self.trouble = ""
+
+    def look(self, *, max_age: float = JOBS_SECONDS) -> bool:
+        """Ask for the jobs if the last list is older; tell whether there is a list that young."""
+        if self._is_young(max_age):
+            return True
+        with self._asking:
+            # Whoever asked meanwhile asked for all; one that did not answer is not pressed.
+            now, now_ms = self._clock.monotonic(), self._clock.time_ms()
+            if self._is_young(max_age):
+                return True
+            if now < self._try_after and max_age > 0:
+                return False
+            try:
+                data = self._commands.json("squeue", "--all")
+            except EngineError as fault:
+                self.trouble = str(fault)
+                self._try_after = self._clock.monotonic() + RETRY_SECONDS
+                return False
+            jobs = {job.job_id: job for job in map(read_job, data.get("jobs") or ())}
+            with self._lock:
+                self._jobs, self._jobs_at, self._jobs_ms = jobs, now, now_ms
+                self.trouble = ""
+            return True
+
+    def _is_young(self, max_age: float) -> bool:
+        with self._lock:
+            return self._clock.monotonic() - self._jobs_at <= max_age
+
+    def note(self, job: SlurmJob) -> None:
+        """Remember a job that was handed over since."""
+        with self._lock:
+            self._jobs.setdefault(job.job_id, job)
+
+    def job(self, attempt_id: str, job_id: int | None) -> SlurmJob | None:
+        """Return an attempt's job in the last list.
+
+        A controller that lost its state gives numbers again: only the comment tells whose it is.
+        """
+        with self._lock:
+            job = None if job_id is None else self._jobs.get(job_id)
+        if job is None or attempt_of(job, self._site.name) != attempt_id:
+            return None
+        return job
+
+    def ours(self) -> dict[str, list[SlurmJob]]:
+        """Return the jobs of this site by attempt, first submitted first."""
+        found: dict[str, list[SlurmJob]] = {}
+        with self._lock:
+            for job in sorted(self._jobs.values(), key=lambda one: one.job_id):
+                attempt_id = attempt_of(job, self._site.name)
+                if attempt_id is not None:
+                    found.setdefault(attempt_id, []).append(job)
+        return found
+
+    def others(self) -> list[SlurmJob]:
+        """Return the jobs that are not this site's."""
+        with self._lock:
+            return [job for job in self._jobs.values() if attempt_of(job, self._site.name) is None]
+
+    def seen(self, attempt_id: str, job_id: int | None, handed_ms: int) -> Seen:
+        """Return what the last list says of an attempt that was handed over then."""
+        job = self.job(attempt_id, job_id)
+        with self._lock:
+            # Whoever handed it over, a list from before cannot tell of it.
+            is_current = self._jobs_ms > handed_ms and job_id is not None
+            now = self._clock.monotonic()
+            # One that came back into Slurm's queue has ended here, if it ever began.
+            if not is_current or (job is not None and not (job.has_ended or job.waits)):
+                self._gone.pop(attempt_id, None)
+                return Seen(job=job, is_current=is_current)
+            since = self._gone.setdefault(attempt_id, now)
+            never_ran = job is not None and job.has_ended and not job.nodes
+            gone = float("inf") if never_ran else now - since
+            return Seen(job=job, is_current=True, gone_seconds=gone)
+
+    def forget(self, attempt_id: str) -> None:
+        """Drop what is remembered of an attempt."""
+        with self._lock:
+            self._gone.pop(attempt_id, None)
+
+    def nodes(self) -> Mapping[str, SlurmNode]:
+        """Return the nodes by name; EngineUnavailable if they were never told."""
+        if self._clock.monotonic() - self._nodes_at > NODES_SECONDS:
+            self.look_at_nodes()
+        return self._nodes
+
+    def look_at_nodes(self) -> None:
+        """Ask for the nodes; where the controller does not answer, the last ones stand."""
+        try:
+            text = self._commands.run("scontrol", "--oneliner", "show", "nodes")
+        except EngineUnavailable:
+            if not self._nodes:
+                raise
+            return
+        wanted = set(self._site.partitions)
+        found = [read_node(row) for row in records(text) if "NodeName" in row]
+        with self._lock:
+            self._nodes = {
+                node.name: node for node in found if not wanted or wanted & set(node.partitions)
+            }
+            self._nodes_at = self._clock.monotonic()
+
+    def check(self, share: NodeShare) -> SlurmNode:
+        """Return the node of a share, or refuse what the cluster cannot give."""
+        name = share.node_id.partition(PLACE)[0] if self._site.is_behind else share.node_id
+        node = self.nodes().get(name)
+        if node is None:
+            known = ", ".join(sorted(self._nodes)[:20])
+            raise LaunchRefused(f"Slurm has no node {share.node_id}; it has {known}")
+        if len(share.gpus) > node.gpu_count:
+            raise LaunchRefused(f"node {name} has {node.gpu_count} GPUs, not {len(share.gpus)}")
+        return node

@@ -1,0 +1,112 @@
+"""A user of a server on a real Slurm, whose nodes are reached by the shared folder alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.acceptance.jobs_cli.yarding import Yard
+from tests.slurmcluster import SlurmCluster
+
+SCRIPT = """#!/bin/bash
+#SBATCH --job-name=two-nodes
+#SBATCH -N 2 --ntasks-per-node=1
+#SBATCH --gres=gpu:h100:1
+#SBATCH --time=0:10:00
+#SBATCH --output=out-%j.txt
+#SBATCH --mail-type=END
+
+echo "job $SLURM_JOB_NAME nodes $SLURM_NNODES tasks $SLURM_NTASKS on $SLURM_JOB_NODELIST $1"
+srun --overlap --ntasks=2 --ntasks-per-node=1 sh -c 'echo "node $SLURMD_NODENAME"'
+"""
+
+
+def test_a_job_runs_logs_and_is_sampled_without_a_way_to_the_server(yard: Yard) -> None:
+    (yard.folder / "hello.py").write_text("print('hello from', __import__('os').getcwd())\n")
+    job = yard.submit("--gpus", "1", "--", "python3", "hello.py")
+    page = yard.until_state(job, "succeeded", "failed")
+    assert page["job"]["state"] == "succeeded", page
+    assert "hello from" in yard.logs(job)
+    # Nothing on the shared folder holds the runner's credential.
+    assert not list(yard.folder.parent.glob("shared/attempts/*/*.credential"))
+
+
+def test_a_gang_outlives_its_server_and_ends_once(yard: Yard, slurm_cluster: SlurmCluster) -> None:
+    code = "import os, time; print('rank', os.environ['RANK'], flush=True); time.sleep(4)"
+    job = yard.submit("--no-working-dir", "--nodes", "2", "--", "python3", "-c", code)
+    yard.until_printed(job, "rank 0")
+    yard.server.kill()
+    slurm_cluster.kill("slurmctld")
+    yard.server.start()
+    slurm_cluster.start_controller()
+    page = yard.until_state(job, "succeeded", "failed")
+    assert page["job"]["state"] == "succeeded", page
+    assert len(page["attempts"]) == 1
+    assert yard.logs(job).count("rank 0") == 1
+
+
+def test_a_gang_whose_node_dies_starts_again(yard: Yard, slurm_cluster: SlurmCluster) -> None:
+    code = (
+        "import os, time; print('attempt', os.environ['YARD_ATTEMPT'], flush=True);"
+        " time.sleep(600 if os.environ['YARD_ATTEMPT'] == '1' else 0)"
+    )
+    job = yard.submit("--no-working-dir", "--nodes", "2", "--", "python3", "-c", code)
+    yard.until_printed(job, "attempt 1")
+    slurm_cluster.kill("n2")
+    slurm_cluster.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=power")
+    yard.until(job, lambda page: page["attempts"][0]["state"] in ("lost", "failed", "preempted"))
+    slurm_cluster.start_node("n2")
+    slurm_cluster.run("scontrol", "update", "NodeName=n2", "State=RESUME")
+    page = yard.until_state(job, "succeeded", "failed")
+    assert page["job"]["state"] == "succeeded", page
+    assert [one["cause"] for one in page["attempts"]] == ["node_lost", "succeeded"]
+
+
+def test_sbatch_takes_a_stock_script_and_names_what_it_does_not_honour(
+    yard: Yard, scripts: Path
+) -> None:
+    (scripts / "two.sh").write_text(SCRIPT)
+    said = yard.run("sbatch", "--parsable", "two.sh", "again")
+    assert said.code == 0, said.err
+    assert "not honoured: --output" in said.err
+    assert "not honoured: --mail-type" in said.err
+    job = said.out.strip()
+    page = yard.until_state(job, "succeeded", "failed")
+    printed = yard.logs(job)
+    assert page["job"]["state"] == "succeeded", printed
+    assert page["job"]["name"] == "two-nodes"
+    assert "job two-nodes nodes 2 tasks 2 on n[1-2] again" in printed or "nodes 2" in printed
+    assert "node n1" in printed
+    assert "node n2" in printed
+
+
+def test_the_sites_limits_refuse_at_once_in_its_own_words(
+    yard: Yard, slurm_cluster: SlurmCluster
+) -> None:
+    said = json.loads(
+        yard.ok("queue", "import-slurm", "--conf", str(slurm_cluster.conf), "--json")
+    )
+    assert {row["name"] for row in said["queues"]} == {"gpu", "urgent", "short"}
+    refused = yard.run(
+        "submit", "--queue", "short", "--time", "1h", "--no-working-dir", "--", "true"
+    )
+    assert refused.code != 0
+    assert "MaxTime=00:10:00 of partition short" in refused.err
+    refused = yard.run("submit", "--queue", "short", "--no-working-dir", "--", "true")
+    assert "give --time" in refused.err
+    job = yard.submit("--queue", "short", "--time", "2m", "--no-working-dir", "--", "true")
+    page = yard.until_state(job, "succeeded", "failed")
+    assert page["job"]["state"] == "succeeded", page
+
+
+def test_a_job_that_slurm_keeps_waiting_says_why(yard: Yard, slurm_cluster: SlurmCluster) -> None:
+    """Someone else's job took the nodes after the queue looked at them."""
+    slurm_cluster.run("scontrol", "update", "PartitionName=gpu", "State=DOWN")
+    job = yard.submit("--no-working-dir", "--", "true")
+    page = yard.until(
+        job, lambda page: "Slurm keeps it waiting" in (page["job"]["sentence"] or "")
+    )
+    assert page["job"]["state"] == "starting"
+    assert "partition is down" in yard.ok("why", job)
+    slurm_cluster.run("scontrol", "update", "PartitionName=gpu", "State=UP")
+    yard.until_state(job, "succeeded")

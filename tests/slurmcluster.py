@@ -1,0 +1,249 @@
+"""A real Slurm for tests: a controller and two nodes with two declared GPUs each, for a session.
+
+One cluster serves a whole session (`slurm_cluster`); it is up in about two seconds. Everything is
+the tests' own: munge's key and socket, ports, state. Needs Debian's slurm-wlm and munge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NODES = ("n1", "n2")
+CPUS = 8
+MEMORY_MB = 8000
+GPUS = 2
+PATIENCE = 60.0
+_SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+CONF = """\
+ClusterName=yardtest
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=50
+ReturnToService=2
+MpiDefault=none
+GresTypes=gpu
+SlurmdParameters=config_overrides
+SlurmctldParameters=idle_on_node_suspend
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=0,bf_interval=2
+PriorityType=priority/basic
+EnforcePartLimits=ALL
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+KillWait=3
+SlurmdTimeout=10
+MessageTimeout=2
+TCPTimeout=2
+JobRequeue=1
+{nodes}
+PartitionName=gpu Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=urgent Nodes=n1,n2 MaxTime=60 State=UP PriorityTier=10
+PartitionName=short Nodes=n1 MaxTime=10 MaxNodes=1 State=UP PriorityTier=1
+"""
+
+
+class SlurmCluster:
+    """A controller and its nodes, with what tests do to them."""
+
+    def __init__(self) -> None:
+        for program in ("slurmctld", "slurmd", "munged", "sbatch", "srun"):
+            assert shutil.which(program, path=_SYSTEM), f"no {program}: run tools/test_needs.sh"
+        self.folder = Path(tempfile.mkdtemp(prefix="yard-slurm-"))
+        self.conf = self.folder / "slurm.conf"
+        self.shared = self.folder / "shared"
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        (self.folder / "state").mkdir()
+        self.shared.mkdir()
+        host = socket.gethostname().partition(".")[0]
+        ports = _free_ports(len(NODES) + 1)
+        nodes = "\n".join(
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS}"
+            f" RealMemory={MEMORY_MB} Gres=gpu:h100:{GPUS} State=UNKNOWN"
+            for name, port in zip(NODES, ports[1:], strict=True)
+        )
+        self.conf.write_text(
+            CONF.format(
+                host=host,
+                port=ports[0],
+                user=getpass.getuser(),
+                folder=self.folder,
+                nodes=nodes,
+            )
+        )
+        # Any device files do for GPUs that are only counted.
+        (self.folder / "gres.conf").write_text(
+            f"NodeName={','.join(NODES)} Name=gpu Type=h100 File=/dev/null,/dev/zero\n"
+        )
+        self._start_munge()
+        self.start_controller()
+        for name in NODES:
+            self.start_node(name)
+        self.wait_until_idle()
+
+    def _start_munge(self) -> None:
+        key = self.folder / "munge.key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        places = {
+            "socket": "munge.sock",
+            "key-file": "munge.key",
+            "pid-file": "munge.pid",
+            "log-file": "munge.log",
+            "seed-file": "munge.seed",
+        }
+        options = [f"--{name}={self.folder / file}" for name, file in places.items()]
+        self._spawn("munge", ["munged", "--foreground", "--force", *options])
+        _wait((self.folder / "munge.sock").exists, "munge did not start")
+
+    def start_controller(self) -> None:
+        self._spawn("slurmctld", ["slurmctld", "-f", str(self.conf), "-D"])
+
+    def start_node(self, name: str) -> None:
+        self._spawn(name, ["slurmd", "-f", str(self.conf), "-N", name, "-D"])
+
+    def kill(self, what: str) -> None:
+        """End the controller or a node's daemon at once, as a crash would."""
+        process = self._processes.pop(what)
+        process.kill()
+        process.wait()
+
+    def freeze(self, what: str, *, thaw: bool = False) -> None:
+        """Stop a daemon in its tracks, or let it go on."""
+        self._processes[what].send_signal(signal.SIGCONT if thaw else signal.SIGSTOP)
+
+    def run(self, *line: str, given: str = "", check: bool = True) -> str:
+        """Run one of Slurm's commands past Trackyard."""
+        answer = subprocess.run(
+            line,
+            input=given,
+            capture_output=True,
+            text=True,
+            env={"PATH": _SYSTEM, "SLURM_CONF": str(self.conf), "HOME": str(self.folder)},
+            timeout=60,
+            check=False,
+        )
+        assert not check or answer.returncode == 0, answer.stderr
+        return answer.stdout.strip()
+
+    def submit(self, *options: str, command: str = "sleep 600") -> str:
+        """Submit a job as any other user of the cluster does; return its id."""
+        given = f"#!/bin/sh\n{command}\n"
+        return self.run("sbatch", "--parsable", "--output=/dev/null", *options, given=given)
+
+    def state(self, job_id: str) -> str:
+        """Return a job's state."""
+        return self.run("squeue", "-h", "-t", "all", "-j", job_id, "-o", "%T", check=False)
+
+    def wait_until_idle(self) -> None:
+        """Bring up what is down, and wait until all nodes take work and nothing runs."""
+        if "slurmctld" not in self._processes:
+            self.start_controller()
+        for name in NODES:
+            if name not in self._processes:
+                self.start_node(name)
+
+        def is_idle() -> bool:
+            states = self.run("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T", check=False)
+            return states.split() == ["idle"] * len(NODES)
+
+        _wait(is_idle, "the nodes did not become idle: " + self.folder.name)
+
+    def clear(self) -> None:
+        """Cancel all jobs, drop reservations, and wait for idle nodes."""
+        for process in self._processes.values():
+            process.send_signal(signal.SIGCONT)
+        self.run("scancel", f"--user={getpass.getuser()}", check=False)
+        for line in self.run("scontrol", "-o", "show", "reservation", check=False).splitlines():
+            name = line.partition("ReservationName=")[2].partition(" ")[0]
+            if name:
+                self.run("scontrol", "delete", f"ReservationName={name}", check=False)
+        self.run("scontrol", "update", f"NodeName={','.join(NODES)}", "State=RESUME", check=False)
+        self.wait_until_idle()
+
+    def stop(self) -> None:
+        if "slurmctld" in self._processes:
+            self.run("scancel", f"--user={getpass.getuser()}", check=False)
+        for name in [name for name in self._processes if name != "munge"] + ["munge"]:
+            process = self._processes.pop(name, None)
+            if process is None:
+                continue
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _spawn(self, name: str, line: list[str]) -> None:
+        with (self.folder / f"{name}.out").open("ab") as output:
+            self._processes[name] = subprocess.Popen(
+                line,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={"PATH": _SYSTEM, "SLURM_CONF": str(self.conf), "HOME": str(self.folder)},
+                cwd=self.folder,
+            )
+
+
+def _wait(what: object, why: str) -> None:
+    assert callable(what)
+    deadline = time.monotonic() + PATIENCE
+    while not what():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.1)
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
+@pytest.fixture(scope="session")
+def _whole_slurm() -> Iterator[SlurmCluster]:
+    cluster = SlurmCluster()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def slurm_cluster(_whole_slurm: SlurmCluster) -> SlurmCluster:
+    """The session's cluster, idle and whole."""
+    _whole_slurm.wait_until_idle()
+    return _whole_slurm
