@@ -44,7 +44,7 @@ class Limits:
     ratio: int = MAX_RATIO
 
 
-def unpack(archive: Path, target: Path, *, kind: str, limits: Limits = Limits()) -> int:  # noqa: B008
+def unpack(archive: Path, target: Path, *, kind: str, limits: Limits = Limits()) -> int:
     """Unpack `archive` into the new folder `target`; return how many files were written."""
     target.mkdir(parents=True, mode=0o700)
     writer = _Writer(target, limits, archive.stat().st_size)
