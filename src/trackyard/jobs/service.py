@@ -504,6 +504,15 @@ class Jobs:
             fleet.note_taken(attempt.attempt_id, beat.member, checks)
             self.scheduler.wake()
 
+    async def trade_ticket(
+        self, principal: Principal, attempt_id: str, epoch: int, claim: str
+    ) -> str:
+        """Give a runner the key of its spec, once."""
+        found = await self._db.write(
+            lambda tx: signs.trade_ticket(tx, principal, attempt_id, epoch, claim)
+        )
+        return signs.granted(found)
+
     async def take_log(
         self,
         principal: Principal,

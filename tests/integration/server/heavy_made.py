@@ -342,6 +342,11 @@ async def _set_member(world: World) -> Ask:
     return Ask(path={"user": await _new_user(world)}, body={"role": "member"})
 
 
+@asks("POST /api/v1/attempts/{attempt}/key")
+async def _key(_: World) -> Ask:
+    return Ask(body={"claim": "c" * 1000}, caller="ticket")
+
+
 @asks("POST /api/v1/attempts/{attempt}/heartbeat")
 async def _beat(world: World) -> Ask:
     checks = [

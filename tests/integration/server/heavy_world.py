@@ -99,7 +99,8 @@ class World:
     def callers(self) -> dict[str, Caller]:
         """Who may ask, by what they are."""
         ground = self.ground
-        return {"admin": self.admin, "runner": ground.runner, "command": ground.command}
+        found = {"admin": self.admin, "runner": ground.runner, "command": ground.command}
+        return found | {"ticket": ground.ticket}
 
     @property
     def run(self) -> str:
