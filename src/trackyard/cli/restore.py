@@ -77,11 +77,12 @@ def run(args: argparse.Namespace) -> int:
     if not manifest.has_artifacts:
         say("the backup was taken without artifacts: point --artifacts at the store that has them")
     for key, (secrets, jobs) in keys.items():
+        place = (home or Path("HOME")) / "secrets.key"
         say(
             f"sealed with the key {key}, which no backup holds: {secrets} secrets, and variables"
-            f" of {jobs} submissions whose jobs have not ended. Before the start, copy `secrets.key`"
-            f" of the old home to {(home or Path('HOME')) / 'secrets.key'} (mode 0600). If it is"
-            " lost, `yard secret set` stores the secrets anew, and those jobs end with that reason"
+            f" of {jobs} submissions whose jobs have not ended. Before the start, copy"
+            f" `secrets.key` of the old home to {place} (mode 0600). If it is lost, `yard secret"
+            " set` stores the secrets anew, and those jobs end with that reason"
         )
     for one in manifest.damaged:
         say(f"not in the backup, it was damaged before: {one}")
