@@ -210,6 +210,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/attempts/{attempt}/key": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/attempts/{attempt}/key: trade a ticket, once, for the key of a spec. */
+        post: operations["post_attempts_attempt_key"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/attempts/{attempt}/heartbeat": {
         parameters: {
             query?: never;
@@ -1445,6 +1462,20 @@ export interface components {
             };
             run_as: string;
             shared_rights: string;
+        };
+        /**
+         * Claim
+         * @description Something that only the caller knows, by which it is known when it asks again.
+         */
+        Claim: {
+            claim: string;
+        };
+        /**
+         * KeyReply
+         * @description The key of what the runner is told.
+         */
+        KeyReply: {
+            key: string;
         };
         /**
          * Heartbeat
@@ -3508,6 +3539,32 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ServerFacts"];
+                };
+            };
+        };
+    };
+    post_attempts_attempt_key: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                attempt: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Claim"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["KeyReply"];
                 };
             };
         };

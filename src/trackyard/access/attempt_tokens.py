@@ -1,11 +1,15 @@
-"""The two tokens of an attempt: its runner's, and the narrower one of the job's command.
+"""The tokens of an attempt: its runner's, the narrower one of the job's command, and a ticket.
 
 Owns issuing, ending and reading them. The command's token hangs below the runner's, so that
 whatever ends the one ends both. What each opens is said by routes (`Route.takes_attempt`).
+
+A ticket goes where others can read it, as in a cluster's list of jobs. It is traded once, for the
+key of what the runner is told.
 """
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -14,6 +18,9 @@ from trackyard.access.principal import AttemptScope, Purpose
 from trackyard.access.tokens import digest, new_token
 from trackyard.store.database import Tx
 
+#: How long a ticket is good: a cluster may make an environment before it starts the runner.
+TICKET_MS = 3_600_000
+KEY_BYTES = 32
 _PAIR = "(id = ? OR parent_id = ?)"
 
 
@@ -25,15 +32,48 @@ class AttemptTokens:
     id: str
     runner: str = field(repr=False)
     command: str = field(repr=False)
+    #: a ticket and the key it is traded for; empty where nobody else reads what a runner is told
+    ticket: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)
 
 
-def issue_pair(tx: Tx, *, team_id: int, scope: AttemptScope) -> AttemptTokens:
-    """Issue both tokens of an attempt inside the caller's transaction."""
+def issue_pair(
+    tx: Tx, *, team_id: int, scope: AttemptScope, with_ticket: bool = False
+) -> AttemptTokens:
+    """Issue both tokens of an attempt inside the caller's transaction, and a ticket if asked."""
     runner = replace(scope, purpose=Purpose.RUNNER)
     command = replace(scope, purpose=Purpose.COMMAND)
     public, runner_text = issue(tx, team_id=team_id, scope=runner)
     _, command_text = issue(tx, team_id=team_id, scope=command, parent_id=public)
-    return AttemptTokens(id=public, runner=runner_text, command=command_text)
+    if not with_ticket:
+        return AttemptTokens(id=public, runner=runner_text, command=command_text)
+    key = secrets.token_hex(KEY_BYTES)
+    _, ticket = issue(
+        tx,
+        team_id=team_id,
+        scope=replace(scope, purpose=Purpose.TICKET, key=key),
+        expires_ms=tx.now_ms + TICKET_MS,
+        parent_id=public,
+    )
+    return AttemptTokens(
+        id=public, runner=runner_text, command=command_text, ticket=ticket, key=key
+    )
+
+
+def trade(tx: Tx, token_id: str, claim: str) -> str | None:
+    """Trade a ticket for its key, once; None if another has done so.
+
+    `claim` is known to the caller alone: who repeats it has lost the answer.
+    """
+    row = tx.one(f"SELECT scope FROM tokens WHERE id = ?{tx.dialect.for_update}", (token_id,))
+    if row is None:
+        return None
+    scope, mine = read_scope(row[0]), digest(claim)
+    if scope.claim:
+        return scope.key if scope.claim == mine else None
+    text = msgspec.json.encode(replace(scope, claim=mine)).decode()
+    tx.run("UPDATE tokens SET scope = ? WHERE id = ?", (text, token_id))
+    return scope.key
 
 
 def issue(

@@ -4,7 +4,7 @@ storage.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from trackyard.core.errors import Denied, InvalidInput
@@ -35,6 +35,8 @@ class Purpose(StrEnum):
     COMMAND = "command"
     #: the runner around it: heartbeats, log, samples, health, the exit record
     RUNNER = "runner"
+    #: whoever starts the runner where others can read what it is started with: good for one call
+    TICKET = "ticket"
     #: issued before the two were told apart, for attempts that an upgrade found running
     BOTH = "both"
 
@@ -48,6 +50,9 @@ class AttemptScope:
     rank: int = 0
     attempt_id: str = ""
     purpose: Purpose = Purpose.COMMAND
+    #: of a ticket: what it is traded for, and who has traded it
+    key: str = field(default="", repr=False)
+    claim: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

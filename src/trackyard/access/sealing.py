@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +58,11 @@ class Seal:
             raise InternalFault("a stored secret is damaged; set it anew") from fault
         return found.decode()
 
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Return those keys, by name, that are not in the file."""
+        key = self._load()
+        return sorted({name for name in names if key is None or name != _name(key)})
+
     def _load(self) -> bytes | None:
         if self._key is None:
             try:
@@ -89,6 +95,11 @@ class Seal:
         if key is None:
             raise SetupError(f"the key file {self.path} cannot be made")
         return key
+
+
+def key_of(sealed: str) -> str:
+    """Return the name of the key that a value was sealed with."""
+    return sealed.split(".", 2)[1] if sealed.count(".") >= 2 else ""
 
 
 def _name(key: bytes) -> str:

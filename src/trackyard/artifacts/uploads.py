@@ -44,11 +44,16 @@ class State(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """An upload that is under way, with a token for each of its parts."""
+    """An upload that is under way."""
 
     id: str
-    #: token of part 1, 2, ...
-    tokens: list[str]
+    #: what its parts' tokens are signed with
+    key: str
+    count: int
+
+    def tokens(self) -> list[str]:
+        """Sign the token of part 1, 2, ...; of thousands, off the event loop."""
+        return [_sign(self.key, self.id, number) for number in range(1, self.count + 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +101,7 @@ class Uploads:
             )
 
         await self._database.write(insert)
-        tokens = [_sign(key, upload_id, number) for number in range(1, count + 1)]
-        return Upload(id=upload_id, tokens=tokens)
+        return Upload(id=upload_id, key=key, count=count)
 
     async def put_part(
         self,

@@ -47,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
     elif home is not None:
         empty_folder(home, "the restored server")
         _restore(source, manifest, home)
+    keys = _keys((source if args.check or home is None else home) / DATABASE)
     # What there is was restored; a check is asked whether that is all.
     code = 0 if manifest.is_whole or not args.check else 1
     if args.json:
@@ -59,6 +60,10 @@ def run(args: argparse.Namespace) -> int:
                 "bytes": manifest.total_bytes,
                 "damaged": [asdict(one) for one in manifest.damaged],
                 "database_damage": manifest.database_damage,
+                "sealed": [
+                    {"key": key, "secrets": secrets, "submissions": jobs}
+                    for key, (secrets, jobs) in keys.items()
+                ],
             }
         )
         return code
@@ -71,6 +76,14 @@ def run(args: argparse.Namespace) -> int:
         say(f"serve it with: yard up --home {home}   (it makes a new admin token)")
     if not manifest.has_artifacts:
         say("the backup was taken without artifacts: point --artifacts at the store that has them")
+    for key, (secrets, jobs) in keys.items():
+        place = (home or Path("HOME")) / "secrets.key"
+        say(
+            f"sealed with the key {key}, which no backup holds: {secrets} secrets, and variables"
+            f" of {jobs} submissions whose jobs have not ended. Before the start, copy"
+            f" `secrets.key` of the old home to {place} (mode 0600). If it is lost, `yard secret"
+            " set` stores the secrets anew, and those jobs end with that reason"
+        )
     for one in manifest.damaged:
         say(f"not in the backup, it was damaged before: {one}")
     for complaint in manifest.database_damage:
@@ -102,6 +115,32 @@ def _mark_store(home: Path) -> None:
     if row is not None:
         name = str(row[0]).removeprefix("pending:")
         write_file(home / "artifacts" / "store.id", [f"{name}\n".encode()])
+
+
+def _keys(path: Path) -> dict[str, tuple[int, int]]:
+    """Return the keys that values in a database are sealed with, and how many of them.
+
+    Those are secrets of teams, and submissions with variables whose jobs may yet start.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    with contextlib.closing(_open(path)) as conn:
+        try:
+            secrets = [row[0] for row in conn.execute("SELECT sealed FROM secrets")]
+            specs = conn.execute(
+                'SELECT s.spec FROM job_specs s WHERE s.spec LIKE \'%"sealed":"1.%\' AND EXISTS'
+                " (SELECT 1 FROM jobs j WHERE j.spec_id = s.id AND j.ended_ms IS NULL)"
+            )
+            jobs = [row[0].partition('"sealed":"')[2] for row in specs]
+        except sqlite3.Error:
+            # A backup of a release without them, or one that is damaged, which was told.
+            return {}
+    for at, values in enumerate((secrets, jobs)):
+        for value in values:
+            key, counts = value.split(".", 2)[1], [0, 0]
+            counts[at] = 1
+            before = found.get(key, (0, 0))
+            found[key] = (before[0] + counts[0], before[1] + counts[1])
+    return found
 
 
 def _open(path: Path) -> sqlite3.Connection:

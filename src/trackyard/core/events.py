@@ -92,6 +92,10 @@ EVENT_KINDS: dict[str, str] = {
     "attempt.started": "an attempt's runner reported for the first time",
     "attempt.ended": "an attempt is over, with its cause",
     "attempt.lost": "an attempt's runner or node went away without a word",
+    "attempt.ticket_refused": (
+        "the ticket by which an attempt's runner gets its credential was used a second time:"
+        " somebody else may have read it in the cluster"
+    ),
     "attempt.log_removed": "the log of an attempt that ended long ago was removed",
     "attempt.refused": "the engine would not start an attempt",
     "checkpoint.saved": "a job saved a complete checkpoint",

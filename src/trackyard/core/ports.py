@@ -221,6 +221,9 @@ class ReportTo:
     sample_seconds: float = 5.0
     #: how long a finished runner keeps trying to deliver what the server has not got
     linger_seconds: float = 3600.0
+    #: traded at the server for the key, once, by a runner whose spec is sealed with it
+    ticket: str = field(default="", repr=False)
+    key: str = field(default="", repr=False)
     #: stop the job when no heartbeat was accepted for so long; None runs on through an outage
     renew_within_seconds: float | None = None
 
@@ -438,6 +441,11 @@ class Engine(Protocol):
     @property
     def loses_sight(self) -> bool:
         """Tell whether what it calls lost may still run, out of its sight."""
+        ...
+
+    @property
+    def shows_specs(self) -> bool:
+        """Tell whether others can read what it is given to start an attempt with."""
         ...
 
     def nodes(self) -> Sequence[NodeReport]:

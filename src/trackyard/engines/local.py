@@ -70,6 +70,7 @@ class LocalEngine:
 
     name = "local"
     loses_sight = False
+    shows_specs = False
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trackyard.core.ports import LaunchSpec, PackageRef
+from trackyard.core.ports import LaunchSpec, PackageRef, ReportTo
 
 SPEC_VERSION = 1
 PACKAGE_DIR = Path(__file__).resolve().parent.parent
@@ -110,10 +110,15 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
         "progress_seconds": spec.progress_seconds,
         "checkpoint_dir": None if checkpoint is None else str(checkpoint),
         "saved_exit_code": spec.saved_exit_code,
-        "report": None if spec.report is None else asdict(spec.report),
+        "report": None if spec.report is None else _report(spec.report),
         "echo": place.echo,
         "health": place.health,
     }
+
+
+def _report(report: ReportTo) -> dict[str, Any]:
+    """Return what the runner is told; how that was sealed is for those who open it."""
+    return {name: value for name, value in asdict(report).items() if name not in ("ticket", "key")}
 
 
 def _package(ref: PackageRef) -> dict[str, str]:

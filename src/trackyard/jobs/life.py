@@ -106,10 +106,12 @@ def admit(
     environment: str,
     backfilled: bool,
     members: int | None = None,
+    with_ticket: bool = False,
 ) -> Admitted:
     """Give a waiting job its nodes and begin a new attempt, fenced against all earlier ones.
 
-    The engine starts one member on each node, or so many as are told.
+    The engine starts one member on each node, or so many as are told. Where others can read what
+    it starts them with, they get a ticket.
     """
     started = len(placement.shares) if members is None else members
     if job.state != JobState.QUEUED or job.held:
@@ -123,6 +125,7 @@ def admit(
         tx,
         team_id=job.team_id,
         scope=AttemptScope(run_id=job.run_uuid, attempt=number, attempt_id=attempt_id),
+        with_ticket=with_ticket,
     )
     row = tx.one("SELECT max(step) FROM checkpoints WHERE job = ?", (job.id,))
     inner = tx.insert(
@@ -197,7 +200,7 @@ def grant(tx: Tx, admitted: Admitted) -> Admitted:
     return Admitted(job=job, attempt=attempt, tokens=None)
 
 
-def renew_tokens(tx: Tx, attempt: AttemptRow) -> Admitted:
+def renew_tokens(tx: Tx, attempt: AttemptRow, *, with_ticket: bool = False) -> Admitted:
     """Issue other tokens for an attempt whose launch never happened."""
     job = job_by_inner(tx, attempt.job)
     revoke_pair(tx, attempt.token_id)
@@ -207,6 +210,7 @@ def renew_tokens(tx: Tx, attempt: AttemptRow) -> Admitted:
         scope=AttemptScope(
             run_id=job.run_uuid, attempt=attempt.number, attempt_id=attempt.attempt_id
         ),
+        with_ticket=with_ticket,
     )
     return Admitted(
         job=job, attempt=change_attempt(tx, attempt, token_id=tokens.id), tokens=tokens

@@ -26,6 +26,7 @@ from trackyard.jobs import hints, logs, signs
 from trackyard.jobs.actions import act
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, agreeing, brief
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
+from trackyard.jobs.arrivals import Arrivals
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.demand_watch import Rule, Watch
 from trackyard.jobs.followers import Followers
@@ -51,6 +52,7 @@ from trackyard.jobs.submission import (
     acting_for,
     is_long,
     prepare,
+    siblings,
     submit,
     was_submitted,
 )
@@ -119,7 +121,8 @@ class Jobs:
         self.scheduler = scheduler
         self.demands = Demands(database, scheduler)
         self.watch = Watch(database, scheduler.dispatcher, scheduler.wake, undeclared or Rule())
-        scheduler.keep_watch = self.watch.look
+        self._arrivals = Arrivals(database, tracking.names)
+        scheduler.keep_watch = self._keep_watch
         self._lists = Lists(database, self._ahead)
         self._memory = signs.Memory()
         self.machines = Machines()
@@ -129,6 +132,11 @@ class Jobs:
         #: running ahead takes the interpreter, so only one does at a time
         self._answering = asyncio.Lock()
         self._foreseen: tuple[Pass | None, dict[tuple[str, str], Any]] = (None, {})
+
+    async def _keep_watch(self) -> None:
+        """Go on with arrays that a process left behind, and look at what jobs hold."""
+        await self._arrivals.take_over()
+        await self.watch.look()
 
     def start(self) -> None:
         """Begin to schedule."""
@@ -167,6 +175,7 @@ class Jobs:
             spec = addition.spec(spec)
         caller = await self._db.peek(lambda reader: acting_for(reader, principal, wish.team))
         spec = await self._sealed(spec, caller.team_id)
+        await self._arrivals.complete(*(one.job for one in wish.after))
         known = await self._db.peek(lambda reader: was_submitted(reader, caller, wish.key))
         if not known:
             now_ms = self._db.clock.time_ms()
@@ -185,6 +194,9 @@ class Jobs:
             return made
 
         jobs = await self._db.write(change, is_long=known or is_long(wish))
+        if wish.array:
+            await self._arrivals.complete(jobs[0].array_id)
+            jobs = await self._db.read(lambda reader: siblings(reader, jobs[0]))
         self.scheduler.wake()
         shown = await self._db.read(lambda reader: self._shown(reader, jobs[:MAX_SHOWN]))
         return Submitted(jobs=shown, answer=found, repeated=known)
@@ -353,6 +365,8 @@ class Jobs:
     async def _act(
         self, principal: Principal, text: str, verb: str, change: Callable[[Tx, JobRow], None]
     ) -> list[JobView]:
+        # What is meant by an array is all of it, also of one that is still being written.
+        await self._arrivals.complete(text)
         rows = await act(self._db, principal, text, verb, change)
         self.scheduler.wake()
         return await self.view_of(rows[:MAX_SHOWN])
@@ -491,6 +505,15 @@ class Jobs:
             )
             fleet.note_taken(attempt.attempt_id, beat.member, checks)
             self.scheduler.wake()
+
+    async def trade_ticket(
+        self, principal: Principal, attempt_id: str, epoch: int, claim: str
+    ) -> str:
+        """Give a runner the key of its spec, once."""
+        found = await self._db.write(
+            lambda tx: signs.trade_ticket(tx, principal, attempt_id, epoch, claim)
+        )
+        return signs.granted(found)
 
     async def take_log(
         self,

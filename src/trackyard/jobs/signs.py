@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from trackyard.access.attempt_tokens import trade
 from trackyard.access.principal import Principal
 from trackyard.core.errors import Conflict, NotFound
 from trackyard.core.health import RUNNERS, CheckReport
@@ -145,6 +146,28 @@ def live_attempt(
     if attempt.is_over and not ended_too:
         raise Conflict("this attempt is over: end what still runs under it")
     return attempt
+
+
+def trade_ticket(
+    tx: Tx, principal: Principal, attempt_id: str, epoch: int, claim: str
+) -> str | None:
+    """Give the key of a runner's spec for its ticket; a second time there is only an event."""
+    attempt = live_attempt(tx, principal, attempt_id, epoch, ended_too=False)
+    key = trade(tx, principal.token_id, claim)
+    if key is None:
+        job = job_by_inner(tx, attempt.job)
+        job_event(tx, "attempt.ticket_refused", job, attempt=attempt.number)
+    return key
+
+
+def granted(key: str | None) -> str:
+    """Return a key that was given, or refuse a second one."""
+    if key is None:
+        raise Conflict(
+            "this ticket was used before, so the attempt must not run: whoever used it may have"
+            " read it in the cluster"
+        )
+    return key
 
 
 def take_heartbeat(tx: Tx, attempt_id: str, beat: Heartbeat) -> None:

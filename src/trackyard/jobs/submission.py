@@ -1,4 +1,5 @@
-"""Submission: a checked wish becomes a job in its queue, with its run. One transaction.
+"""Submission: a checked wish becomes a job in its queue, with its run. One transaction, but for
+large arrays.
 
 Owns what a submission looks up (queue, package, experiment, dependencies) and writes. Knows
 neither the engine nor when the job will start.
@@ -16,6 +17,7 @@ from trackyard.access.secrets import check_names
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
+from trackyard.jobs.arrivals import Plan, begin
 from trackyard.jobs.demand_shapes import choose, parse_gang
 from trackyard.jobs.packages import require_package
 from trackyard.jobs.queue_rules import check_rules, queue_rules, with_preemption
@@ -25,18 +27,14 @@ from trackyard.jobs.wishes import After, JobSpec, Wish, check_spec, parse_array,
 from trackyard.leases.records import find_lease
 from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
-from trackyard.tracking.experiments import create_experiment, inner_experiment_id
-from trackyard.tracking.runs import NewRun, create_runs
+from trackyard.tracking.experiments import (
+    create_experiment,
+    inner_experiment_id,
+    require_active,
+)
 
-_DIFF_TAG_CHARACTERS = 4000
 #: Jobs of a submission that its answer shows.
 MAX_SHOWN = 1000
-_INSERT_JOBS = (
-    "INSERT INTO jobs (job_id, team_id, user_id, user_name, spec_id, name, queue, priority, held,"
-    " not_before_ms, submitted_ms, array_id, array_cap, array_index, run_uuid, state, attempt,"
-    " epoch, failures, interruptions, attained_ms, avoid, engine_note, version) VALUES (?, ?, ?,"
-    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'queued', 0, 0, 0, 0, 0, '[]', '', 1)"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +158,10 @@ def was_submitted(reader: Reader, principal: Principal, key: str) -> bool:
 
 
 def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec) -> list[JobRow]:
-    """Queue a job, or all jobs of an array, each with its run; the same key submits once.
+    """Queue a job, or the first jobs of an array, each with its run; the same key submits once.
 
-    Returns the first of them. Others' writes wait meanwhile, so ten thousand jobs are written
-    by a few statements.
+    Returns the first of them. What is left of a large array is written by `arrivals`, part by
+    part: with this commit all of it is accepted.
     """
     known = known_submission(tx, principal, wish.key)
     if known:
@@ -173,45 +171,25 @@ def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec
     spec_id = tx.insert(
         "INSERT INTO job_specs (spec) VALUES (?)", (msgspec.json.encode(spec).decode(),)
     )
-    base, name = new_job_id(), wish.name or new_name()
-    array = parse_array(wish.array) if wish.array else None
-    indices: list[int | None] = [None] if array is None else list(array.indices)
-    ids = [base if index is None else f"{base}-{index}" for index in indices]
-    runs = create_runs(
-        tx,
-        names,
-        principal,
-        [
-            NewRun(name if index is None else f"{name}-{index}", _tags(wish, spec, job_id))
-            for index, job_id in zip(indices, ids, strict=True)
-        ],
+    base = new_job_id()
+    plan = Plan(
+        base=base,
+        name=wish.name or new_name(),
+        team_id=principal.team_id,
+        user_id=principal.user_id,
+        user_name=principal.name,
+        spec_id=spec_id,
+        queue=wish.queue,
+        priority=wish.priority,
+        held=wish.hold,
+        not_before_ms=wish.not_before_ms,
+        submitted_ms=tx.now_ms,
+        array=wish.array,
         experiment_id=experiment,
-        status="SCHEDULED",
+        location=require_active(tx, principal, experiment)[2],
+        tags=wish.tags,
     )
-    owner = (principal.team_id, principal.user_id, principal.name, spec_id, name, wish.queue)
-    waits = (int(parse_priority(wish.priority)), int(wish.hold), wish.not_before_ms, tx.now_ms)
-    place = ("", 0) if array is None else (base, array.cap)
-    tx.many(
-        _INSERT_JOBS,
-        [
-            (job_id, *owner, *waits, *place, index, run_id)
-            for job_id, index, run_id in zip(ids, indices, runs, strict=True)
-        ],
-    )
-    for job_id, run_id in zip(ids, runs, strict=True):
-        tx.event(
-            "job.submitted",
-            team_id=principal.team_id,
-            actor=principal.name,
-            subject="job",
-            subject_id=job_id,
-            name=name,
-            run_id=run_id,
-            queue=wish.queue,
-            priority=wish.priority,
-            gpus=spec.request.total_gpus,
-            nodes=spec.nodes,
-        )
+    begin(tx, names, principal, plan, spec)
     if wish.key:
         tx.run(
             "INSERT INTO submissions (team_id, key, job_id, created_ms) VALUES (?, ?, ?, ?)",
@@ -239,22 +217,11 @@ def _experiment(tx: Tx, principal: Principal, wanted: str) -> int:
     return create_experiment(tx, principal, name=wanted, artifact_location=None, tags=[])
 
 
-def _tags(wish: Wish, spec: JobSpec, job_id: str) -> list[tuple[str, str]]:
-    tags = dict(wish.tags)
-    tags["mlflow.source.name"] = spec.line[:_DIFF_TAG_CHARACTERS]
-    tags["mlflow.source.type"] = "JOB"
-    tags["yard.job"] = job_id
-    source = spec.source
-    if source is not None and source.commit:
-        tags["mlflow.source.git.commit"] = source.commit
-        tags["mlflow.source.git.dirty"] = str(source.dirty).lower()
-        if source.branch:
-            tags["mlflow.source.git.branch"] = source.branch
-        if source.remote:
-            tags["mlflow.source.git.repoURL"] = source.remote
-        if source.diff:
-            tags["yard.git.diff"] = source.diff[:_DIFF_TAG_CHARACTERS]
-    return list(tags.items())
+def siblings(reader: Reader | Tx, job: JobRow) -> list[JobRow]:
+    """Return the first jobs of the submission that a job belongs to."""
+    if not job.array_id:
+        return [job]
+    return load_jobs(reader, f"array_id = ? ORDER BY id LIMIT {MAX_SHOWN}", (job.array_id,))
 
 
 def is_array_id(text: str, jobs: list[JobRow]) -> bool:

@@ -22,6 +22,7 @@ from trackyard.registry.logged_search import (
 from trackyard.registry.rules import check_logged_name, check_tags
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.store.idempotency import Create
+from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.experiments import require_active
 from trackyard.tracking.validation import MAX_PARAM, check_name, clip
 
@@ -91,7 +92,7 @@ class LoggedModels:
                 create.made(model_id)
             return load_logged(tx, principal, [model_id])[0]
 
-        return await self._database.write(operation)
+        return await self._database.write(operation, is_long=len(tagged) + len(given) > FEW_ROWS)
 
     async def get(
         self, principal: Principal, model_id: str, *, allow_deleted: bool = False
@@ -173,7 +174,7 @@ class LoggedModels:
                 _write(tx, "logged_model_tags", model_id, tagged)
                 _event(tx, "logged_model.updated", principal, model_id, tags=sorted(tagged))
 
-        await self._database.write(operation)
+        await self._database.write(operation, is_long=len(tagged) > FEW_ROWS)
 
     async def delete_tag(self, principal: Principal, model_id: str, key: str) -> None:
         """Remove a tag of a logged model; one that is not there is an error, as in MLflow."""
@@ -215,7 +216,7 @@ class LoggedModels:
                 _write(tx, "logged_model_params", model_id, fresh)
                 _event(tx, "logged_model.updated", principal, model_id, params=sorted(fresh))
 
-        await self._database.write(operation)
+        await self._database.write(operation, is_long=len(given) > FEW_ROWS)
 
     async def root(self, principal: Principal, model_id: str) -> str:
         """Return the artifact uri of a logged model the caller may read."""

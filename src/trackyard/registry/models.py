@@ -24,6 +24,7 @@ from trackyard.registry.versions import Versions, find_model, find_version, mode
 from trackyard.registry.views import load_models
 from trackyard.store.database import Database, Tx
 from trackyard.store.idempotency import Create
+from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.validation import check_name
 
 
@@ -69,7 +70,7 @@ class Registry:
                 create.made(str(inner))
             return load_models(tx, [inner])[0]
 
-        return await self._database.write(operation)
+        return await self._database.write(operation, is_long=len(tagged) > FEW_ROWS)
 
     async def get(self, principal: Principal, name: str) -> dict[str, Any]:
         """Return a registered model."""
@@ -113,7 +114,7 @@ class Registry:
             model_event(tx, "model.updated", principal, new_name, renamed_from=name)
             return load_models(tx, [inner])[0]
 
-        return await self._database.write(operation)
+        return await self._database.write(operation, is_long=True)
 
     async def delete(self, principal: Principal, name: str) -> None:
         """Delete a registered model with its versions, tags and aliases."""
@@ -124,7 +125,7 @@ class Registry:
             tx.run("DELETE FROM models WHERE id = ?", (inner,))
             model_event(tx, "model.deleted", principal, name)
 
-        await self._database.write(operation)
+        await self._database.write(operation, is_long=True)
 
     async def search(
         self,

@@ -35,6 +35,7 @@ from trackyard.registry.sources import (
 from trackyard.registry.views import latest_versions, load_versions
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.store.idempotency import Create
+from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.validation import check_name
 
 READY = "READY"
@@ -94,7 +95,7 @@ class Versions:
                 create.made(str(inner))
             return load_versions(tx, [inner])[0]
 
-        return await self._database.write(operation)
+        return await self._database.write(operation, is_long=len(tagged) > FEW_ROWS)
 
     async def get(self, principal: Principal, name: str, version: str) -> dict[str, Any]:
         """Return a version."""

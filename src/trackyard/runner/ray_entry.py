@@ -22,7 +22,7 @@ import zlib
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from trackyard.runner import processes, ray_tasks, records
+from trackyard.runner import processes, ray_tasks, ray_ticket, records
 from trackyard.runner.spec import BadSpecError, Spec, parse
 
 SPEC_VARIABLE = "YARD_SPEC"
@@ -70,8 +70,12 @@ def run(guard: Guard) -> int:
 
 
 def read_spec(environ: Any) -> Dict[str, Any]:
-    """Unpack the spec from the environment."""
-    data = json.loads(zlib.decompress(base64.b64decode(environ[SPEC_VARIABLE])))
+    """Unpack the spec from the environment; one that comes sealed is opened at the server."""
+    text = environ[SPEC_VARIABLE]
+    if ray_ticket.is_sealed(text):
+        data = ray_ticket.read(text)
+    else:
+        data = json.loads(zlib.decompress(base64.b64decode(text)))
     if not isinstance(data, dict):
         raise ValueError("it is no JSON object")
     return data

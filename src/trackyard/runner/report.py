@@ -37,20 +37,16 @@ class Answer(NamedTuple):
     body: Dict[str, Any]
 
 
-class Connection:
-    """One kept-alive connection with the attempt's credential on every request."""
+class Caller:
+    """One kept-alive connection with an attempt's credential on every request."""
 
-    def __init__(self, spec: Spec, report: Report) -> None:
-        parts = urlsplit(report.url)
+    def __init__(self, url: str, token: str, attempt_id: str, epoch: int) -> None:
+        parts = urlsplit(url)
         self._secure = parts.scheme == "https"
         self._host = parts.hostname or ""
         self._port = parts.port
-        self._base = f"{parts.path}/api/v1/attempts/{quote(spec.attempt_id)}"
-        self._headers = {
-            "Authorization": f"Bearer {report.token}",
-            "X-Yard-Epoch": str(spec.epoch),
-            "X-Yard-Member": str(spec.gang.member),
-        }
+        self._base = f"{parts.path}/api/v1/attempts/{quote(attempt_id)}"
+        self._headers = {"Authorization": f"Bearer {token}", "X-Yard-Epoch": str(epoch)}
         self._live: Optional[http.client.HTTPConnection] = None
 
     def post(self, path: str, body: bytes, content_type: str = "application/json") -> Answer:
@@ -84,6 +80,14 @@ class Connection:
         except ValueError:
             data = {}
         return Answer(response.status, data if isinstance(data, dict) else {})
+
+
+class Connection(Caller):
+    """A connection of the runner itself, which speaks for one member."""
+
+    def __init__(self, spec: Spec, report: Report) -> None:
+        super().__init__(report.url, report.token, spec.attempt_id, spec.epoch)
+        self._headers["X-Yard-Member"] = str(spec.gang.member)
 
 
 class Reporter:

@@ -72,6 +72,7 @@ from trackyard.server.logs import set_up_logging
 from trackyard.server.oidc import read_oidc
 from trackyard.server.routes import table
 from trackyard.server.routing import Router
+from trackyard.server.sealed import key_warnings
 from trackyard.server.services import Services
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
@@ -167,6 +168,8 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     warning = await services.database.read(lambda reader: shared_rights(settings, reader))
     if warning:
         log.warning("%s", warning)
+    for told in await services.database.read(lambda reader: key_warnings(settings, reader)):
+        log.warning("%s", told)
     services.tracking.start()
     services.hub.start()
     services.watchdog.start()

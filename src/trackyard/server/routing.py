@@ -45,6 +45,8 @@ class Route:
     attempts: bool = False
     #: whether the token of the runner around a command may call it
     runners: bool = False
+    #: whether a ticket may call it, by which a runner gets its credential
+    tickets: bool = False
     #: whether a token for the calendar feed may call it
     feeds: bool = False
     #: request and reply types; every field of a request has its bounds, which a test looks at
@@ -79,6 +81,8 @@ class Route:
 
     def takes_attempt(self, purpose: Purpose) -> bool:
         """Tell whether an attempt's token made for this purpose opens the route."""
+        if purpose is Purpose.TICKET:
+            return self.tickets
         return (self.attempts and purpose is not Purpose.RUNNER) or (
             self.runners and purpose is not Purpose.COMMAND
         )

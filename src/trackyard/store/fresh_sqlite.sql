@@ -199,6 +199,16 @@ CREATE TABLE users (
 	CONSTRAINT pk_users PRIMARY KEY (id),
 	CONSTRAINT uq_users_name UNIQUE (name)
 );
+CREATE TABLE arriving_arrays (
+	array_id TEXT NOT NULL,
+	name TEXT NOT NULL,
+	team_id INTEGER NOT NULL,
+	"plan" TEXT NOT NULL,
+	done BIGINT NOT NULL,
+	written_ms BIGINT NOT NULL,
+	CONSTRAINT pk_arriving_arrays PRIMARY KEY (array_id),
+	CONSTRAINT fk_arriving_arrays_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
 CREATE TABLE eval_datasets (
 	id TEXT NOT NULL,
 	team_id INTEGER NOT NULL,

@@ -72,6 +72,19 @@ Table(
     words("spec"),
 )
 Table(
+    "arriving_arrays",
+    shared,
+    #: a large array of which some jobs are not written yet
+    Column("array_id", Text, primary_key=True),
+    words("name"),
+    ref("team_id", "teams.id"),
+    #: what its jobs have in common; JSON of jobs.arrivals.Plan
+    words("plan"),
+    #: how many of its jobs are written, and when the last of them were
+    integer("done"),
+    integer("written_ms"),
+)
+Table(
     "jobs",
     shared,
     big_id(),

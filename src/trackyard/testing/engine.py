@@ -83,6 +83,7 @@ class FakeEngine:
 
     name = "fake"
     loses_sight = False
+    shows_specs = False
 
     def __init__(
         self,

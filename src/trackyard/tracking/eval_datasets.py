@@ -163,13 +163,21 @@ def search(
 # -- records ----------------------------------------------------------------------------------
 
 
-def upsert_records(tx: Tx, principal: Principal, dataset_id: str, records: Any) -> tuple[int, int]:
-    """Add records, or merge them into those with the same inputs; return how many of each."""
-    _require(tx, principal, dataset_id)
+def check_records(records: Any) -> None:
+    """Refuse what is no list of records, before any of them is written."""
     if not isinstance(records, list) or not all(isinstance(one, dict) for one in records):
         raise InvalidInput("`records` is a list of objects as JSON text")
     if len(records) > MAX_RECORDS:
         raise InvalidInput(f"at most {MAX_RECORDS} records are taken at once, not {len(records)}")
+    for record in records:
+        read_pairs(record.get("tags"), "tags")
+
+
+def upsert_records(
+    tx: Tx, principal: Principal, dataset_id: str, records: Sequence[dict[str, Any]]
+) -> tuple[int, int]:
+    """Add records, or merge them into those with the same inputs; return how many of each."""
+    _require(tx, principal, dataset_id)
     added = merged = 0
     user = principal.name
     for record in records:
@@ -208,7 +216,7 @@ def delete_records(tx: Tx, principal: Principal, dataset_id: str, ids: Sequence[
     """Delete records; return how many were there."""
     _require(tx, principal, dataset_id)
     gone = 0
-    for record_id in ids:
+    for record_id in dict.fromkeys(ids):
         gone += tx.run(
             "DELETE FROM eval_records WHERE id = ? AND dataset_id = ?", (record_id, dataset_id)
         )

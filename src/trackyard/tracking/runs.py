@@ -184,9 +184,12 @@ def create_runs(
     *,
     experiment_id: int,
     status: str,
+    location: str,
 ) -> list[str]:
-    """Create runs that have not begun yet, and return their ids; a few statements for all."""
-    location = require_active(tx, principal, experiment_id)[2]
+    """Create runs that have not begun yet, and return their ids; a few statements for all.
+
+    The caller has asked whether the experiment takes runs, and where their files lie.
+    """
     runs, tags, made = [], [], []
     for inner, one in zip(new_keys(tx, len(wanted)), wanted, strict=True):
         run_id = new_run_id()

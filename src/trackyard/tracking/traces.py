@@ -42,6 +42,8 @@ FINAL_KEY = "mlflow.trace.infoFinalized"
 MAX_DELETED, MAX_LINKED = 1000, 100
 #: How long a link waits for its trace.
 LINK_PATIENCE_MS = 24 * 3600 * 1000
+#: What is written of an export in one commit, in spans.
+_PART_COST = 2500
 _CHUNK = 500
 #: How a trace and its assessments look on the wire.
 Form = Callable[[TraceInfo, list[dict[str, Any]]], dict[str, Any]]
@@ -117,6 +119,21 @@ def add_spans(
         _write(tx, "trace_tags", trace.id, {SPANS_TAG: SPANS_HERE})
         if run_id:
             _link(tx, trace.id, run_id)
+
+
+def in_parts(traces: Sequence[SpanTrace]) -> list[list[SpanTrace]]:
+    """Divide what an export holds into parts, each of which is written in little time."""
+    parts: list[list[SpanTrace]] = []
+    room = 0
+    for trace in traces:
+        # A trace costs as much as ten of its spans.
+        cost = 10 + len(trace.spans)
+        if not parts or cost > room:
+            parts.append([])
+            room = _PART_COST
+        parts[-1].append(trace)
+        room -= cost
+    return parts
 
 
 def _put(
@@ -218,35 +235,47 @@ def link_to_run(tx: Tx, principal: Principal, trace_ids: Sequence[str], run_id: 
         _event(tx, "trace.updated", principal, trace_id, run_id=run_id)
 
 
-def delete(
-    tx: Tx,
+def find_deleted(
+    reader: Reader,
     principal: Principal,
     experiment: int,
     *,
     trace_ids: Sequence[str] = (),
     until_ms: int | None = None,
     most: int | None = None,
-    forget: Callable[[Tx, str], object],
-) -> int:
-    """Delete traces of an experiment by id, or the oldest up to a time; return how many."""
-    require(tx, principal, experiment)
+) -> list[str]:
+    """Return the traces of an experiment that are to go: by id, or the oldest up to a time."""
+    require(reader, principal, experiment)
     if bool(trace_ids) == (until_ms is not None):
         raise InvalidInput("Either `max_timestamp_millis` or `trace_ids` must be specified.")
     if trace_ids and most is not None:
         raise InvalidInput("`max_traces` can't be specified if `trace_ids` is specified.")
     if most is not None and most <= 0:
         raise InvalidInput(f"`max_traces` must be a positive integer, received {most}.")
-    where, values = "experiment_id = ? AND team_id = ?", [experiment, principal.team_id]
     if trace_ids:
-        marks = ",".join("?" * len(trace_ids))
-        rows = tx.all(
-            f"SELECT id FROM traces WHERE {where} AND id IN ({marks})", (*values, *trace_ids)
-        )
-    else:
-        rows = tx.all(
-            f"SELECT id FROM traces WHERE {where} AND time_ms <= ? ORDER BY time_ms, id LIMIT ?",
-            (*values, until_ms, min(most or MAX_DELETED, MAX_DELETED)),
-        )
+        return list(dict.fromkeys(trace_ids))
+    rows = reader.all(
+        "SELECT id FROM traces WHERE experiment_id = ? AND team_id = ? AND time_ms <= ?"
+        " ORDER BY time_ms, id LIMIT ?",
+        (experiment, principal.team_id, until_ms, min(most or MAX_DELETED, MAX_DELETED)),
+    )
+    return [row[0] for row in rows]
+
+
+def delete(
+    tx: Tx,
+    principal: Principal,
+    experiment: int,
+    *,
+    trace_ids: Sequence[str],
+    forget: Callable[[Tx, str], object],
+) -> int:
+    """Delete a few traces of an experiment; return how many were there."""
+    marks = ",".join("?" * len(trace_ids))
+    rows = tx.all(
+        f"SELECT id FROM traces WHERE experiment_id = ? AND team_id = ? AND id IN ({marks})",
+        (experiment, principal.team_id, *trace_ids),
+    )
     for (trace_id,) in rows:
         tx.run("DELETE FROM traces WHERE id = ?", (trace_id,))
         forget(tx, trace_id)

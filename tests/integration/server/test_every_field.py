@@ -15,8 +15,8 @@ from msgspec import inspect
 
 from tests.integration.server.fuzzing import Case
 from tests.integration.server.platform import Platform
+from tests.integration.server.plausible import Plausible
 from tests.integration.server.test_fuzz import HangUp, ask, chosen, prepared
-from tests.integration.server.test_heaviest import Heavy
 from tests.integration.server.test_outbound import serving
 from trackyard.server.routing import Route
 
@@ -77,19 +77,19 @@ def _parts(kind: inspect.Type) -> list[tuple[Callable[[Any], Any], inspect.Type]
     return []
 
 
-def cases(route: Route, heavy: Heavy, text: str) -> Iterator[Case]:
+def cases(route: Route, plausible: Plausible, text: str) -> Iterator[Case]:
     """Yield requests of a route: the text in one field, in one query parameter, in its path."""
     kind = (("content-type", "application/json"),)
-    honest = json.loads(heavy.body(route, 1) or b"{}")
+    honest = json.loads(plausible.body(route, 1) or b"{}")
     is_read = route.method in ("GET", "DELETE")
     if route.takes is not None:
         for value in placed(inspect.type_info(route.takes), text):
             body = json.dumps({**honest, **value} if isinstance(value, dict) else value).encode()
             if not is_read:
-                yield Case(route.method, heavy.target(route, 1), body, kind)
+                yield Case(route.method, plausible.target(route, 1), body, kind)
     sent = None if is_read else json.dumps(honest).encode()
-    target = heavy.target(route, 1)
-    names = [*route.query, *(heavy.fields(route) if is_read else ())]
+    target = plausible.target(route, 1)
+    names = [*route.query, *(plausible.fields(route) if is_read else ())]
     for name in names:
         yield Case(route.method, f"{target}&{name}={quote(text)}", sent, kind)
     if "{" in route.path:
@@ -101,15 +101,16 @@ async def send_all(platform: Platform, *texts: str) -> Iterator[tuple[Case, int,
     """Send every case of every route; return what was answered."""
     ground = await prepared(platform)
     run, array = ground.known[0], ground.known[3]
-    heavy = Heavy(ground, [run], array)
+    plausible = Plausible(ground, [run], array)
     found: list[tuple[Case, int, HangUp]] = []
     routes = [one for one in chosen(platform.application.router.routes) if not one.stays_open]
     for route in sorted(routes, key=lambda one: one.method == "DELETE"):
         if route.path.startswith("/assets/") or "backups" in route.path:
             continue
         caller = ground.runner if route.runners else ground.admin
+        caller = ground.ticket if route.tickets else caller
         for text in texts:
-            for case in cases(route, heavy, text):
+            for case in cases(route, plausible, text):
                 proto = HangUp(case.body or b"")
                 status, _ = await ask(platform, caller, case, proto)
                 found.append((case, status, proto))

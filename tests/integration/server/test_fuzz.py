@@ -77,6 +77,7 @@ class Ground:
     admin: Caller
     runner: Caller
     command: Caller
+    ticket: Caller
     known: list[str]
 
 
@@ -97,7 +98,7 @@ async def prepared(platform: Platform) -> Ground:
     def start(tx: Tx) -> tuple[str, AttemptTokens]:
         placement = Placement(shares=(NodeShare(node="node1", gpus=(), cpu_milli=0),))
         row = find_jobs(tx, principal, job)[0]
-        admitted = admit(tx, row, placement, environment="{}", backfilled=False)
+        admitted = admit(tx, row, placement, environment="{}", backfilled=False, with_ticket=True)
         assert admitted.tokens is not None
         return admitted.attempt.attempt_id, admitted.tokens
 
@@ -118,6 +119,7 @@ async def prepared(platform: Platform) -> Ground:
         admin,
         Caller(platform.application, tokens.runner),
         Caller(platform.application, tokens.command),
+        Caller(platform.application, tokens.ticket),
         known,
     )
 
@@ -161,6 +163,8 @@ async def test_no_request_is_a_fault_or_holds_the_loop(platform: Platform, steps
             caller = ground.command if is_commands else ground.admin
             if route.runners:
                 caller = ground.runner
+            if route.tickets:
+                caller = ground.ticket
             try:
                 status, body = await ask(platform, caller, case)
             except TimeoutError:

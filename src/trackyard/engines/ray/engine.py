@@ -53,6 +53,7 @@ class RayEngine:
 
     name = "ray"
     loses_sight = True
+    shows_specs = True
 
     def __init__(
         self,

@@ -344,7 +344,7 @@ class Dispatcher:
         attempt = attempt_of(tx, attempt_id, lock=True)
         if attempt is None or attempt.is_over or attempt.launched_ms is not None:
             return None
-        return renew_tokens(tx, attempt)
+        return renew_tokens(tx, attempt, with_ticket=self.engine.shows_specs)
 
     async def close_attempt(self, report: AttemptReport) -> None:
         """Write down the end of an attempt: the runner's record, or that there is none."""

@@ -78,6 +78,8 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         report=ReportTo(
             url=site.url,
             token=tokens.runner,
+            ticket=tokens.ticket,
+            key=tokens.key,
             heartbeat_seconds=site.heartbeat_seconds,
             sample_seconds=site.sample_seconds,
         ),

@@ -527,6 +527,7 @@ class Scheduler:
             environment=environment_of(spec, labels),
             backfilled=admission.backfilled,
             members=1 if spec.gang else None,
+            with_ticket=self.dispatcher.engine.shows_specs,
         )
         return grant(tx, admitted) if claimant(tx, job) is not None else admitted
 

@@ -6,6 +6,7 @@ by `artifacts.owners`; nothing here touches a file.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -40,6 +41,8 @@ ARTIFACT_PREFIXES = ("/api/2.0/mlflow-artifacts/", "/ajax-api/2.0/mlflow-artifac
 PART_TOKEN = "x-yard-upload-token"  # noqa: S105 - a header's name
 #: What the web UI may upload in one call, as MLflow limits it.
 UI_UPLOAD_BYTES = 10 * 1024 * 1024
+#: Parts whose tokens are signed on the event loop.
+FEW_PARTS = 500
 _PART_NUMBER = re.compile(r"[1-9][0-9]{0,4}\Z")
 _EMPTY: dict[str, Any] = {}
 
@@ -213,14 +216,18 @@ class PartRoutes:
         upload = await self._uploads.begin(request.principal, owner, path, count)
         scheme, prefix = self._base
         root = f"{scheme}://{request.header('host')}{prefix}{ARTIFACT_PREFIXES[0]}mpu/part"
-        credentials = [
-            {
-                "url": f"{root}/{upload.id}/{number}",
-                "part_number": number,
-                "headers": {PART_TOKEN: token},
-            }
-            for number, token in enumerate(upload.tokens, start=1)
-        ]
+
+        def sign() -> list[dict[str, Any]]:
+            return [
+                {
+                    "url": f"{root}/{upload.id}/{number}",
+                    "part_number": number,
+                    "headers": {PART_TOKEN: token},
+                }
+                for number, token in enumerate(upload.tokens(), start=1)
+            ]
+
+        credentials = sign() if count <= FEW_PARTS else await asyncio.to_thread(sign)
         return JSONResponse({"upload_id": upload.id, "credentials": credentials})
 
     async def put_part(self, request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,10 +14,13 @@ from trackyard.server.routes.mlflow_traces import PREFIXES_3
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader
+from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking import eval_datasets, scorers
 from trackyard.tracking.experiments import inner_experiment_id
 
 _PAGE = 1000
+#: Records that one commit writes.
+PART = 500
 _EMPTY: dict[str, Any] = {}
 
 
@@ -47,7 +51,9 @@ class EvalDatasetRoutes:
     async def delete(self, request: Request) -> Response:
         """DELETE datasets/{dataset_id}."""
         wanted, principal = request.params["dataset_id"], request.principal
-        await self._db.write(lambda tx: eval_datasets.delete(tx, principal, wanted), frees=True)
+        await self._db.write(
+            lambda tx: eval_datasets.delete(tx, principal, wanted), frees=True, is_long=True
+        )
         return JSONResponse(_EMPTY)
 
     async def search(self, request: Request) -> Response:
@@ -73,9 +79,21 @@ class EvalDatasetRoutes:
         args, principal = await Arguments.of(request), request.principal
         wanted = request.params["dataset_id"]
         records = await _document(args.need("records"), "records")
-        added, merged = await self._db.write(
-            lambda tx: eval_datasets.upsert_records(tx, principal, wanted, records), is_long=True
-        )
+        eval_datasets.check_records(records)
+        added = merged = 0
+        # What was merged already is merged again by a client that repeats the call, so that each
+        # part may have a commit of its own: others write in between.
+        for part in [records[at : at + PART] for at in range(0, len(records), PART)] or [[]]:
+            new, old = await self._db.write(
+                partial(
+                    eval_datasets.upsert_records,
+                    principal=principal,
+                    dataset_id=wanted,
+                    records=part,
+                ),
+                is_long=len(part) > FEW_ROWS,
+            )
+            added, merged = added + new, merged + old
         return JSONResponse({"inserted_count": added, "updated_count": merged})
 
     async def records(self, request: Request) -> Response:
@@ -99,7 +117,8 @@ class EvalDatasetRoutes:
         args, principal = await Arguments.of(request), request.principal
         wanted, ids = request.params["dataset_id"], args.texts("dataset_record_ids")
         gone = await self._db.write(
-            lambda tx: eval_datasets.delete_records(tx, principal, wanted, ids)
+            lambda tx: eval_datasets.delete_records(tx, principal, wanted, ids),
+            is_long=len(ids) > FEW_ROWS,
         )
         return JSONResponse({"deleted_count": gone})
 

@@ -16,6 +16,7 @@ from trackyard.server.routes.mlflow import PREFIXES, Arguments, missing, mlflow_
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Reader
+from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking import assessments, trace_statistics, traces
 from trackyard.tracking.experiments import inner_experiment_id
 from trackyard.tracking.search.traces import TRACES_DEFAULT, find_traces
@@ -25,6 +26,8 @@ from trackyard.tracking.trace_wire import read_info
 PREFIXES_3 = ("/api/3.0/mlflow/", "/ajax-api/3.0/mlflow/")
 MAX_BATCH = 100
 OTLP_BYTES = 32 * 1024 * 1024
+#: Traces that one commit deletes.
+DELETED_AT_ONCE = 25
 _EMPTY: dict[str, Any] = {}
 
 
@@ -41,7 +44,10 @@ class TraceRoutes:
         if not isinstance(trace, dict):
             raise missing("trace")
         info = read_info(trace.get("trace_info"))
-        made = await self._db.write(lambda tx: traces.log(tx, principal, info))
+        rows = len(info.tags) + len(info.metadata)
+        made = await self._db.write(
+            lambda tx: traces.log(tx, principal, info), is_long=rows > FEW_ROWS
+        )
         return JSONResponse({"trace": {"trace_info": made}})
 
     async def info(self, request: Request) -> Response:
@@ -160,18 +166,31 @@ class TraceRoutes:
     async def delete(self, request: Request) -> Response:
         """POST traces/delete-traces."""
         args, principal = await Arguments.of(request), request.principal
-        count = await self._db.write(
+        experiment = inner_experiment_id(principal, args.need("experiment_id"))
+        found = await self._db.read(
             partial(
-                traces.delete,
+                traces.find_deleted,
                 principal=principal,
-                experiment=inner_experiment_id(principal, args.need("experiment_id")),
+                experiment=experiment,
                 trace_ids=args.texts("request_ids"),
                 until_ms=args.integer("max_timestamp_millis"),
                 most=args.integer("max_traces"),
-                forget=forget_owner,
-            ),
-            frees=True,
+            )
         )
+        count = 0
+        # Their spans go with them, thousands perhaps: each part has a commit of its own.
+        for at in range(0, len(found), DELETED_AT_ONCE):
+            count += await self._db.write(
+                partial(
+                    traces.delete,
+                    principal=principal,
+                    experiment=experiment,
+                    trace_ids=found[at : at + DELETED_AT_ONCE],
+                    forget=forget_owner,
+                ),
+                frees=True,
+                is_long=True,
+            )
         return JSONResponse({"traces_deleted": count})
 
     async def set_tag(self, request: Request) -> Response:
@@ -192,7 +211,9 @@ class TraceRoutes:
         """POST traces/link-to-run."""
         args, principal = await Arguments.of(request), request.principal
         ids, run_id = args.texts("trace_ids"), args.need("run_id")
-        await self._db.write(lambda tx: traces.link_to_run(tx, principal, ids, run_id))
+        await self._db.write(
+            lambda tx: traces.link_to_run(tx, principal, ids, run_id), is_long=len(ids) > FEW_ROWS
+        )
         return JSONResponse(_EMPTY)
 
     # -- OpenTelemetry ----------------------------------------------------------------------
@@ -215,7 +236,18 @@ class TraceRoutes:
         found = await asyncio.get_running_loop().run_in_executor(
             None, partial(_read, body, request.header("content-encoding"), kind)
         )
-        await self._db.write(lambda tx: traces.add_spans(tx, principal, experiment, found, run_id))
+        # A span that is sent again replaces itself, so that each part may have its own commit.
+        for part in traces.in_parts(found) or [[]]:
+            await self._db.write(
+                partial(
+                    traces.add_spans,
+                    principal=principal,
+                    experiment=experiment,
+                    traces=part,
+                    run_id=run_id,
+                ),
+                is_long=sum(len(one.spans) for one in part) > FEW_ROWS,
+            )
         if kind == "application/json":
             return JSONResponse(_EMPTY)
         return Response(content_type=kind)

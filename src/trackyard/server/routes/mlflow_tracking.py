@@ -82,7 +82,8 @@ class TrackingRoutes:
                 create.made(str(inner))
                 return str(inner)
 
-            return {"experiment_id": await self._db.write(change)}
+            made = await self._db.write(change, is_long=len(tags) > FEW_ROWS)
+            return {"experiment_id": made}
 
         return await create_once(self._creates, request, "experiments", args.values, make)
 
@@ -145,8 +146,11 @@ class TrackingRoutes:
         """POST experiments/delete."""
         args, principal = await Arguments.of(request), request.principal
         inner = inner_experiment_id(principal, args.need("experiment_id"))
+        # It changes all of the experiment's runs, however many there are.
         await self._db.write(
-            lambda tx: experiments.delete_experiment(tx, principal, inner), frees=True
+            lambda tx: experiments.delete_experiment(tx, principal, inner),
+            frees=True,
+            is_long=True,
         )
         return JSONResponse(_EMPTY)
 
@@ -154,7 +158,9 @@ class TrackingRoutes:
         """POST experiments/restore."""
         args, principal = await Arguments.of(request), request.principal
         inner = inner_experiment_id(principal, args.need("experiment_id"))
-        await self._db.write(lambda tx: experiments.restore_experiment(tx, principal, inner))
+        await self._db.write(
+            lambda tx: experiments.restore_experiment(tx, principal, inner), is_long=True
+        )
         return JSONResponse(_EMPTY)
 
     async def set_experiment_tag(self, request: Request) -> Response:

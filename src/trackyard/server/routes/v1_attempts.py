@@ -13,7 +13,7 @@ from trackyard.server.http import JSONResponse, Request, Response, whole_number
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.bounds import Free
+from trackyard.store.bounds import Free, Word
 
 LOG_LIMIT = 2 * 1024 * 1024
 RECORD_LIMIT = 256 * 1024
@@ -30,6 +30,18 @@ class HeartbeatReply(msgspec.Struct, omit_defaults=True):
     """The answer to a heartbeat."""
 
     stop: StopOrder | None = None
+
+
+class Claim(msgspec.Struct):
+    """Something that only the caller knows, by which it is known when it asks again."""
+
+    claim: Word
+
+
+class KeyReply(msgspec.Struct):
+    """The key of what the runner is told."""
+
+    key: str
 
 
 class LogReply(msgspec.Struct):
@@ -52,6 +64,14 @@ class AttemptRoutes:
             request.principal, request.params["attempt"], _epoch(request), beat
         )
         return JSONResponse(found)
+
+    async def key(self, request: Request) -> Response:
+        """POST /api/v1/attempts/{attempt}/key: trade a ticket, once, for the key of a spec."""
+        wish = await decode(request, Claim)
+        found = await self._jobs.trade_ticket(
+            request.principal, request.params["attempt"], _epoch(request), wish.claim
+        )
+        return JSONResponse(KeyReply(found))
 
     async def logs(self, request: Request) -> Response:
         """POST /api/v1/attempts/{attempt}/logs: bytes at an offset; 416 names the end held."""
@@ -133,6 +153,16 @@ def routes(services: Services) -> list[Route]:
         )
 
     return [
+        Route(
+            method="POST",
+            path="/api/v1/attempts/{attempt}/key",
+            handler=do.key,
+            permission=Permission.LOG,
+            tickets=True,
+            takes=Claim,
+            gives=KeyReply,
+            body_limit=4096,
+        ),
         route("heartbeat", do.heartbeat, HeartbeatReply, Heartbeat),
         route(
             "logs",
