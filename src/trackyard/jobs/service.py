@@ -20,19 +20,20 @@ from trackyard.access.sealing import Seal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.health import read_checks
 from trackyard.core.job import AttemptState, JobState
-from trackyard.core.ports import ExitCause, ExitRecord, deciding_exit
+from trackyard.core.ports import ExitCause, ExitRecord
 from trackyard.fleet.evidence import Reporter
-from trackyard.jobs import hints, logs, signs
+from trackyard.jobs import logs, signs
 from trackyard.jobs.actions import act
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, agreeing, brief
 from trackyard.jobs.admission.scheduler import Pass, Scheduler
 from trackyard.jobs.arrivals import Arrivals
 from trackyard.jobs.demand_desk import Demands
 from trackyard.jobs.demand_watch import Rule, Watch
+from trackyard.jobs.exits import take_exit
 from trackyard.jobs.followers import Followers
 from trackyard.jobs.forecast.desk import Desk
 from trackyard.jobs.foresight import Ahead
-from trackyard.jobs.life import ask_stop, end_attempt, hold, release
+from trackyard.jobs.life import ask_stop, hold, release
 from trackyard.jobs.listing import Lists, ListWish, reasons_of, told
 from trackyard.jobs.machines import Machines
 from trackyard.jobs.packages import Packages
@@ -563,7 +564,7 @@ class Jobs:
         fleet = self.scheduler.fleet
 
         def change(tx: Tx) -> None:
-            _take_exit(tx, attempt_id, record, raw)
+            take_exit(tx, attempt_id, record, raw)
             signs.take_health(tx, fleet, attempt_id, record.member, record.health)
 
         await self._db.write(change)
@@ -586,21 +587,3 @@ def _is_told(reader: Reader, attempt_id: str, rank: int) -> bool:
     if row is None or row[1] is None:
         return False
     return int(row[0]) >= int(msgspec.json.decode(row[1]).get("log_bytes", 0))
-
-
-def _take_exit(tx: Tx, attempt_id: str, record: ExitRecord, raw: bytes) -> None:
-    attempt = attempt_of(tx, attempt_id, lock=True)
-    if attempt is None:
-        return
-    tx.run(
-        "UPDATE attempt_members SET exit = ? WHERE attempt = ? AND member = ? AND exit IS NULL",
-        (raw.decode(), attempt.id, record.member),
-    )
-    signs.take_last_signs(tx, record)
-    rows = tx.all("SELECT exit FROM attempt_members WHERE attempt = ?", (attempt.id,))
-    if any(row[0] is None for row in rows):
-        return
-    records = [ExitRecord.from_json(msgspec.json.decode(row[0])) for row in rows]
-    deciding = deciding_exit(records)
-    if deciding is not None:
-        end_attempt(tx, attempt_id, hints.judged(tx, deciding))

@@ -63,6 +63,7 @@ class SlurmEngine:
 
     name = "slurm"
     loses_sight = True
+    shows_specs = False
 
     def __init__(
         self, site: Site, *, commands: Commands | None = None, clock: Clock = SYSTEM_CLOCK
