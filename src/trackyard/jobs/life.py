@@ -110,8 +110,7 @@ def admit(
 ) -> Admitted:
     """Give a waiting job its nodes and begin a new attempt, fenced against all earlier ones.
 
-    The engine starts one member on each node, or so many as are told. Where others can read what
-    it starts them with, they get a ticket.
+    The engine starts one member on each node, or so many as are told, if need be with a ticket.
     """
     started = len(placement.shares) if members is None else members
     if job.state != JobState.QUEUED or job.held:

@@ -22,7 +22,7 @@ from trackyard.core.health import read_checks
 from trackyard.core.job import AttemptState, JobState
 from trackyard.core.ports import ExitCause, ExitRecord
 from trackyard.fleet.evidence import Reporter
-from trackyard.jobs import logs, signs
+from trackyard.jobs import hints, logs, signs
 from trackyard.jobs.actions import act
 from trackyard.jobs.admission.answer import FEW_WAITING, Answer, agreeing, brief
 from trackyard.jobs.admission.scheduler import Pass, Scheduler

@@ -26,6 +26,7 @@ from trackyard.access.sessions import Sessions
 from trackyard.access.tokens import digest, new_token
 from trackyard.artifacts.blobs import open_blobs
 from trackyard.artifacts.service import Artifacts
+from trackyard.core.clock import Clock
 from trackyard.core.errors import InvalidInput, SetupError
 from trackyard.fleet.policy import read_policy
 from trackyard.fleet.service import Fleet
@@ -215,24 +216,11 @@ def build(settings: Settings) -> Services:
     reserve = Reserve(settings.home / "reserve") if is_kept else None
     database = Database(settings.database_url, clock=clock, reserve=reserve)
     directory, sessions = Directory(database), Sessions(database)
-    gate = Gate(
-        directory=directory,
-        sessions=sessions,
-        clock=clock,
-        hosts=_own_hosts(settings),
-        secure=bool(settings.tls_cert or settings.trusted_proxies),
-        proxies=() if settings.tls_cert else settings.trusted_proxies,
-        forwarders=settings.trusted_proxies,
-    )
+    gate = _gate(settings, directory, sessions, clock)
     hub, tally = Hub(database), Tally()
     database.listen(tally.committed)
     tracking = Tracking(database)
-
-    def on_points(team_id: int, run_id: str, count: int) -> None:
-        tally.points += count
-        hub.points(team_id, run_id)
-
-    tracking.on_points = on_points
+    tracking.on_points = tally.counting(hub.points)
     blobs = open_blobs(
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
@@ -289,6 +277,18 @@ def build(settings: Settings) -> Services:
         leases=leases,
         webhooks=webhooks,
         deliveries=Deliveries(database, webhooks),
+    )
+
+
+def _gate(settings: Settings, directory: Directory, sessions: Sessions, clock: Clock) -> Gate:
+    return Gate(
+        directory=directory,
+        sessions=sessions,
+        clock=clock,
+        hosts=_own_hosts(settings),
+        secure=bool(settings.tls_cert or settings.trusted_proxies),
+        proxies=() if settings.tls_cert else settings.trusted_proxies,
+        forwarders=settings.trusted_proxies,
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from trackyard.core.events import Event
 
@@ -54,6 +54,15 @@ class Tally:
         if histogram is None:
             histogram = self.answer_seconds[route] = Histogram(ANSWER_EDGES)
         histogram.observe(seconds)
+
+    def counting(self, tell: Callable[[int, str], None]) -> Callable[[int, str, int], None]:
+        """Return what counts new points of a run and tells of the run."""
+
+        def noted(team_id: int, run_id: str, count: int) -> None:
+            self.points += count
+            tell(team_id, run_id)
+
+        return noted
 
     def committed(self, events: Iterable[tuple[int, int, Event]]) -> None:
         """Count events that this process has written."""
