@@ -4,7 +4,7 @@
  */
 import { ask, holdAhead, holdSession } from "./api/client";
 import { EXPERIMENTS, NAMES, SESSION, TABLE, tableQueryOf } from "./api/table-wish";
-import { rememberedTeam } from "./api/team";
+import { wantedTeam } from "./api/team";
 import { parseQuery } from "./lib/address";
 import { readView } from "./lib/view";
 import { firstWish } from "./pages/runs/first";
@@ -28,7 +28,7 @@ async function askRuns(): Promise<void> {
 
 const { pathname } = window.location;
 if (!pathname.endsWith("/signin")) {
-  holdSession({ csrf: null, team: rememberedTeam() });
+  holdSession({ csrf: null, team: wantedTeam() });
   void ask(SESSION);
 }
 if (/\/app\/runs\/?$/.test(pathname)) {

@@ -10,6 +10,10 @@ let food = "";
 
 beforeAll(() => yard.start(0.3).then(async () => {
   food = await yard.experiment("food11-classifier");
+  // The demo leaves nothing running behind: two of its runs go on.
+  for (const run of (await yard.runs(food)).slice(0, 2)) {
+    await yard.call("POST", "/api/2.0/mlflow/runs/update", { run_id: run, status: "RUNNING" });
+  }
 }), 180_000);
 afterAll(() => yard.stop(), 60_000);
 
@@ -91,6 +95,21 @@ describe("the runs table", () => {
     await page.reload();
     expect(await settled(page, (count) => count > 0)).toBe(rows);
     expect(await filter.inputValue()).toBe("params.model = 'vit_small'");
+    await page.context().close();
+  });
+
+  test("a run that says it runs but was not heard of for long says so; the demo leaves none behind", async () => {
+    const made = await yard.call<{ experiment_id: string }>("POST", "/api/2.0/mlflow/experiments/create", { name: "quiet" });
+    await yard.call("POST", "/api/2.0/mlflow/runs/create", { experiment_id: made.experiment_id, run_name: "lost-one", start_time: Date.now() - 7_200_000 });
+    await yard.call("POST", "/api/2.0/mlflow/runs/create", { experiment_id: made.experiment_id, run_name: "lively", start_time: Date.now() });
+    const page = await yard.open(`/app/runs?exp=${made.experiment_id}&pane=table`);
+    await settled(page, (rows) => rows === 2);
+    await page.getByText("no data").waitFor();
+    await page.getByText("running", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "lost-one" }).click();
+    await page.getByText(/no data for 2h/).waitFor();
+    const chat = await yard.experiment("chat-finetune");
+    expect(await yard.runs(chat, "attributes.status = 'RUNNING'")).toEqual([]);
     await page.context().close();
   });
 
@@ -528,7 +547,15 @@ describe("the frame", () => {
     await yard.stopServer();
     await page.getByText("The link to the server is lost").waitFor();
     expect(await rowCount(page)).toBe(all);
+    // A page whose code is not here yet waits for the server instead of failing for good.
+    await page.evaluate(() => window.history.pushState({}, "", "/app/models"));
+    await page.evaluate(() => window.dispatchEvent(new PopStateEvent("popstate")));
+    await page.waitForTimeout(600);
+    expect(await page.getByText("This page failed").count()).toBe(0);
     await yard.startServer(port);
+    await page.getByRole("heading", { name: "Models" }).waitFor();
+    await page.getByRole("link", { name: "food11", exact: true }).waitFor();
+    await page.goBack();
     await yard.call("POST", "/api/2.0/mlflow/runs/create", { experiment_id: food, run_name: "came-late" });
     await page.getByRole("link", { name: "came-late" }).waitFor();
     await page.context().close();

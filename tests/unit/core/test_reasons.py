@@ -56,3 +56,14 @@ def test_json_has_all_of_it():
 )
 def test_durations_are_said_in_their_largest_units(seconds, words):
     assert duration_words(seconds) == words
+
+
+def test_numbers_say_what_they_count():
+    assert Reason(code=Code.RUNS_INTO_LEASE, free=793.0).unit == "seconds"
+    assert Reason(code=Code.TOO_LARGE, needed=2, free=1).unit == "nodes"
+    assert Reason(code=Code.NO_FREE_GPUS, needed=2, free=1).as_dict()["unit"] == "gpus"
+
+
+def test_what_waiting_never_mends_needs_someone_to_act():
+    assert Reason(code=Code.LARGER_THAN_QUOTA).needs_action
+    assert not Reason(code=Code.TEAM_QUOTA).needs_action

@@ -4,6 +4,7 @@ import type { ReactElement } from "react";
 
 import type { RunsTable } from "../../api/runs";
 import { colourOf } from "../../lib/colour";
+import { shownStatus } from "../../lib/states";
 import { exact, short } from "../../lib/format";
 import { Ago, Duration, StateBadge } from "../../ui/parts";
 import type { RowActions } from "./grid-rows";
@@ -27,7 +28,7 @@ export function RunLine(props: {
         <span className="row">
           <span className="dot" style={{ background: colourOf(id) }} />
           <b className="clip grow">{name}</b>
-          <StateBadge status={table.status[row] ?? ""} />
+          <StateBadge status={shownStatus(table.status[row] ?? "", table.heard_ms[row], Date.now())} />
         </span>
         <span className="row muted run-line-facts">
           <span title={exact(table.start_ms[row])}>

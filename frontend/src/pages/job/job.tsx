@@ -17,6 +17,7 @@ import { JobBadge } from "../../features/job/parts";
 import { useJob, useJobNames } from "../../features/job/use-job";
 import { Claims, Trials } from "../../features/job/trials";
 import { JobLanes } from "../../features/lanes/job-lanes";
+import { Elsewhere } from "../../features/shell/elsewhere";
 import { WhyCard } from "../../features/why-card/why-card";
 import { colourOf } from "../../lib/colour";
 import { ago, bytes, exact, grouped } from "../../lib/format";
@@ -48,14 +49,16 @@ export function JobPage(): ReactElement {
     return error === null ? (
       <Skeleton rows={10} />
     ) : (
-      <div className="page-body">
-        <ErrorCard title="The job could not be read" error={error} retry={retry} />
-        <div>
-          <Link className="btn" to="/app/queue" search={{}}>
-            The queue
-          </Link>
+      <Elsewhere path={`/api/v1/jobs/${encodeURIComponent(jobId)}`} error={error}>
+        <div className="page-body">
+          <ErrorCard title="The job could not be read" error={error} retry={retry} />
+          <div>
+            <Link className="btn" to="/app/queue" search={{}}>
+              The queue
+            </Link>
+          </div>
         </div>
-      </div>
+      </Elsewhere>
     );
   }
   return <Loaded detail={detail} events={events} />;

@@ -8,12 +8,13 @@ import "./run.css";
 import { renameRun, restoreRun, runQuery, TAGS, type WholeRun } from "../../api/runs";
 import { DeleteDialog, starAll } from "../../features/actions/bulk";
 import { JOB_TAG, RunJobLog, RunJobStrip, RunJobTimeline } from "../../features/job/run-job";
+import { Elsewhere } from "../../features/shell/elsewhere";
 import { TracesTab } from "../../features/traces/traces";
 import { colourOf } from "../../lib/colour";
 import { ago, count, duration, exact, grouped, short } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
 import { tagMap } from "../../lib/run-facts";
-import { isLive } from "../../lib/states";
+import { isLive, shownStatus } from "../../lib/states";
 import { few, yard } from "../../lib/yard-line";
 import { Icon } from "../../ui/icon";
 import { Dialog, MenuButton, MenuItem } from "../../ui/menu";
@@ -37,16 +38,18 @@ const TABS = [
 export function RunPage(): ReactElement {
   const { runId } = useParams({ from: "/app/runs/$runId" });
   const run = useQuery(runQuery(runId));
-  if (run.error !== null) {
+  if (run.error !== null && run.data === undefined) {
     return (
-      <div className="page-body">
-        <ErrorCard title="The run could not be read" error={run.error} retry={() => void run.refetch()} />
-        <div>
-          <Link className="btn" to="/app/runs" search={{}}>
-            All runs
-          </Link>
+      <Elsewhere path={`/api/v1/runs/${encodeURIComponent(runId)}`} error={run.error}>
+        <div className="page-body">
+          <ErrorCard title="The run could not be read" error={run.error} retry={() => void run.refetch()} />
+          <div>
+            <Link className="btn" to="/app/runs" search={{}}>
+              All runs
+            </Link>
+          </div>
         </div>
-      </div>
+      </Elsewhere>
     );
   }
   return run.data === undefined ? <Skeleton rows={10} /> : <Loaded whole={run.data} />;
@@ -118,7 +121,7 @@ function Head({ whole, tags }: { whole: WholeRun; tags: ReadonlyMap<string, stri
         }
         facts={
           <>
-            <StateBadge status={info.status} />
+            <RunState whole={whole} now={now} />
             {deleted && <span className="chip">deleted</span>}
             <Link to="/app/runs" search={{ exp: info.experiment_id }}>
               {whole.experiment_name}
@@ -179,6 +182,19 @@ function Head({ whole, tags }: { whole: WholeRun; tags: ReadonlyMap<string, stri
           }}
         />
       )}
+    </>
+  );
+}
+
+/** The state; a run without a job that was not heard of for a while says for how long. */
+function RunState({ whole, now }: { whole: WholeRun; now: number }): ReactElement {
+  const { info, data } = whole.run;
+  const heard = tagMap(data.tags).has(JOB_TAG) ? null : whole.metrics.reduce((most, metric) => Math.max(most, metric.time_ms), info.start_time ?? 0);
+  const shown = shownStatus(info.status, heard, now);
+  return (
+    <>
+      <StateBadge status={shown} />
+      {shown !== info.status && <span className="muted">no data for {duration(now - (heard ?? now))}; its process may be gone</span>}
     </>
   );
 }
