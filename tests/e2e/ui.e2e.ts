@@ -105,7 +105,7 @@ describe("the runs table", () => {
     const page = await yard.open(`/app/runs?exp=${made.experiment_id}&pane=table`);
     await settled(page, (rows) => rows === 2);
     await page.getByText("no data").waitFor();
-    await page.getByText("running", { exact: true }).waitFor();
+    await page.getByRole("grid").getByText("running", { exact: true }).waitFor();
     await page.getByRole("link", { name: "lost-one" }).click();
     await page.getByText(/no data for 2h/).waitFor();
     const chat = await yard.experiment("chat-finetune");

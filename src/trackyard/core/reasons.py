@@ -184,7 +184,7 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.TOO_LARGE: Entry(
         Tier.INFEASIBLE,
-        "It needs {needed} nodes with {what} each; even idle, {free} nodes {where} have that",
+        "It needs {needed} nodes with {what} each; even idle, the cluster has {free} of them{where}",
         "Ask for less; it stays listed as demand and starts when nodes that fit join",
     ),
     Code.LARGER_THAN_QUOTA: Entry(
@@ -359,10 +359,12 @@ CATALOGUE: Mapping[Code, Entry] = {
 
 _ONE = re.compile(r"(?<![\d.,])1 (node|GPU|job|CPU)s\b")
 
+_EACH = re.compile(r"((?<![\d.,])1 node with [^;]*?) each(?=[; ])")
+
 
 def in_singular(sentence: str) -> str:
     """Return a sentence in which one thing is not spoken of as several."""
-    return _ONE.sub(r"1 \1", sentence)
+    return _EACH.sub(r"\1", _ONE.sub(r"1 \1", sentence))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -469,7 +471,7 @@ class _Fields(dict[str, str]):
     def __missing__(self, key: str) -> str:
         reason = self._reason
         if key == "where":
-            return "here"
+            return ""
         if key == "holders":
             return _names(reason.holders, max(reason.holder_count, len(reason.holders)))
         value = getattr(reason, key, None)

@@ -170,7 +170,7 @@ def _room_fault(
         able = able & rows_of(table, lease.nodes)
     most = most_rows(shape, table, able)
     if most < shape.node_count:
-        where = (("where", f"under one `{shape.same}`"),) if shape.same else ()
+        where = (("where", f" under one `{shape.same}`"),) if shape.same else ()
         return Reason(
             code=Code.TOO_LARGE,
             needed=shape.node_count,

@@ -40,6 +40,11 @@ def test_the_sentence_is_filled_from_the_numbers():
     )
 
 
+def test_one_node_is_not_spoken_of_as_several():
+    reason = Reason(code=Code.TOO_LARGE, needed=1, free=0, what="16 GPUs")
+    assert reason.sentence == "It needs 1 node with 16 GPUs; even idle, the cluster has 0 of them"
+
+
 def test_an_unknown_time_is_said_so():
     assert "an unknown time" in Reason(code=Code.NO_FREE_GPUS, needed=1, free=0).sentence
 

@@ -3,6 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from "react";
 
+import { currentTeam } from "../../api/client";
 import type { Eta, Job } from "../../api/jobs";
 import { JobActions } from "../../features/job/actions";
 import { JobBadge, moment, Sentence } from "../../features/job/parts";
@@ -159,6 +160,7 @@ function Row({ job, isOpen, narrow, axis, forecasts, onOpen, nameOf, waiting }: 
           </a>
           <span className="faint clip">
             {asks(job)} · {job.user}
+            {job.team !== currentTeam() && ` · ${job.team}`}
             {job.priority !== "normal" && ` · ${job.priority}`}
           </span>
         </div>
