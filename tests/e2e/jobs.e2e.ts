@@ -118,8 +118,8 @@ describe("after a failure", () => {
     spans.forEach(([left], at) => expect(left).toBeGreaterThanOrEqual((spans[at - 1]?.[1] ?? 0) - 1));
     await queue.close();
     await yard.call("GET", `/api/v1/jobs/${failing}`);
-    await page.getByRole("link", { name: "Its run" }).click();
-    await page.getByRole("region", { name: "Its job" }).getByText("Restarts").waitFor();
+    await page.getByRole("link", { name: "Run", exact: true }).click();
+    await page.getByRole("region", { name: "Job", exact: true }).getByText("Restarts").waitFor();
     await page.getByRole("tab", { name: "Logs" }).click();
     await page.locator(".log-line", { hasText: "second" }).waitFor();
     await page.getByLabel("Attempt").selectOption("1");
@@ -174,6 +174,10 @@ describe("the nodes", () => {
     await submit("holder", ["sleep", "60"], { gpus: 0.5 });
     await expect.poll(() => stateOf("holder"), { timeout: 20_000 }).toBe("running");
     const page = await yard.open("/app/nodes", { dark: true });
+    await page.getByRole("grid", { name: "GPUs by node" }).locator(".heat-cell[title*='holder of admin, team default']").waitFor();
+    await page.getByLabel("Find a node").fill("team-of-nobody");
+    await page.getByText("No node matches.").waitFor();
+    await page.getByLabel("Find a node").fill("default");
     await page.getByLabel(/^GPU [01]$/).filter({ hasText: "holder" }).getByText("0.5 free").waitFor();
     await page.locator(".node-health > summary").click();
     await page.getByRole("list", { name: /^Checks of / }).getByText("disk", { exact: true }).waitFor();

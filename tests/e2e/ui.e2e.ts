@@ -120,7 +120,7 @@ describe("the runs table", () => {
     for (const key of ["j", "x", "j", "j", "x"]) {
       await page.keyboard.press(key);
     }
-    await page.getByText("2 runs ticked").waitFor();
+    await page.getByText("2 runs selected").waitFor();
     await page.keyboard.press("c");
     await page.getByRole("heading", { name: "Compare" }).waitFor();
     await page.getByText(/of \d+ parameters differ/).waitFor();
@@ -184,7 +184,7 @@ describe("the runs table", () => {
     await page.getByRole("button", { name: /^Take the star from / }).first().waitFor();
     await page.locator(".grid-name .tick").nth(1).click();
     await page.locator(".grid-name .tick").nth(3).click({ modifiers: ["Shift"] });
-    await page.getByText("3 runs ticked").waitFor();
+    await page.getByText("3 runs selected").waitFor();
     await page.getByRole("toolbar").getByRole("button", { name: "Tag" }).click();
     await page.getByLabel("Name", { exact: true }).fill("looked-at");
     await page.getByLabel("Value", { exact: true }).fill("yes");
@@ -208,7 +208,7 @@ describe("the runs table", () => {
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Saved views" }).click();
     await page.getByLabel("Name of the view").fill("by model");
-    await page.getByRole("button", { name: "Keep", exact: true }).click();
+    await page.getByRole("button", { name: "Save view", exact: true }).click();
     await page.getByText("for the team").waitFor();
     const other = await yard.open(`/app/runs?exp=${food}&pane=table`);
     await other.getByRole("button", { name: "Saved views" }).click();
@@ -259,7 +259,7 @@ describe("charts", () => {
     await page.mouse.up();
     await asked;
     expect(page.url()).toContain("zoom=");
-    await page.getByRole("button", { name: "Whole range" }).click();
+    await page.getByRole("button", { name: "Reset zoom" }).click();
     await expect.poll(() => page.url()).not.toContain("zoom=");
     await page.context().close();
   });
@@ -501,7 +501,7 @@ describe("home", () => {
     await yard.command("team", "add", "vision");
     const page = await yard.open("/app/home");
     await page.getByRole("region", { name: "Running now" }).locator("svg.spark path[d^=M]").first().waitFor();
-    for (const name of ["Recent runs", "Recent models", "Recent events"]) {
+    for (const name of ["Recent runs", "Recent models", "Since you were here"]) {
       await page.getByRole("region", { name }).getByRole("link").first().waitFor();
     }
     await page.getByRole("button", { name: "Team default" }).click();
@@ -545,7 +545,7 @@ describe("the frame", () => {
     await page.waitForTimeout(500);
     const port = Number(new URL(yard.url).port);
     await yard.stopServer();
-    await page.getByText("The link to the server is lost").waitFor();
+    await page.getByText("The connection to the server is lost").waitFor();
     expect(await rowCount(page)).toBe(all);
     // A page whose code is not here yet waits for the server instead of failing for good.
     await page.evaluate(() => window.history.pushState({}, "", "/app/models"));

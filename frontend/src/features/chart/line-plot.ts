@@ -292,13 +292,22 @@ export class LinePlot {
     ctx.lineJoin = "round";
     ctx.setLineDash(dashed ? [5, 4] : []);
     let pen = false;
-    let alone: [number, number] | null = null;
-    let drawn = 0;
+    let stretch = 0;
+    let last: [number, number] = [0, 0];
+    // A point without neighbours is no line: it is drawn as a dot.
+    const alone: [number, number][] = [];
+    const lift = (): void => {
+      if (stretch === 1) {
+        alone.push(last);
+      }
+      pen = false;
+      stretch = 0;
+    };
     for (let at = 0; at < xs.length; at += 1) {
       const x = xs[at] ?? Number.NaN;
       const y = ys[at] ?? Number.NaN;
       if (!Number.isFinite(y) || (log && y <= 0) || (logX && x <= 0)) {
-        pen = false;
+        lift();
         continue;
       }
       const left = plot.valToPos(x, "x", true);
@@ -309,14 +318,15 @@ export class LinePlot {
         ctx.moveTo(left, top);
       }
       pen = true;
-      drawn += 1;
-      alone = [left, top];
+      stretch += 1;
+      last = [left, top];
     }
+    lift();
     ctx.stroke();
-    if (drawn === 1 && alone !== null) {
+    ctx.fillStyle = colour;
+    for (const [left, top] of alone) {
       ctx.beginPath();
-      ctx.fillStyle = colour;
-      ctx.arc(alone[0], alone[1], 2.5 * (window.devicePixelRatio || 1), 0, Math.PI * 2);
+      ctx.arc(left, top, 2.5 * (window.devicePixelRatio || 1), 0, Math.PI * 2);
       ctx.fill();
     }
   }

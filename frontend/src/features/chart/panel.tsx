@@ -149,7 +149,7 @@ export function Panel(props: Props): ReactElement {
           {props.onPin !== undefined && (
             <IconButton icon="pin" label={props.pinned === true ? "Unpin" : "Pin to top"} pressed={props.pinned ?? false} onClick={props.onPin} />
           )}
-          <button type="button" className="btn quiet small" aria-pressed={isLogY} title="Logarithmic values" onClick={() => setLogY(!isLogY)}>
+          <button type="button" className="btn quiet small" aria-pressed={isLogY} title="Logarithmic y axis" onClick={() => setLogY(!isLogY)}>
             log
           </button>
           <button type="button" className="btn quiet small" title="Save as PNG" onClick={png}>

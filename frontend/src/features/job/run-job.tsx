@@ -31,11 +31,11 @@ export function RunJobStrip({ job: id, whole }: { job: string; whole: WholeRun }
   }
   const { job } = detail;
   return (
-    <section aria-label="Its job">
+    <section aria-label="Job">
       <div className="row wrap run-job">
         <Link className="btn small" to="/app/jobs/$jobId" params={{ jobId: job.job_id }} search={{}}>
           <Icon name="queue" />
-          Its job
+          Job
         </Link>
         <JobBadge job={job} />
         <JobNumbers detail={detail} total={totalOf(whole)} reached={reachedOf(whole)} />

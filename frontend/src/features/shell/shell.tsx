@@ -140,9 +140,9 @@ function Rail({ narrow, onFold }: { narrow: boolean; onFold: () => void }): Reac
         </Link>
       ))}
       <div className="grow" />
-      <button type="button" className="rail-item fold" onClick={onFold} title={narrow ? "Show words" : "Icons only"}>
+      <button type="button" className="rail-item fold" onClick={onFold} title={narrow ? "Expand the sidebar" : "Collapse the sidebar"}>
         <Icon name={narrow ? "right" : "columns"} />
-        <span className="rail-word">Fold</span>
+        <span className="rail-word">Collapse</span>
       </button>
     </nav>
   );
@@ -156,7 +156,7 @@ function LinkBar(): ReactElement | null {
   return state === "lost" ? (
     <div className="link-bar" role="status">
       <Icon name="refresh" />
-      The link to the server is lost. What you see stays; it catches up by itself.
+      The connection to the server is lost. What you see stays; it catches up by itself.
     </div>
   ) : null;
 }
@@ -188,7 +188,7 @@ function TeamMenu({ session }: { session: Session }): ReactElement {
 }
 
 const THEMES: readonly [Theme, string][] = [
-  ["system", "As the system"],
+  ["system", "Same as the system"],
   ["light", "Light"],
   ["dark", "Dark"],
 ];

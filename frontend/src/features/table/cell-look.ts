@@ -78,5 +78,5 @@ export function groupLook(table: RunsTable, column: Column, rows: readonly numbe
     return EMPTY;
   }
   const show = column.kind === "metric" ? short : duration;
-  return { kind: "text", text: `ø ${show(sum.mean)}`, full: `mean ${show(sum.mean)}, least ${show(sum.min)}, greatest ${show(sum.max)} of ${count(sum.count, "run")}` };
+  return { kind: "text", text: `ø ${show(sum.mean)}`, full: `mean ${show(sum.mean)}, min ${show(sum.min)}, max ${show(sum.max)} of ${count(sum.count, "run")}` };
 }

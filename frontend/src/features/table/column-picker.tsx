@@ -142,7 +142,7 @@ function Shown({ columns, onChange }: Pick<Props, "columns" | "onChange">): Reac
             </span>
             <IconButton icon="up" label={`Move ${columnTitle(column)} forward`} disabled={at === 0} onClick={() => move(at, -1)} />
             <IconButton icon="down" label={`Move ${columnTitle(column)} back`} disabled={at === columns.length - 1} onClick={() => move(at, 1)} />
-            <IconButton icon="cross" label={`Take ${columnTitle(column)} out`} onClick={() => onChange(columns.filter((one) => one !== id))} />
+            <IconButton icon="cross" label={`Remove ${columnTitle(column)}`} onClick={() => onChange(columns.filter((one) => one !== id))} />
           </div>
         );
       })}

@@ -70,7 +70,7 @@ export function ComparePage(): ReactElement {
               {run.info.run_name}
             </Link>
             <StateBadge status={run.info.status} />
-            <IconButton icon="cross" label={`Take ${run.info.run_name} out`} disabled={ids.length <= 2} onClick={() => set({ runs: joinList(ids.filter((id) => id !== run.info.run_id)) })} />
+            <IconButton icon="cross" label={`Remove ${run.info.run_name}`} disabled={ids.length <= 2} onClick={() => set({ runs: joinList(ids.filter((id) => id !== run.info.run_id)) })} />
           </span>
         ))}
       </div>

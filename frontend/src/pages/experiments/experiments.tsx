@@ -105,7 +105,7 @@ export function ExperimentsPage(): ReactElement {
                       </Link>
                     </td>
                     <td className="num">{grouped(one.runs)}</td>
-                    <td>{one.running > 0 ? <StateBadge status="RUNNING" /> : <span className="faint">quiet</span>}</td>
+                    <td>{one.running > 0 ? <StateBadge status="RUNNING" /> : <span className="faint">Idle</span>}</td>
                     <td className="muted wide-only">
                       <Ago ms={one.last_start_ms} />
                     </td>

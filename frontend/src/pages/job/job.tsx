@@ -139,7 +139,7 @@ function Tab(props: TabProps): ReactElement {
       return (
         <div className="page-body">
           <section className="card">
-            <EventList events={events} bare />
+            <EventList events={events} fields />
           </section>
         </div>
       );
@@ -262,7 +262,7 @@ function Head({ detail }: { detail: JobDetail }): ReactElement {
     >
       <Link className="btn" to="/app/runs/$runId" params={{ runId: job.run_id }} search={{}}>
         <Icon name="runs" />
-        Its run
+        Run
       </Link>
       <JobActions job={job} />
     </PageHead>

@@ -131,7 +131,7 @@ function Head({ whole, tags }: { whole: WholeRun; tags: ReadonlyMap<string, stri
           <>
             <span className="dot" style={{ background: colourOf(info.run_id), width: 12, height: 12 }} />
             {info.run_name}
-            <IconButton icon="star" label={starred ? "Take the star away" : "Star"} filled={starred} onClick={star} />
+            <IconButton icon="star" label={starred ? "Remove star" : "Star"} filled={starred} onClick={star} />
           </>
         }
         facts={

@@ -3,7 +3,7 @@ import { useMemo, useState } from "react";
 
 import { cellAt, sortedRows } from "../../features/table/cells";
 import type { TableState } from "../../api/table-store";
-import { coloursOf } from "../../lib/colour";
+import { PALETTE } from "../../lib/colour";
 import { orderBy, parseColumn, type Column } from "../../lib/columns";
 import { groupRows, layOut, type Line } from "../../lib/grouping";
 import { stateOf } from "../../lib/states";
@@ -95,7 +95,8 @@ export function useRows(view: View, state: TableState): Rows {
     if (groupKey === "" || found.length === 0) {
       return null;
     }
-    const paint = coloursOf(found.map(([, group]) => group.id));
+    // Few groups: the first hues of the set are the furthest apart.
+    const paint = new Map([...new Set(found.map(([, group]) => group.id))].toSorted().map((id, at) => [id, PALETTE[at % PALETTE.length] ?? PALETTE[0]]));
     return new Map(found.map(([run, group]) => [run, { id: group.id, name: group.values.join(", "), colour: paint.get(group.id) ?? "#888888" }]));
   }, [lines, table, groupKey]);
   const shown = useMemo(() => {
