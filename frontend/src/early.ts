@@ -32,5 +32,12 @@ if (!pathname.endsWith("/signin")) {
   void ask(SESSION);
 }
 if (/\/app\/runs\/?$/.test(pathname)) {
+  for (const found of document.querySelectorAll<HTMLLinkElement>('link[rel="yard-runs"]')) {
+    const link = document.createElement("link");
+    link.rel = "modulepreload";
+    link.crossOrigin = "";
+    link.href = found.href;
+    document.head.append(link);
+  }
   holdAhead(askRuns());
 }

@@ -288,7 +288,7 @@ describe("charts", () => {
     await page.getByLabel("Smoothing").fill("0.6");
     await page.getByRole("button", { name: "Relative" }).click();
     await page.getByRole("button", { name: "How lines are drawn" }).click();
-    await page.getByRole("menuitemcheckbox", { name: "Logarithmic values" }).click();
+    await page.getByRole("menuitemcheckbox", { name: "Logarithmic y axis" }).click();
     await expect.poll(() => ["pin=val_loss", "smooth=0.6", "x=relative", "logy=1"].every((word) => page.url().includes(word))).toBe(true);
     await page.keyboard.press("Escape");
     await page.getByRole("searchbox", { name: "Find a metric" }).fill("");
@@ -348,7 +348,7 @@ describe("a comparison", () => {
 describe("a run", () => {
   test("says where it came from, how the machine did, what it printed and what happened to it", async () => {
     const { model_versions: versions } = await yard.call<{ model_versions: { run_id: string }[] }>("GET", "/api/2.0/mlflow/model-versions/search?filter=name%3D'food11'");
-    const page = await yard.open(`/app/runs/${versions[0]?.run_id}`);
+    const page = await yard.open(`/app/runs/${versions[0]?.run_id}?tab=overview`);
     const about = page.getByRole("region", { name: "About" });
     for (const word of ["Started", "Ended", "User", "Source", "Git commit"]) {
       await about.getByText(word, { exact: true }).waitFor();
@@ -369,7 +369,7 @@ describe("a run", () => {
 
   test("keeps notes and tags written on its page", async () => {
     const [run] = await yard.runs(food, "attributes.status = 'FINISHED'");
-    const page = await yard.open(`/app/runs/${run}`);
+    const page = await yard.open(`/app/runs/${run}?tab=overview`);
     await page.getByRole("region", { name: "Notes" }).getByRole("button", { name: /Write|Edit/ }).click();
     await page.getByRole("textbox", { name: "Notes" }).fill("# Found\n\n<b>plain</b> and **bold**");
     await page.getByRole("button", { name: "Save" }).click();
@@ -472,12 +472,15 @@ describe("models", () => {
     await row.getByText("@champion").waitFor();
     const { registered_model: model } = await yard.call<{ registered_model: { aliases: { alias: string; version: string }[] } }>("GET", "/api/2.0/mlflow/registered-models/get?name=food11");
     expect(model.aliases.find((one) => one.alias === "champion")?.version).toBe("1");
+    await page.getByRole("columnheader", { name: "test_accuracy" }).waitFor();
+    await page.getByTitle("the best test_accuracy").waitFor();
     await page.getByLabel("Tick version 1").check();
     await page.getByLabel("Tick version 2").check();
     await page.getByRole("button", { name: /Compare 2 versions/ }).click();
     await page.getByText("Parameters that differ").waitFor();
     await page.getByRole("button", { name: "Version 1", exact: true }).click();
     const card = page.getByRole("region", { name: "Version 1" });
+    await card.getByRole("list", { name: "Lineage" }).getByText("Data").waitFor();
     await card.getByLabel("Stage").selectOption("Staging");
     await page.getByRole("status").getByText("yard edit --model food11/1 --stage Staging").waitFor();
     await row.getByText("Staging").waitFor();
@@ -490,7 +493,7 @@ describe("models", () => {
     await card.locator(".markdown strong", { hasText: "warm" }).waitFor();
     await card.getByRole("button", { name: "Delete" }).click();
     await card.getByText("yard edit --model food11/1 --delete").waitFor();
-    await card.getByRole("link").first().click();
+    await card.locator("dl.facts").getByRole("link").first().click();
     await page.getByRole("tab", { name: "Artifacts", selected: true }).waitFor();
     await page.context().close();
   });

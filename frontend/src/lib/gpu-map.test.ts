@@ -11,7 +11,9 @@ const gpu = (index: number, team = "", share = 1): GpuLike => ({
 const node = (id: string, gpus: GpuLike[], more: Partial<NodeLike> = {}): NodeLike => ({ node_id: id, state: "ready", health: "ok", note: "", labels: {}, gpus, ...more });
 
 describe("the GPUs of a cluster", () => {
-  const nodes = [node("g10", [gpu(0, "nlp"), gpu(1)]), node("g2", [gpu(0, "vision", 0.5)], { labels: { rack: "b" } }), node("g3", [gpu(0)], { state: "drained" })];
+  const ten = node("g10", [gpu(0, "nlp"), gpu(1)]);
+  const drained = node("g3", [gpu(0)], { state: "drained" });
+  const nodes = [ten, node("g2", [gpu(0, "vision", 0.5)], { labels: { rack: "b" } }), drained];
 
   test("are counted by team, with what is idle and what is out of service", () => {
     const { teams, idle, out } = partsOf(nodes);
@@ -21,8 +23,8 @@ describe("the GPUs of a cluster", () => {
   });
 
   test("belong to whoever holds most of them", () => {
-    expect(nodes[0]?.gpus.map((one) => teamOf(nodes[0]!, one))).toEqual(["nlp", IDLE]);
-    expect(teamOf(nodes[2]!, gpu(0))).toBe(OUT);
+    expect(ten.gpus.map((one) => teamOf(ten, one))).toEqual(["nlp", IDLE]);
+    expect(teamOf(drained, gpu(0))).toBe(OUT);
   });
 
   test("stand in natural order, and are found by holder, label and state", () => {
@@ -33,7 +35,7 @@ describe("the GPUs of a cluster", () => {
   });
 
   test("say who holds them", () => {
-    expect(cellWords(nodes[0]!, gpu(0, "nlp"), 91.2)).toBe("g10 GPU 0: train of ada, team nlp, 91 % busy");
-    expect(cellWords(nodes[2]!, gpu(0), null)).toBe("g3 GPU 0: drained");
+    expect(cellWords(ten, gpu(0, "nlp"), 91.2)).toBe("g10 GPU 0: train of ada, team nlp, 91 % busy");
+    expect(cellWords(drained, gpu(0), null)).toBe("g3 GPU 0: drained");
   });
 });

@@ -184,7 +184,8 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.TOO_LARGE: Entry(
         Tier.INFEASIBLE,
-        "It needs {needed} nodes with {what} each; even idle, the cluster has {free} of them{where}",
+        "It needs {needed} nodes with {what} each; even idle, the cluster has {free} of"
+        " them{where}",
         "Ask for less; it stays listed as demand and starts when nodes that fit join",
     ),
     Code.LARGER_THAN_QUOTA: Entry(

@@ -64,33 +64,14 @@ export function ClusterPage(): ReactElement {
   const runs = useMemo(() => new Map((live.data?.jobs ?? []).map((job) => [job.job_id, job.run_id])), [live.data]);
   const totals = cluster.data?.totals;
   const set = (change: Record<string, string>): void => void navigate({ to: "/app/nodes", search: Object.fromEntries(Object.entries({ ...search, ...change }).filter(([, value]) => value !== "")), replace: true, resetScroll: false });
-  const by: HeatBy = search.by === "use" || search.by === "health" ? search.by : "team";
   const find = search.find ?? "";
   const nodes = cluster.data?.nodes;
   const shown = useMemo(() => chosenNodes(nodes ?? [], find), [nodes, find]);
   // A few nodes are shown with their cards at once; of many, the one that was chosen.
   const cards = search.node === undefined ? (shown.length <= FEW ? shown : []) : shown.filter((node) => node.node_id === search.node);
-  const busyOf = useBusy(live.data?.jobs ?? [], by === "use");
   return (
     <>
-      <PageHead
-        title="Nodes"
-        facts={
-          totals !== undefined && (
-            <>
-              <span>
-                {totals.nodes_ready} of {count(totals.nodes, "node")} ready
-              </span>
-              <span>
-                <b>{short(totals.gpus_held)}</b> of {count(totals.gpus, "GPU")} held
-              </span>
-              <span>
-                {count(totals.jobs_running, "job")} running, {totals.jobs_queued} waiting for {short(totals.gpus_wanted)} GPUs
-              </span>
-            </>
-          )
-        }
-      >
+      <PageHead title="Nodes" facts={totals !== undefined && <Totals totals={totals} />}>
         <Link className="btn" to="/app/queue" search={{}}>
           <Icon name="queue" />
           Queue
@@ -105,15 +86,7 @@ export function ClusterPage(): ReactElement {
       {cluster.data !== undefined && (
         <div className="page-body">
           {cluster.data.nodes.length === 0 && <NoNodes engine={cluster.data.engine} />}
-          {cluster.data.nodes.length > 0 && (
-            <div className="heat-head">
-              <input className="field" type="search" aria-label="Find a node" placeholder="Name, state, type, label, team" value={search.find ?? ""} onChange={(event) => set({ find: event.target.value })} />
-              <Segments label="Colour by" value={by} options={HEAT} onChange={(next) => set({ by: next === "team" ? "" : next })} />
-              <HeatLegend nodes={shown} by={by} />
-            </div>
-          )}
-          {shown.length > 0 && <HeatMap nodes={shown} by={by} busyOf={busyOf} chosen={search.node} onChoose={(node) => set({ node: node ?? "" })} />}
-          {shown.length === 0 && cluster.data.nodes.length > 0 && <p className="faint">No node matches.</p>}
+          {cluster.data.nodes.length > 0 && <Heat shown={shown} search={search} set={set} jobs={live.data?.jobs ?? []} />}
           <div className="nodes">
             {cards.map((node) => (
               <NodeCard key={node.node_id} node={node} runOf={(job) => runs.get(job)} isAdmin={session.data?.is_admin === true} />
@@ -129,6 +102,38 @@ export function ClusterPage(): ReactElement {
           <YardLine line={jobLine.nodes()} />
         </div>
       )}
+    </>
+  );
+}
+
+function Totals({ totals }: { totals: Cluster["totals"] }): ReactElement {
+  return (
+    <>
+      <span>
+        {totals.nodes_ready} of {count(totals.nodes, "node")} ready
+      </span>
+      <span>
+        <b>{short(totals.gpus_held)}</b> of {count(totals.gpus, "GPU")} held
+      </span>
+      <span>
+        {count(totals.jobs_running, "job")} running, {totals.jobs_queued} waiting for {short(totals.gpus_wanted)} GPUs
+      </span>
+    </>
+  );
+}
+
+/** The map with its filter and its colours. */
+function Heat({ shown, search, set, jobs }: { shown: readonly Node[]; search: Record<string, string>; set: (change: Record<string, string>) => void; jobs: readonly Job[] }): ReactElement {
+  const by: HeatBy = search.by === "use" || search.by === "health" ? search.by : "team";
+  const busyOf = useBusy(jobs, by === "use");
+  return (
+    <>
+      <div className="heat-head">
+        <input className="field" type="search" aria-label="Find a node" placeholder="Name, state, type, label, team" value={search.find ?? ""} onChange={(event) => set({ find: event.target.value })} />
+        <Segments label="Colour by" value={by} options={HEAT} onChange={(next) => set({ by: next === "team" ? "" : next })} />
+        <HeatLegend nodes={shown} by={by} />
+      </div>
+      {shown.length > 0 ? <HeatMap nodes={shown} by={by} busyOf={busyOf} chosen={search.node} onChoose={(node) => set({ node: node ?? "" })} /> : <p className="faint">No node matches.</p>}
     </>
   );
 }

@@ -88,6 +88,7 @@ interface CardProps {
 }
 
 function RunsCard({ title, empty, table, metrics, nameOf, agoToo = false }: CardProps): ReactElement {
+  const now = useNow(60_000);
   return (
     <section className="card" aria-label={title}>
       <div className="card-head">
@@ -112,7 +113,7 @@ function RunsCard({ title, empty, table, metrics, nameOf, agoToo = false }: Card
                     </Link>
                   </td>
                   <td>
-                    <StateBadge status={shownStatus(table.status[row] ?? "", table.heard_ms[row], Date.now())} />
+                    <StateBadge status={shownStatus(table.status[row] ?? "", table.heard_ms[row], now)} />
                   </td>
                   <td className="wide-only clip" style={{ maxWidth: 92 }}>
                     <Link className="muted" to="/app/runs" search={{ exp: table.experiment_id[row] ?? "" }}>

@@ -60,7 +60,6 @@ export function QueuePage(): ReactElement {
   const search = useSearch({ from: "/app/queue" });
   const navigate = useNavigate();
   const now = useNow(1000);
-  const cluster = useQuery({ ...clusterQuery(), refetchInterval: 10_000 });
   const whose = whoseOf(search);
   const ended = search.ended === "all" ? 200 : ENDED;
   const { jobs, error, retry, over, queued, hasMore } = useJobs(search.queue, whose, search.line === "all", ended);
@@ -95,7 +94,7 @@ export function QueuePage(): ReactElement {
   return (
     <>
       <Head search={search} set={set} running={sections.going.length} waiting={waiting} loaded={jobs !== undefined} />
-      {jobs !== undefined && cluster.data !== undefined && <GpuStrip cluster={cluster.data} />}
+      <Squares />
       {error !== null && (
         <div className="page-body">
           <ErrorCard title="The queue could not be read" error={error} retry={retry} />
@@ -126,6 +125,12 @@ export function QueuePage(): ReactElement {
       )}
     </>
   );
+}
+
+/** The GPUs of the cluster, once they are known. */
+function Squares(): ReactElement | null {
+  const { data } = useQuery({ ...clusterQuery(), refetchInterval: 10_000 });
+  return data === undefined ? null : <GpuStrip cluster={data} />;
 }
 
 /** Whose jobs an address asks for. */
