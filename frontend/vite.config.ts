@@ -31,14 +31,16 @@ function twoScripts(): Plugin[] {
           const chunks = Object.values(bundle ?? {}).flatMap((one) => (one.type === "chunk" ? [one] : []));
           const of = (path: string) => chunks.filter((one) => one.facadeModuleId?.endsWith(path));
           const main = of("/src/main.tsx");
-          // The runs page too: it is the one that people open most, and small beside what all pages share.
-          const names = new Set([...main, ...of("/src/pages/runs/runs.tsx")].flatMap((one) => [one.fileName, ...one.imports]));
+          const names = new Set(main.flatMap((one) => [one.fileName, ...one.imports]));
+          // The runs page is the one that people open most: early.ts loads its code ahead where the address asks for it.
+          const runs = new Set(of("/src/pages/runs/runs.tsx").flatMap((one) => [one.fileName, ...one.imports]));
           const early = new Set(of("/index.html").flatMap((one) => [one.fileName, ...one.imports]));
           const styles = new Set(chunks.filter((one) => names.has(one.fileName)).flatMap((one) => [...(one.viteMetadata?.importedCss ?? [])]));
           return [
             ...main.map((one): HtmlTagDescriptor => ({ tag: "script", attrs: { type: "module", crossorigin: "", src: `./${one.fileName}` }, injectTo: "head" })),
             ...[...styles].map((name) => tag("stylesheet", name)),
             ...[...names].filter((name) => !early.has(name)).map((name) => tag("modulepreload", name)),
+            ...[...runs].filter((name) => !early.has(name) && !names.has(name)).map((name) => tag("yard-runs", name)),
           ];
         },
       },

@@ -5,7 +5,7 @@ import { useEffect, type ReactElement } from "react";
 
 import { askedAll, Fault } from "./api/client";
 import { follow } from "./api/live";
-import { sessionQuery } from "./features/shell/shell";
+import { sessionQuery } from "./features/shell/session-query";
 import { warmRuns } from "./pages/runs/warm";
 import { router } from "./router";
 import { Toasts } from "./ui/toast";
@@ -29,7 +29,7 @@ const waited = (patience: number): Promise<void> => new Promise((resolve) => set
 export async function prepare(): Promise<void> {
   const isSignIn = window.location.pathname.endsWith("/signin");
   // One try: where there is no session, or no server, the frame says so and tries again.
-  const session = isSignIn ? Promise.resolve() : client.prefetchQuery({ ...sessionQuery, retry: false });
+  const session = isSignIn ? Promise.resolve() : client.prefetchQuery(sessionQuery);
   const isRuns = /\/app\/runs\/?$/.test(window.location.pathname);
   const rows = isRuns ? Promise.race([askedAll().then(() => warmRuns(client)), waited(PATIENCE)]) : Promise.resolve();
   await Promise.all([session, router.load(), rows].map((one) => one.catch(() => undefined)));

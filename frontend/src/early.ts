@@ -4,7 +4,7 @@
  */
 import { ask, holdAhead, holdSession } from "./api/client";
 import { EXPERIMENTS, NAMES, SESSION, TABLE, tableQueryOf } from "./api/table-wish";
-import { rememberedTeam } from "./api/team";
+import { wantedTeam } from "./api/team";
 import { parseQuery } from "./lib/address";
 import { readView } from "./lib/view";
 import { firstWish } from "./pages/runs/first";
@@ -28,9 +28,16 @@ async function askRuns(): Promise<void> {
 
 const { pathname } = window.location;
 if (!pathname.endsWith("/signin")) {
-  holdSession({ csrf: null, team: rememberedTeam() });
+  holdSession({ csrf: null, team: wantedTeam() });
   void ask(SESSION);
 }
 if (/\/app\/runs\/?$/.test(pathname)) {
+  for (const found of document.querySelectorAll<HTMLLinkElement>('link[rel="yard-runs"]')) {
+    const link = document.createElement("link");
+    link.rel = "modulepreload";
+    link.crossOrigin = "";
+    link.href = found.href;
+    document.head.append(link);
+  }
   holdAhead(askRuns());
 }

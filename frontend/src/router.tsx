@@ -1,7 +1,7 @@
 /** The addresses of the pages. Each page is loaded when it is first opened. */
-import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect, Outlet } from "@tanstack/react-router";
+import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect, Outlet, retainSearchParams } from "@tanstack/react-router";
 
-import { BASE } from "./api/client";
+import { BASE, serverBack } from "./api/client";
 import { formatQuery, parseQuery } from "./lib/address";
 import { pageOf } from "./lib/mlflow-link";
 import { Shell } from "./features/shell/shell";
@@ -11,6 +11,20 @@ import { SignIn } from "./features/shell/sign-in";
 type Words = Record<string, string>;
 const words = (search: Record<string, unknown>): Words =>
   Object.fromEntries(Object.entries(search).map(([key, value]) => [key, String(value)]));
+
+/** A page's code, loaded when it is first wanted. While the server is away it waits for it, instead of failing for good. */
+function page<T extends Record<string, unknown>, Name extends keyof T>(load: () => Promise<T>, name: Name) {
+  const patient = (): Promise<T> =>
+    load().catch(async () => {
+      await serverBack();
+      // Some browsers remember that a script was missing, and a new version names its scripts anew.
+      return load().catch(() => {
+        window.location.reload();
+        return new Promise<T>(() => undefined);
+      });
+    });
+  return lazyRouteComponent(patient, name);
+}
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound });
 const signIn = createRoute({ getParentRoute: () => root, path: "/signin", component: SignIn });
@@ -22,84 +36,92 @@ const start = createRoute({
     throw redirect({ to: pageOf(window.location.hash), replace: true });
   },
 });
-const app = createRoute({ getParentRoute: () => root, path: "/app", component: Shell, notFoundComponent: NotFound });
+const app = createRoute({
+  getParentRoute: () => root,
+  path: "/app",
+  component: Shell,
+  notFoundComponent: NotFound,
+  validateSearch: (search: Record<string, unknown>): { team?: string } => (typeof search.team === "string" && search.team !== "" ? { team: search.team } : {}),
+  // The team goes with every link, so that an address means the same to whoever opens it.
+  search: { middlewares: [retainSearchParams(["team"])] },
+});
 
 const home = createRoute({
   getParentRoute: () => app,
   path: "home",
-  component: lazyRouteComponent(() => import("./pages/home/home"), "HomePage"),
+  component: page(() => import("./pages/home/home"), "HomePage"),
 });
 const experiments = createRoute({
   getParentRoute: () => app,
   path: "experiments",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/experiments/experiments"), "ExperimentsPage"),
+  component: page(() => import("./pages/experiments/experiments"), "ExperimentsPage"),
 });
 const runs = createRoute({
   getParentRoute: () => app,
   path: "runs",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/runs/runs"), "RunsPage"),
+  component: page(() => import("./pages/runs/runs"), "RunsPage"),
 });
 const run = createRoute({
   getParentRoute: () => app,
   path: "runs/$runId",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/run/run"), "RunPage"),
+  component: page(() => import("./pages/run/run"), "RunPage"),
 });
 const compare = createRoute({
   getParentRoute: () => app,
   path: "compare",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/compare/compare"), "ComparePage"),
+  component: page(() => import("./pages/compare/compare"), "ComparePage"),
 });
 const models = createRoute({
   getParentRoute: () => app,
   path: "models",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/models/models"), "ModelsPage"),
+  component: page(() => import("./pages/models/models"), "ModelsPage"),
 });
 const model = createRoute({
   getParentRoute: () => app,
   path: "models/$name",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/models/model"), "ModelPage"),
+  component: page(() => import("./pages/models/model"), "ModelPage"),
 });
 const queue = createRoute({
   getParentRoute: () => app,
   path: "queue",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/queue/queue"), "QueuePage"),
+  component: page(() => import("./pages/queue/queue"), "QueuePage"),
 });
 const job = createRoute({
   getParentRoute: () => app,
   path: "jobs/$jobId",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/job/job"), "JobPage"),
+  component: page(() => import("./pages/job/job"), "JobPage"),
 });
 const submit = createRoute({
   getParentRoute: () => app,
   path: "submit",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/submit/submit"), "SubmitPage"),
+  component: page(() => import("./pages/submit/submit"), "SubmitPage"),
 });
 const nodes = createRoute({
   getParentRoute: () => app,
   path: "nodes",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/cluster/cluster"), "ClusterPage"),
+  component: page(() => import("./pages/cluster/cluster"), "ClusterPage"),
 });
 const leases = createRoute({
   getParentRoute: () => app,
   path: "leases",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/leases/leases"), "LeasesPage"),
+  component: page(() => import("./pages/leases/leases"), "LeasesPage"),
 });
 const events = createRoute({
   getParentRoute: () => app,
   path: "log",
   validateSearch: words,
-  component: lazyRouteComponent(() => import("./pages/log/log"), "LogPage"),
+  component: page(() => import("./pages/log/log"), "LogPage"),
 });
 
 export const router = createRouter({

@@ -83,7 +83,7 @@ describe("waiting", () => {
     const held = await submit("held-back", ["sh", "-c", "echo went; sleep 0.1"], { gpus: 1, hold: true });
     const huge = await submit("too-huge", ["true"], { gpus: 16 });
     const page = await yard.open(`/app/queue?job=${held}`);
-    await page.getByRole("heading", { name: /Cannot start as it is/ }).waitFor();
+    await page.getByRole("heading", { name: /Can never start as requested/ }).waitFor();
     await page.getByRole("row").filter({ hasText: "too-huge" }).getByText("Cannot fit").waitFor();
     await page.getByRole("region", { name: "Why held-back waits" }).getByRole("button", { name: "Release it" }).click();
     await expect.poll(() => stateOf("held-back"), { timeout: 20_000 }).toBe("succeeded");
@@ -106,8 +106,20 @@ describe("after a failure", () => {
     const attempts = page.getByRole("region", { name: "Attempts" });
     await attempts.getByText("exit code 3", { exact: true }).waitFor();
     expect(await attempts.getByRole("row").count()).toBe(3);
-    await page.getByRole("link", { name: "Its run" }).click();
-    await page.getByRole("region", { name: "Its job" }).getByText("Restarts").waitFor();
+    const failing = await submit("fails-last", ["sh", "-c", "echo fine; echo 'ValueError: bad shape' >&2; exit 4"]);
+    await expect.poll(() => stateOf("fails-last"), { timeout: 20_000 }).toBe("failed");
+    const queue = await page.context().newPage();
+    await queue.goto(`${yard.url}/app/queue`);
+    // What ended last stands first, with the line that says why.
+    await queue.getByRole("row").filter({ hasText: "fails-last" }).getByText("ValueError: bad shape").waitFor();
+    const ended = (await queue.locator(".queue-name a").allTextContents()).slice(0, 2);
+    expect(ended).toEqual(["fails-last", "fails-once"]);
+    const spans = await queue.locator(".queue-ticks > span").evaluateAll((all) => all.map((one) => one.getBoundingClientRect()).map(({ left, right }) => [left, right] as const).sort((a, b) => a[0] - b[0]));
+    spans.forEach(([left], at) => expect(left).toBeGreaterThanOrEqual((spans[at - 1]?.[1] ?? 0) - 1));
+    await queue.close();
+    await yard.call("GET", `/api/v1/jobs/${failing}`);
+    await page.getByRole("link", { name: "Run", exact: true }).click();
+    await page.getByRole("region", { name: "Job", exact: true }).getByText("Restarts").waitFor();
     await page.getByRole("tab", { name: "Logs" }).click();
     await page.locator(".log-line", { hasText: "second" }).waitFor();
     await page.getByLabel("Attempt").selectOption("1");
@@ -129,9 +141,30 @@ describe("other teams", () => {
     const row = page.getByRole("row").filter({ hasText: "Team default" });
     await row.getByText("1 GPU").waitFor();
     expect(await page.getByText("hidden-name").count()).toBe(0);
+    await page.getByRole("region", { name: "GPUs by team" }).getByText("default 1 GPU").waitFor();
     await page.getByRole("group", { name: "Whose jobs" }).getByRole("button", { name: "My team" }).click();
     await page.getByRole("heading", { name: "Nothing is queued, nothing runs" }).waitFor();
     await yard.call("POST", `/api/v1/jobs/${job}/stop`, {});
+    await page.context().close();
+  });
+});
+
+describe("links between teams", () => {
+  test("an address names its team, and opens for whoever may see it, with the team or without", async () => {
+    const token = await yard.call<{ token: string }>("POST", "/api/v1/tokens", { label: "vera", user: "vera", team: "vision" }).then((made) => made.token);
+    const made = await yard.call<{ experiment_id: string }>("POST", "/api/2.0/mlflow/experiments/create", { name: "theirs" }, token);
+    const { run } = await yard.call<{ run: { info: { run_id: string } } }>("POST", "/api/2.0/mlflow/runs/create", { experiment_id: made.experiment_id, run_name: "of-vision" }, token);
+    const page = await yard.open("/app/home");
+    await expect.poll(() => page.url()).toContain("team=default");
+    await page.goto(`${yard.url}/app/runs/${run.info.run_id}?team=vision`);
+    await page.getByRole("heading", { name: "of-vision" }).waitFor();
+    await page.getByRole("link", { name: "Queue", exact: true }).first().click();
+    await page.waitForURL(/queue.*team=vision/);
+    await page.goto(`${yard.url}/app/home?team=default`);
+    await page.getByRole("button", { name: "Team default" }).waitFor();
+    await page.goto(`${yard.url}/app/runs/${run.info.run_id}`);
+    await page.getByRole("heading", { name: "of-vision" }).waitFor();
+    expect(page.url()).toContain("team=vision");
     await page.context().close();
   });
 });
@@ -141,6 +174,10 @@ describe("the nodes", () => {
     await submit("holder", ["sleep", "60"], { gpus: 0.5 });
     await expect.poll(() => stateOf("holder"), { timeout: 20_000 }).toBe("running");
     const page = await yard.open("/app/nodes", { dark: true });
+    await page.getByRole("grid", { name: "GPUs by node" }).locator(".heat-cell[title*='holder of admin, team default']").waitFor();
+    await page.getByLabel("Find a node").fill("team-of-nobody");
+    await page.getByText("No node matches.").waitFor();
+    await page.getByLabel("Find a node").fill("default");
     await page.getByLabel(/^GPU [01]$/).filter({ hasText: "holder" }).getByText("0.5 free").waitFor();
     await page.locator(".node-health > summary").click();
     await page.getByRole("list", { name: /^Checks of / }).getByText("disk", { exact: true }).waitFor();

@@ -79,4 +79,51 @@ describe("by keyboard and by bare words", () => {
     expect(new Set(colours).size).toBe(colours.length);
     await page.context().close();
   });
+
+  test("the runs page shows its first metric at once, filters by a click, charts groups, and goes back step by step", async () => {
+    const page = await yard.open(`/app/runs?exp=${food}`);
+    const all = await settled(page, (rows) => rows > 10);
+    const head = page.getByRole("columnheader", { name: "val_accuracy", exact: true });
+    await head.waitFor();
+    const [box, grid] = [await head.boundingBox(), await page.getByRole("grid").boundingBox()];
+    expect((box?.x ?? 0) + (box?.width ?? 0)).toBeLessThanOrEqual((grid?.x ?? 0) + (grid?.width ?? 0));
+    const chips = page.getByRole("group", { name: "Quick filters" });
+    await chips.getByRole("button", { name: "Failed" }).click();
+    const failed = await settled(page, (rows) => rows < all);
+    expect(failed).toBe((await yard.runs(food, "attributes.status = 'FAILED'")).length);
+    await page.goBack();
+    await settled(page, (rows) => rows === all);
+    await page.goto(`${yard.url}/app/runs?exp=${food}&group=param:model`);
+    await page.getByText(/mean and range of \d+ groups/).waitFor();
+    await page.context().close();
+  });
+
+  test("a run opens on its charts, the main one wide; images have a step slider, tables filter", async () => {
+    const { run } = await yard.call<{ run: { info: { run_id: string; artifact_uri: string } } }>("POST", "/api/2.0/mlflow/runs/create", { experiment_id: food, run_name: "with-media", start_time: Date.now() });
+    const metrics = ["train_loss", "val_accuracy"].flatMap((key) => [0, 10, 20].map((step) => ({ key, value: step + 1, step, timestamp: 1 })));
+    await yard.call("POST", "/api/2.0/mlflow/runs/log-batch", { run_id: run.info.run_id, metrics });
+    const root = `/api/2.0/mlflow-artifacts/artifacts/${run.info.artifact_uri.replace("mlflow-artifacts:/", "")}`;
+    const put = async (path: string, body: string | Uint8Array<ArrayBuffer>): Promise<void> => {
+      const answer = await fetch(`${yard.url}${root}/${path.split("/").map(encodeURIComponent).join("/")}`, { method: "PUT", headers: { authorization: `Bearer ${yard.token}` }, body });
+      expect(answer.ok).toBe(true);
+    };
+    const dot = Uint8Array.from(atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="), (sign) => sign.charCodeAt(0));
+    for (const step of [0, 10]) {
+      await put(`images/digits+step+${step}+timestamp+${step}+uuid.png`, dot);
+    }
+    await put("eval.json", JSON.stringify({ columns: ["question", "score"], data: [["why", 0.5], ["how", 0.25], ["who", 1]] }));
+    const page = await yard.open(`/app/runs/${run.info.run_id}`);
+    await page.getByRole("tab", { name: "Charts", selected: true }).waitFor();
+    const wide = await page.locator(".lead-panel .panel").boundingBox();
+    const plain = await page.locator(".panels .panel").first().boundingBox();
+    expect(wide?.width ?? 0).toBeGreaterThan(1.4 * (plain?.width ?? 0));
+    await page.getByRole("tab", { name: "Media" }).click();
+    const images = page.getByRole("region", { name: "Images" });
+    await images.getByRole("img", { name: /digits of with-media at step 10/ }).waitFor();
+    await images.getByLabel("Step").fill("0");
+    await images.getByRole("img", { name: /at step 0/ }).waitFor();
+    await page.getByLabel("Filter rows").fill("wh");
+    await page.getByText("2 of 3 rows, 2 columns").waitFor();
+    await page.context().close();
+  });
 });

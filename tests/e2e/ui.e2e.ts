@@ -10,6 +10,10 @@ let food = "";
 
 beforeAll(() => yard.start(0.3).then(async () => {
   food = await yard.experiment("food11-classifier");
+  // The demo leaves nothing running behind: two of its runs go on.
+  for (const run of (await yard.runs(food)).slice(0, 2)) {
+    await yard.call("POST", "/api/2.0/mlflow/runs/update", { run_id: run, status: "RUNNING" });
+  }
 }), 180_000);
 afterAll(() => yard.stop(), 60_000);
 
@@ -94,6 +98,21 @@ describe("the runs table", () => {
     await page.context().close();
   });
 
+  test("a run that says it runs but was not heard of for long says so; the demo leaves none behind", async () => {
+    const made = await yard.call<{ experiment_id: string }>("POST", "/api/2.0/mlflow/experiments/create", { name: "quiet" });
+    await yard.call("POST", "/api/2.0/mlflow/runs/create", { experiment_id: made.experiment_id, run_name: "lost-one", start_time: Date.now() - 7_200_000 });
+    await yard.call("POST", "/api/2.0/mlflow/runs/create", { experiment_id: made.experiment_id, run_name: "lively", start_time: Date.now() });
+    const page = await yard.open(`/app/runs?exp=${made.experiment_id}&pane=table`);
+    await settled(page, (rows) => rows === 2);
+    await page.getByText("no data").waitFor();
+    await page.getByRole("grid").getByText("running", { exact: true }).waitFor();
+    await page.getByRole("link", { name: "lost-one" }).click();
+    await page.getByText(/no data for 2h/).waitFor();
+    const chat = await yard.experiment("chat-finetune");
+    expect(await yard.runs(chat, "attributes.status = 'RUNNING'")).toEqual([]);
+    await page.context().close();
+  });
+
   test("is worked with the keyboard: move, tick, compare", async () => {
     const page = await yard.open(`/app/runs?exp=${food}&pane=table`);
     await settled(page, (rows) => rows > 10);
@@ -101,7 +120,7 @@ describe("the runs table", () => {
     for (const key of ["j", "x", "j", "j", "x"]) {
       await page.keyboard.press(key);
     }
-    await page.getByText("2 runs ticked").waitFor();
+    await page.getByText("2 runs selected").waitFor();
     await page.keyboard.press("c");
     await page.getByRole("heading", { name: "Compare" }).waitFor();
     await page.getByText(/of \d+ parameters differ/).waitFor();
@@ -165,7 +184,7 @@ describe("the runs table", () => {
     await page.getByRole("button", { name: /^Take the star from / }).first().waitFor();
     await page.locator(".grid-name .tick").nth(1).click();
     await page.locator(".grid-name .tick").nth(3).click({ modifiers: ["Shift"] });
-    await page.getByText("3 runs ticked").waitFor();
+    await page.getByText("3 runs selected").waitFor();
     await page.getByRole("toolbar").getByRole("button", { name: "Tag" }).click();
     await page.getByLabel("Name", { exact: true }).fill("looked-at");
     await page.getByLabel("Value", { exact: true }).fill("yes");
@@ -189,7 +208,7 @@ describe("the runs table", () => {
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Saved views" }).click();
     await page.getByLabel("Name of the view").fill("by model");
-    await page.getByRole("button", { name: "Keep", exact: true }).click();
+    await page.getByRole("button", { name: "Save view", exact: true }).click();
     await page.getByText("for the team").waitFor();
     const other = await yard.open(`/app/runs?exp=${food}&pane=table`);
     await other.getByRole("button", { name: "Saved views" }).click();
@@ -240,7 +259,7 @@ describe("charts", () => {
     await page.mouse.up();
     await asked;
     expect(page.url()).toContain("zoom=");
-    await page.getByRole("button", { name: "Whole range" }).click();
+    await page.getByRole("button", { name: "Reset zoom" }).click();
     await expect.poll(() => page.url()).not.toContain("zoom=");
     await page.context().close();
   });
@@ -269,7 +288,7 @@ describe("charts", () => {
     await page.getByLabel("Smoothing").fill("0.6");
     await page.getByRole("button", { name: "Relative" }).click();
     await page.getByRole("button", { name: "How lines are drawn" }).click();
-    await page.getByRole("menuitemcheckbox", { name: "Logarithmic values" }).click();
+    await page.getByRole("menuitemcheckbox", { name: "Logarithmic y axis" }).click();
     await expect.poll(() => ["pin=val_loss", "smooth=0.6", "x=relative", "logy=1"].every((word) => page.url().includes(word))).toBe(true);
     await page.keyboard.press("Escape");
     await page.getByRole("searchbox", { name: "Find a metric" }).fill("");
@@ -329,7 +348,7 @@ describe("a comparison", () => {
 describe("a run", () => {
   test("says where it came from, how the machine did, what it printed and what happened to it", async () => {
     const { model_versions: versions } = await yard.call<{ model_versions: { run_id: string }[] }>("GET", "/api/2.0/mlflow/model-versions/search?filter=name%3D'food11'");
-    const page = await yard.open(`/app/runs/${versions[0]?.run_id}`);
+    const page = await yard.open(`/app/runs/${versions[0]?.run_id}?tab=overview`);
     const about = page.getByRole("region", { name: "About" });
     for (const word of ["Started", "Ended", "User", "Source", "Git commit"]) {
       await about.getByText(word, { exact: true }).waitFor();
@@ -350,7 +369,7 @@ describe("a run", () => {
 
   test("keeps notes and tags written on its page", async () => {
     const [run] = await yard.runs(food, "attributes.status = 'FINISHED'");
-    const page = await yard.open(`/app/runs/${run}`);
+    const page = await yard.open(`/app/runs/${run}?tab=overview`);
     await page.getByRole("region", { name: "Notes" }).getByRole("button", { name: /Write|Edit/ }).click();
     await page.getByRole("textbox", { name: "Notes" }).fill("# Found\n\n<b>plain</b> and **bold**");
     await page.getByRole("button", { name: "Save" }).click();
@@ -453,12 +472,15 @@ describe("models", () => {
     await row.getByText("@champion").waitFor();
     const { registered_model: model } = await yard.call<{ registered_model: { aliases: { alias: string; version: string }[] } }>("GET", "/api/2.0/mlflow/registered-models/get?name=food11");
     expect(model.aliases.find((one) => one.alias === "champion")?.version).toBe("1");
+    await page.getByRole("columnheader", { name: "test_accuracy" }).waitFor();
+    await page.getByTitle("the best test_accuracy").waitFor();
     await page.getByLabel("Tick version 1").check();
     await page.getByLabel("Tick version 2").check();
     await page.getByRole("button", { name: /Compare 2 versions/ }).click();
     await page.getByText("Parameters that differ").waitFor();
     await page.getByRole("button", { name: "Version 1", exact: true }).click();
     const card = page.getByRole("region", { name: "Version 1" });
+    await card.getByRole("list", { name: "Lineage" }).getByText("Data").waitFor();
     await card.getByLabel("Stage").selectOption("Staging");
     await page.getByRole("status").getByText("yard edit --model food11/1 --stage Staging").waitFor();
     await row.getByText("Staging").waitFor();
@@ -471,7 +493,7 @@ describe("models", () => {
     await card.locator(".markdown strong", { hasText: "warm" }).waitFor();
     await card.getByRole("button", { name: "Delete" }).click();
     await card.getByText("yard edit --model food11/1 --delete").waitFor();
-    await card.getByRole("link").first().click();
+    await card.locator("dl.facts").getByRole("link").first().click();
     await page.getByRole("tab", { name: "Artifacts", selected: true }).waitFor();
     await page.context().close();
   });
@@ -482,7 +504,7 @@ describe("home", () => {
     await yard.command("team", "add", "vision");
     const page = await yard.open("/app/home");
     await page.getByRole("region", { name: "Running now" }).locator("svg.spark path[d^=M]").first().waitFor();
-    for (const name of ["Recent runs", "Recent models", "Recent events"]) {
+    for (const name of ["Recent runs", "Recent models", "Since you were here"]) {
       await page.getByRole("region", { name }).getByRole("link").first().waitFor();
     }
     await page.getByRole("button", { name: "Team default" }).click();
@@ -526,9 +548,17 @@ describe("the frame", () => {
     await page.waitForTimeout(500);
     const port = Number(new URL(yard.url).port);
     await yard.stopServer();
-    await page.getByText("The link to the server is lost").waitFor();
+    await page.getByText("The connection to the server is lost").waitFor();
     expect(await rowCount(page)).toBe(all);
+    // A page whose code is not here yet waits for the server instead of failing for good.
+    await page.evaluate(() => window.history.pushState({}, "", "/app/models"));
+    await page.evaluate(() => window.dispatchEvent(new PopStateEvent("popstate")));
+    await page.waitForTimeout(600);
+    expect(await page.getByText("This page failed").count()).toBe(0);
     await yard.startServer(port);
+    await page.getByRole("heading", { name: "Models" }).waitFor();
+    await page.getByRole("link", { name: "food11", exact: true }).waitFor();
+    await page.goBack();
     await yard.call("POST", "/api/2.0/mlflow/runs/create", { experiment_id: food, run_name: "came-late" });
     await page.getByRole("link", { name: "came-late" }).waitFor();
     await page.context().close();

@@ -22,6 +22,32 @@ export const filesQuery = (run: string, path: string) =>
     },
   });
 
+/** Folders that are looked into, and files that are listed, when all of a run's files are wanted. */
+const MOST_FOLDERS = 60;
+const MOST_FILES = 3000;
+
+/** The paths of all files of a run, folder by folder; cut where there are very many. Folders of models are left out. */
+export const allFilesQuery = (run: string) =>
+  queryOptions({
+    queryKey: ["files", currentTeam(), run, "*"] as const,
+    queryFn: async ({ signal }) => {
+      const paths: string[] = [];
+      const folders = [""];
+      let looked = 0;
+      while (folders.length > 0 && looked < MOST_FOLDERS && paths.length < MOST_FILES) {
+        const path = folders.shift() ?? "";
+        looked += 1;
+        const { files = [] } = await mlflow<{ files?: FileInfo[] }>("artifacts/list", { query: { run_id: run, path: path === "" ? undefined : path }, signal });
+        if (files.some((file) => file.path.endsWith("/MLmodel"))) {
+          continue;
+        }
+        files.forEach((file) => (file.is_dir ? folders : paths).push(file.path));
+      }
+      return { paths: paths.slice(0, MOST_FILES), cut: folders.length > 0 || paths.length > MOST_FILES };
+    },
+    staleTime: 10_000,
+  });
+
 const PREVIEW = "/api/v1/artifacts/preview";
 
 function filePath(artifactUri: string, path: string): string {

@@ -118,6 +118,8 @@ export interface Call {
   query?: Record<string, string | number | boolean | readonly string[] | undefined> | undefined;
   body?: unknown;
   signal?: AbortSignal | undefined;
+  /** another team than the one of the page */
+  team?: string | undefined;
 }
 
 /** The address of a path with its query. */
@@ -144,8 +146,9 @@ async function send(path: string, call: Call): Promise<Response> {
   if (call.body !== undefined) {
     headers["content-type"] = "application/json";
   }
-  if (team !== null) {
-    headers["x-yard-team"] = team;
+  const forTeam = call.team ?? team;
+  if (forTeam !== null) {
+    headers["x-yard-team"] = forTeam;
   }
   if (csrf !== null && call.method !== undefined && call.method !== "GET") {
     headers["x-csrf-token"] = csrf;
@@ -193,6 +196,22 @@ async function checked(path: string, call: Call): Promise<Response> {
 export async function json<T>(path: string, call: Call = {}): Promise<T> {
   const text = (await askedFor(path, call)) ?? (await (await checked(path, call)).text());
   return (text === "" ? {} : JSON.parse(text)) as T;
+}
+
+const PAUSE = 1000;
+
+/** Comes back once the server answers. */
+export async function serverBack(): Promise<void> {
+  for (;;) {
+    const answers = await fetch(address("/health"), { cache: "no-store" }).then(
+      (response) => response.ok,
+      () => false,
+    );
+    if (answers) {
+      return;
+    }
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
+  }
 }
 
 /** Call one of MLflow's routes. */

@@ -34,13 +34,15 @@ export interface JobsWish {
   before?: string | undefined;
   /** waiting jobs in order of start, with the forecasts that are known */
   inLine?: boolean;
+  /** what ended, the last to end first */
+  byEnd?: boolean;
   /** of those in line, only the ones that start when someone acts, or only the others */
   stuck?: boolean;
 }
 
 const load = (wish: JobsWish, signal: AbortSignal): Promise<JobList> =>
   json<JobList>("/api/v1/jobs", {
-    query: { state: wish.state ?? [], queue: wish.queue, mine: wish.mine === true ? 1 : undefined, all: wish.all === true ? 1 : undefined, since: wish.since, limit: wish.limit ?? 100, before: wish.before, ...(wish.inLine === true ? { order: "position", eta: 1 } : {}), stuck: wish.stuck === undefined ? undefined : Number(wish.stuck) },
+    query: { state: wish.state ?? [], queue: wish.queue, mine: wish.mine === true ? 1 : undefined, all: wish.all === true ? 1 : undefined, since: wish.since, limit: wish.limit ?? 100, before: wish.before, ...(wish.inLine === true ? { order: "position", eta: 1 } : wish.byEnd === true ? { order: "ended" } : {}), stuck: wish.stuck === undefined ? undefined : Number(wish.stuck) },
     signal,
   });
 

@@ -1,7 +1,7 @@
 /** Who is signed in, and for which team. Owns the session's state in this tab. */
-import { BASE, dropAsked, holdSession, json } from "./client";
+import { BASE, dropAsked, Fault, holdSession, json } from "./client";
 import { SESSION } from "./table-wish";
-import { forgetTeam, rememberedTeam, rememberTeam } from "./team";
+import { forgetTeam, rememberTeam, wantedTeam } from "./team";
 import type { components } from "./types.gen";
 
 export type Session = components["schemas"]["SessionInfo"];
@@ -13,14 +13,17 @@ function hold(session: Session): Session {
 
 /** The session of this browser; a fault with status 401 when there is none. */
 export async function loadSession(): Promise<Session> {
-  holdSession({ csrf: null, team: rememberedTeam() });
+  const wanted = wantedTeam();
+  holdSession({ csrf: null, team: wanted });
   try {
-    return hold(await json<Session>(SESSION));
+    const session = hold(await json<Session>(SESSION));
+    rememberTeam(session.team);
+    return session;
   } catch (cause) {
-    if (rememberedTeam() === null) {
+    if (wanted === null || (cause instanceof Fault && cause.passing)) {
       throw cause;
     }
-    // The team kept here may be gone, or not this user's: start from the user's own.
+    // The team may be gone, or not this user's: start from the user's own.
     forgetTeam();
     dropAsked();
     holdSession({ csrf: null, team: null });

@@ -80,6 +80,7 @@ const table = (ids: string[]): RunsTable => ({
   lifecycle: ids.map(() => "active"),
   start_ms: ids.map(() => 0),
   end_ms: ids.map(() => null),
+  heard_ms: ids.map(() => null),
   metrics: {},
   params: {},
   tags: {},

@@ -99,7 +99,7 @@ export class Stream {
     source.close();
     this.become("lost");
     this.tries += 1;
-    const wait = Math.min(15_000, 500 * 2 ** Math.min(this.tries, 5));
+    const wait = Math.min(8000, 500 * 2 ** Math.min(this.tries, 5));
     this.retry = setTimeout(() => this.wanted && this.open(), wait);
   }
 

@@ -383,7 +383,7 @@ export function carry(old: RunsTable, table: RunsTable, index: ReadonlyMap<strin
 
 /** Put fresh cells of a few runs in place. */
 export function patch(table: RunsTable, found: RunsTable, index: ReadonlyMap<string, number>): void {
-  const base = ["name", "user", "status", "lifecycle", "start_ms", "end_ms"] as const;
+  const base = ["name", "user", "status", "lifecycle", "start_ms", "end_ms", "heard_ms"] as const;
   found.run_id.forEach((id, from) => {
     const to = index.get(id);
     if (to === undefined) {

@@ -1,13 +1,23 @@
-/** The team this browser looked at last. Owns its place in the browser's store. */
+/** The team a page is about: the one its address names, else the one this browser looked at last. */
 
 const KEY = "yard.team";
 
-export function rememberedTeam(): string | null {
+/** The team that the address names. */
+export function addressedTeam(): string | null {
+  return new URLSearchParams(window.location.search).get("team") || null;
+}
+
+function rememberedTeam(): string | null {
   try {
     return localStorage.getItem(KEY);
   } catch {
     return null;
   }
+}
+
+/** The team to ask for. */
+export function wantedTeam(): string | null {
+  return addressedTeam() ?? rememberedTeam();
 }
 
 export function rememberTeam(team: string): void {

@@ -1895,6 +1895,10 @@ export interface components {
             time_limit_seconds: number | null;
             preemptible: boolean;
             /** @default null */
+            error_line: string | null;
+            /** @default  */
+            made_room_for: string;
+            /** @default null */
             position: number | null;
             /** @default null */
             reason: components["schemas"]["ReasonView"] | null;
@@ -1920,6 +1924,8 @@ export interface components {
             free: number | null;
             /** @default null */
             limit: number | null;
+            /** @default gpus */
+            unit: string;
             /** @default [] */
             holders: string[];
             /** @default 0 */
@@ -2641,7 +2647,7 @@ export interface components {
         };
         /**
          * Holder
-         * @description A job on a GPU or node; of other teams' jobs only that there is one.
+         * @description A job on a GPU or node; of other teams' jobs, as in the queue, the team and no more.
          */
         Holder: {
             job_id: string;
@@ -2966,6 +2972,7 @@ export interface components {
             lifecycle: string[];
             start_ms: (number | null)[];
             end_ms: (number | null)[];
+            heard_ms: (number | null)[];
             metrics: {
                 [key: string]: components["schemas"]["MetricColumn"];
             };
@@ -3931,7 +3938,7 @@ export interface operations {
                 limit?: string;
                 /** @description 1 for all teams; of other teams' jobs only admins see more than size and times */
                 all?: string;
-                /** @description newest, or position: waiting jobs in order of start */
+                /** @description newest; position: waiting jobs in order of start; ended: the last to end first */
                 order?: string;
                 /** @description with order=position: 1 for those that start only when someone acts, 0 for the rest */
                 stuck?: string;

@@ -103,6 +103,7 @@ describe("cells", () => {
     lifecycle: ["active", "active"],
     start_ms: [1000, 2000],
     end_ms: [null, 9000],
+    heard_ms: [null, null],
     metrics: { loss: { last: [1, "NaN"], min: [0, null], max: [2, null], step: [3, 3] } },
     params: { lr: ["0.1", null] },
     tags: { "mlflow.note.content": ["why", null] },

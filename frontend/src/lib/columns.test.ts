@@ -35,7 +35,7 @@ test("a head names the statistic unless it is the last value", () => {
 
 test("a page starts with the state, a curve, what was validated and some parameters", () => {
   const columns = defaultColumns(["epoch_time", "system/cpu", "val_loss"], ["lr"]);
-  expect(columns.slice(0, 4)).toEqual(["attribute:status", "attribute:duration", "spark:val_loss", "metric:val_loss"]);
+  expect(columns.slice(0, 4)).toEqual(["attribute:status", "metric:val_loss", "spark:val_loss", "attribute:duration"]);
   expect(columns).toContain("param:lr");
   expect(columns.join()).not.toContain("system/");
   expect(defaultColumns([], [])).toEqual(["attribute:status", "attribute:duration", "attribute:started"]);

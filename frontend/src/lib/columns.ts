@@ -1,9 +1,9 @@
 /** Columns of the runs table: their ids, names and how the server sorts by them. Pure.
  *
- * An id is `kind:key`, for a metric `metric:key@stat` with stat last, min or max.
+ * An id is `kind:key`, for a metric `metric:key@stat` with stat last, min, max or step (that of the last value).
  */
 
-export type Stat = "last" | "min" | "max";
+export type Stat = "last" | "min" | "max" | "step";
 export type Column =
   | { kind: "attribute"; key: string }
   | { kind: "metric"; key: string; stat: Stat }
@@ -44,7 +44,7 @@ export function parseColumn(id: string): Column | null {
     return null;
   }
   if (kind === "metric") {
-    const stat = /@(min|max|last)$/.exec(key);
+    const stat = /@(min|max|last|step)$/.exec(key);
     return stat === null
       ? { kind, key, stat: "last" }
       : { kind, key: key.slice(0, stat.index), stat: stat[1] as Stat };
@@ -59,6 +59,9 @@ export function parseColumn(id: string): Column | null {
 export function columnTitle(column: Column): string {
   if (column.kind === "attribute") {
     return ATTRIBUTES[column.key]?.title ?? column.key;
+  }
+  if (column.kind === "spark") {
+    return `${column.key} curve`;
   }
   return column.kind === "metric" && column.stat !== "last" ? `${column.key} ${column.stat}` : column.key;
 }
@@ -81,7 +84,7 @@ export function orderBy(column: Column): string | null {
     case "attribute":
       return ATTRIBUTES[column.key]?.order ?? null;
     case "metric":
-      return column.stat === "last" ? `metrics.${name}` : `${column.stat}(metrics.${name})`;
+      return column.stat === "last" ? `metrics.${name}` : column.stat === "step" ? null : `${column.stat}(metrics.${name})`;
     case "param":
       return `params.${name}`;
     case "tag":
@@ -101,9 +104,9 @@ export function defaultColumns(metrics: readonly string[], params: readonly stri
   const first = chosen[0]?.name;
   return [
     "attribute:status",
+    ...(first === undefined ? [] : [`metric:${first}`, `spark:${first}`]),
     "attribute:duration",
-    ...(first === undefined ? [] : [`spark:${first}`]),
-    ...chosen.slice(0, 5).map(({ name }) => `metric:${name}`),
+    ...chosen.slice(1, 5).map(({ name }) => `metric:${name}`),
     "attribute:started",
     ...params.slice(0, 8).map((name) => `param:${name}`),
   ];

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { describe, expect, test } from "vitest";
 
-import { brokenAt, curveOf, lowerBound, nearest, placesOf, reachOf, readAt, spanOf, stepsIn, type Rolled } from "./curves";
+import { brokenAt, curveOf, lowerBound, meanOf, nearest, placesOf, reachOf, readAt, spanOf, stepsIn, type Rolled } from "./curves";
 import { extent, logTicks, niceStep, padded, steady, union } from "./range";
 import { smooth } from "./smoothing";
 
@@ -24,6 +24,15 @@ describe("curves", () => {
     expect([...placesOf(series(), "time", 0)]).toEqual([1, 11, 21]);
     expect([...placesOf(series(), "relative", 1000)]).toEqual([0, 10, 20]);
     expect([...placesOf(series(), "relative", null)]).toEqual([0, 10, 20]);
+  });
+
+  test("of a group are drawn as their mean, with the range of its runs as the band", () => {
+    const one = curveOf(series({ last: [4, 2, 0] }), look, "step", 0);
+    const other = curveOf(series({ run_id: "b", step: [0, 20], time_ms: [0, 1], last: [2, 6], min: [], max: [] }), look, "step", 0);
+    const mean = meanOf([one, other], { id: "g", name: "lr 1e-4", colour: "#e69f00" });
+    expect([...mean.x]).toEqual([0, 10, 20]);
+    expect([...mean.y]).toEqual([3, 3, 3]);
+    expect([[...(mean.low ?? [])], [...(mean.high ?? [])]]).toEqual([[2, 2, 0], [4, 4, 6]]);
   });
 
   test("a point that is no number is a gap", () => {

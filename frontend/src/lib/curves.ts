@@ -174,3 +174,56 @@ export function stepsIn(series: readonly Rolled[], axis: XAxis, starts: Readonly
   }
   return found;
 }
+
+/** The value of a curve at a place, between its points; NaN beyond its ends. */
+function valueAt(curve: Curve, place: number): number {
+  const after = lowerBound(curve.x, place);
+  const right = curve.x[after];
+  if (right === undefined) {
+    return Number.NaN;
+  }
+  if (right === place || after === 0) {
+    return right === place ? (curve.y[after] ?? Number.NaN) : Number.NaN;
+  }
+  const left = curve.x[after - 1] ?? right;
+  const [low, high] = [curve.y[after - 1] ?? Number.NaN, curve.y[after] ?? Number.NaN];
+  return low + ((high - low) * (place - left)) / (right - left);
+}
+
+/** Points that a group's curve has at most. */
+const GROUP_POINTS = 400;
+
+/** Curves of one group as a single one: their mean, with the least and the greatest of them as its band. */
+export function meanOf(curves: readonly Curve[], look: { id: string; name: string; colour: string }): Curve {
+  const all = [...new Set(curves.flatMap((curve) => [...curve.x]))].filter(Number.isFinite).sort((a, b) => a - b);
+  const every = Math.max(1, Math.ceil(all.length / GROUP_POINTS));
+  const x = Float64Array.from(all.filter((_, at) => at % every === 0 || at === all.length - 1));
+  const [y, low, high] = [new Float64Array(x.length), new Float64Array(x.length), new Float64Array(x.length)];
+  x.forEach((place, at) => {
+    const values = curves.map((curve) => valueAt(curve, place)).filter(Number.isFinite);
+    const none = values.length === 0;
+    y[at] = none ? Number.NaN : values.reduce((sum, value) => sum + value, 0) / values.length;
+    low[at] = none ? Number.NaN : Math.min(...values);
+    high[at] = none ? Number.NaN : Math.max(...values);
+  });
+  return { ...look, dashed: false, x, y, raw: null, low, high, step: [...x] };
+}
+
+const lost = new WeakMap<Curve, number[]>();
+
+/** Places where a curve was logged but is no number; an interruption between attempts is none. */
+export function lostPlaces(curve: Curve): number[] {
+  const known = lost.get(curve);
+  if (known !== undefined) {
+    return known;
+  }
+  const values = curve.raw ?? curve.y;
+  const found: number[] = [];
+  for (let at = 0; at < values.length && found.length < 200; at += 1) {
+    if (Number.isNaN(values[at]) && Number.isFinite(curve.step[at] ?? Number.NaN)) {
+      found.push(curve.x[at] ?? 0);
+    }
+  }
+  lost.set(curve, found);
+  return found;
+}

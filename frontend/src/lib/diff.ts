@@ -160,3 +160,15 @@ export function compareMaps(maps: readonly ReadonlyMap<string, string>[]): Row[]
     return { key, values, differs: values.some((value) => value !== values[0]) };
   });
 }
+
+/** Which of some values stand out: those unlike the most common one, or unlike the first where none is. */
+export function standOut(values: readonly (string | null | undefined)[]): boolean[] {
+  const times = new Map<string, number>();
+  for (const value of values) {
+    const key = value ?? "";
+    times.set(key, (times.get(key) ?? 0) + 1);
+  }
+  const first = values[0] ?? "";
+  const usual = [...times].reduce((most, one) => (one[1] > most[1] ? one : most), [first, times.get(first) ?? 0] as [string, number])[0];
+  return values.map((value) => (value ?? "") !== usual);
+}

@@ -77,3 +77,23 @@ export function ticksOf(axis: Axis, zone = new Date(axis.now).getTimezoneOffset(
 export function endOf(job: Pick<JobLike, "started_ms" | "time_limit_seconds">): number | null {
   return job.started_ms === null || job.time_limit_seconds === null ? null : job.started_ms + job.time_limit_seconds * 1000;
 }
+
+/** Width of a letter of an axis label, in pixels, and the room between two labels. */
+const LETTER = 6.4;
+const GAP = 12;
+
+/** Ticks whose words overlap neither each other nor the word at now, on an axis so many pixels wide. */
+export function labelsOf(axis: Axis, width: number, wordOf: (time: number) => string, zone?: number): { time: number; word: string }[] {
+  const at = (time: number): number => (place(axis, time) / 100) * width;
+  const span = (time: number, word: string): readonly [number, number] => [at(time), at(time) + word.length * LETTER + GAP];
+  const taken: (readonly [number, number])[] = [span(axis.now, "now")];
+  return ticksOf(axis, zone).flatMap((time) => {
+    const word = wordOf(time);
+    const [from, to] = span(time, word);
+    if (to > width + GAP || taken.some(([first, last]) => from < last && to > first)) {
+      return [];
+    }
+    taken.push([from, to]);
+    return [{ time, word }];
+  });
+}

@@ -87,3 +87,26 @@ export function logTicks(low: number, high: number): number[] {
   }
   return ticks.length > 0 ? ticks : [low, high];
 }
+
+/** Steps of a scale of 1, 2, 2.5 and 5 times powers of ten, or of another set. */
+function stepsBelow(rough: number): number[] {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return [10, 5, 2.5, 2, 1, 0.5, 0.25, 0.2, 0.1].map((share) => share * power);
+}
+
+/**
+ * Round places between two ends: the fewest that are at least four, and no more than fit. `steps` are the steps that may be taken,
+ * where not every one is round (seconds, whole steps).
+ */
+export function ticksIn(low: number, high: number, fit: number, steps?: readonly number[]): number[] {
+  const span = high - low;
+  if (!(span > 0) || !Number.isFinite(span)) {
+    return [low];
+  }
+  const places = (step: number): number => Math.floor(high / step + 1e-9) - Math.ceil(low / step - 1e-9) + 1;
+  const most = Math.max(4, Math.floor(fit));
+  const fitting = (steps ?? stepsBelow(span)).toSorted((a, b) => b - a).filter((step) => places(step) <= most);
+  const step = fitting.find((one) => places(one) >= 4) ?? fitting.at(-1) ?? span;
+  const first = Math.ceil(low / step - 1e-9);
+  return Array.from({ length: Math.max(0, places(step)) }, (_, at) => Number(((first + at) * step).toPrecision(12)));
+}

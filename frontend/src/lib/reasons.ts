@@ -1,5 +1,6 @@
 /** Reasons of waiting: their tiers in words, their sentences in parts, and what can be done about them. Pure. */
 import type { IconName } from "../ui/icon";
+import { count, duration } from "./format";
 import type { Tone } from "./states";
 
 export interface ReasonLike {
@@ -36,9 +37,28 @@ export function tierOf(tier: string): Tier {
   return TIERS[tier] ?? { word: tier.replace(/_/g, " "), icon: "clock", tone: "grey", stuck: false };
 }
 
+const NEVER = new Set(["dependency_never", "larger_than_quota"]);
+
+/** A reason as word, icon and tone: what no wait will mend is told apart from what one will. */
+export function lookOf(reason: Pick<ReasonLike, "code" | "tier">): Tier {
+  const tier = tierOf(reason.tier);
+  if (reason.code === "larger_than_quota") {
+    return { word: "Larger than its quota", icon: "warn", tone: "red", stuck: true };
+  }
+  return reason.code === "dependency_never" ? { ...tier, word: "Dependency failed", icon: "warn", tone: "red", stuck: true } : tier;
+}
+
+/** A number of a reason with its unit: 4 GPUs, 2 nodes, 13m. */
+export function amountOf(value: number, unit: string): string {
+  if (unit === "seconds") {
+    return duration(value * 1000);
+  }
+  return count(value, unit === "nodes" ? "node" : unit === "jobs" ? "job" : "GPU");
+}
+
 /** Whether a job starts only when someone does something. */
 export function isStuck(job: { held: boolean; reason: Pick<ReasonLike, "code" | "tier"> | null }): boolean {
-  return job.held || (job.reason !== null && (tierOf(job.reason.tier).stuck || job.reason.code === "dependency_never"));
+  return job.held || (job.reason !== null && (tierOf(job.reason.tier).stuck || NEVER.has(job.reason.code)));
 }
 
 export type Part = { kind: "text" | "code"; text: string } | { kind: "job"; id: string } | { kind: "time"; ms: number };

@@ -1,8 +1,9 @@
 // @vitest-environment node
-import { expect, test } from "vitest";
+import { describe, expect, it, test } from "vitest";
 
 import { formatQuery, parseQuery } from "./address";
-import { joinList, readView, readZoom, splitList, START, writeView, type View } from "./view";
+import { wholeFilter } from "../pages/runs/wish";
+import { isStep, joinList, readView, readZoom, splitList, START, writeView, type View } from "./view";
 
 test("a view that nobody touched leaves no trace in the address", () => {
   expect(writeView(START)).toEqual({});
@@ -13,6 +14,7 @@ test("every part of a view survives the way through an address", () => {
   const view: View = {
     experiments: ["1", "2"],
     filter: "metrics.`val/acc` > 0.7 AND params.note = 'a,b & c'",
+    only: ["failed", "by:ada"],
     sort: "metric:val/acc@max",
     deleted: true,
     columns: ["attribute:status", "metric:a,b~c"],
@@ -67,4 +69,19 @@ test("a zoom needs two ends in order", () => {
 test("an address stays readable", () => {
   expect(formatQuery({ cols: "metric:loss,param:lr", q: "a b", none: "" })).toBe("?cols=metric:loss,param:lr&q=a+b");
   expect(parseQuery("?q=a+b&x=1%2B2")).toEqual({ q: "a b", x: "1+2" });
+});
+
+describe("a step back", () => {
+  it("undoes what changes which runs or range one looks at, and nothing else", () => {
+    expect(isStep(START, { filter: "heron" })).toBe(true);
+    expect(isStep(START, { zoom: [1, 2] })).toBe(true);
+    expect(isStep(START, { zoom: null })).toBe(false);
+    expect(isStep(START, { smoothing: 0.5, split: 30 })).toBe(false);
+  });
+
+  it("quick filters join what was typed", () => {
+    expect(wholeFilter({ filter: "", only: ["failed"] })).toBe("attributes.status = 'FAILED'");
+    expect(wholeFilter({ filter: "params.a = '1' OR params.b = '2'", only: ["by:ada"] })).toBe("(params.a = '1' OR params.b = '2') AND attributes.user_id = 'ada'");
+    expect(wholeFilter({ filter: "heron", only: [] })).toContain("ILIKE");
+  });
 });

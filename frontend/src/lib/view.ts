@@ -7,6 +7,8 @@ export type Plot = "lines" | "scatter" | "parallel" | "bar" | "box";
 export interface View {
   experiments: string[];
   filter: string;
+  /** quick filters beside it: failed, day, by:NAME */
+  only: string[];
   /** a column id, with a leading minus for descending */
   sort: string;
   deleted: boolean;
@@ -36,6 +38,7 @@ export interface View {
 export const START: View = {
   experiments: [],
   filter: "",
+  only: [],
   sort: "-attribute:started",
   deleted: false,
   columns: null,
@@ -62,6 +65,7 @@ export type Search = Record<string, string>;
 
 const LISTS = {
   experiments: "exp",
+  only: "only",
   group: "group",
   ticked: "ticked",
   hidden: "hidden",
@@ -166,4 +170,12 @@ export function writeView(view: View): Search {
   put("smooth", String(view.smoothing), String(START.smoothing));
   put("zoom", view.zoom === null ? "" : `${view.zoom[0]}~${view.zoom[1]}`, "");
   return search;
+}
+
+/** What a step back undoes: what changes which runs or which range one looks at. */
+const STEPS: readonly (keyof View)[] = ["experiments", "filter", "only", "group", "deleted", "plot", "pane", "zoom"];
+
+/** Whether a change is one that the browser's back button should undo. */
+export function isStep(before: View, part: Partial<View>): boolean {
+  return STEPS.some((field) => field in part && JSON.stringify(part[field]) !== JSON.stringify(before[field]));
 }

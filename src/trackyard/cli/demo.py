@@ -104,8 +104,14 @@ def _fill(api: Api, args: argparse.Namespace, *, live: bool) -> int:
     )
     if live:
         say("logging to the runs that are still going; Ctrl+C ends it")
-        with contextlib.suppress(KeyboardInterrupt):
-            demo.go_on()
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                demo.go_on()
+        finally:
+            with contextlib.suppress(ApiFault, Unreachable):
+                demo.end_running()
+    else:
+        demo.end_running()
     return 0
 
 
@@ -226,6 +232,13 @@ class Demo:
                 self._post("registered-models/alias", body)
             task = {"name": name, "key": "task", "value": experiment.split("-")[0]}
             self._post("registered-models/set-tag", task)
+
+    def end_running(self) -> None:
+        """End the runs that nobody logs to from now on, so that none reads as running for ever."""
+        now = int(time.time() * 1000)
+        for run_id, _ in self._running:
+            self._post("runs/update", {"run_id": run_id, "status": "KILLED", "end_time": now})
+        self._running.clear()
 
     def go_on(self) -> None:
         """Log to the runs that are still going, about once a second, until interrupted."""

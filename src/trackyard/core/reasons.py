@@ -184,7 +184,8 @@ CATALOGUE: Mapping[Code, Entry] = {
     ),
     Code.TOO_LARGE: Entry(
         Tier.INFEASIBLE,
-        "It needs {needed} nodes with {what} each; even idle, {free} nodes {where} have that",
+        "It needs {needed} nodes with {what} each; even idle, the cluster has {free} of"
+        " them{where}",
         "Ask for less; it stays listed as demand and starts when nodes that fit join",
     ),
     Code.LARGER_THAN_QUOTA: Entry(
@@ -359,10 +360,12 @@ CATALOGUE: Mapping[Code, Entry] = {
 
 _ONE = re.compile(r"(?<![\d.,])1 (node|GPU|job|CPU)s\b")
 
+_EACH = re.compile(r"((?<![\d.,])1 node with [^;]*?) each(?=[; ])")
+
 
 def in_singular(sentence: str) -> str:
     """Return a sentence in which one thing is not spoken of as several."""
-    return _ONE.sub(r"1 \1", sentence)
+    return _EACH.sub(r"\1", _ONE.sub(r"1 \1", sentence))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -405,6 +408,16 @@ class Reason:
         """Say what to do."""
         return CATALOGUE[self.code].remedy
 
+    @property
+    def unit(self) -> str:
+        """What its numbers count: gpus, nodes, jobs or seconds."""
+        return _UNITS.get(self.code, "gpus")
+
+    @property
+    def needs_action(self) -> bool:
+        """Whether waiting alone never helps: someone must change something."""
+        return self.tier in _NEED_ACTION_TIERS or self.code in _NEED_ACTION_CODES
+
     def as_dict(self) -> dict[str, object]:
         """Return it as plain JSON values."""
         return {
@@ -415,6 +428,7 @@ class Reason:
             "needed": self.needed,
             "free": self.free,
             "limit": self.limit,
+            "unit": self.unit,
             "holders": list(self.holders),
             "holder_count": max(self.holder_count, len(self.holders)),
             "until": self.until,
@@ -425,6 +439,18 @@ class Reason:
 EVALUATING = Reason(code=Code.EVALUATING)
 #: Tiers and codes of jobs that no free GPU would start: something else must happen first.
 _OUT_OF_LINE_TIERS = (Tier.MISCONFIGURED, Tier.INFEASIBLE, Tier.DEPENDENCY, Tier.UNHEALTHY)
+_NEED_ACTION_TIERS = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
+_NEED_ACTION_CODES = (Code.LARGER_THAN_QUOTA, Code.DEPENDENCY_NEVER)
+_UNITS: Mapping[Code, str] = {
+    **dict.fromkeys(
+        (Code.NODES_OVER_LIMIT, Code.TOO_LARGE, Code.NOT_TOGETHER, Code.NODE_SHARED), "nodes"
+    ),
+    **dict.fromkeys((Code.NODES_UNHEALTHY, Code.MORE_NODES_OUT, Code.AVOIDS_NODES), "nodes"),
+    **dict.fromkeys((Code.TEAM_JOBS, Code.QUEUE_JOBS, Code.USER_JOBS, Code.ARRAY_CAP), "jobs"),
+    **dict.fromkeys(
+        (Code.WALL_TIME_OVER_LIMIT, Code.WALL_TIME_MISSING, Code.RUNS_INTO_LEASE), "seconds"
+    ),
+}
 _OUT_OF_LINE_CODES = (Code.LARGER_THAN_QUOTA, Code.LEASE_NOT_STARTED)
 
 
@@ -446,7 +472,7 @@ class _Fields(dict[str, str]):
     def __missing__(self, key: str) -> str:
         reason = self._reason
         if key == "where":
-            return "here"
+            return ""
         if key == "holders":
             return _names(reason.holders, max(reason.holder_count, len(reason.holders)))
         value = getattr(reason, key, None)

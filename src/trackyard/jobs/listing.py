@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackyard.core.job import JobState
-from trackyard.core.reasons import EVALUATING, Code, Reason, Tier
+from trackyard.core.reasons import EVALUATING, Reason
 from trackyard.jobs.admission.scheduler import Pass
 from trackyard.jobs.foresight import Ahead, Foresight
 from trackyard.jobs.records import HOLDING, JOB_COLUMNS, SHOWN, STATES, JobRow
@@ -22,7 +22,6 @@ from trackyard.store.database import Database, Reader
 #: Jobs whose shape is kept.
 KEPT = 50_000
 _PAGE = 500
-_STUCK = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +38,10 @@ class ListWish:
     limit: int = 100
     #: the line in order of start, instead of the newest first; waiting jobs only
     by_position: bool = False
+    #: what ended, the last to end first, instead of the newest first
+    by_end: bool = False
+    #: with by_end: when the last job of the page before ended, and its number
+    before_end: tuple[int, int] | None = None
     #: only waiting jobs that start when someone does something, or only the others
     stuck: bool | None = None
     with_eta: bool = False
@@ -70,15 +73,26 @@ class Lists:
             inner = [state.value for state in JobState if SHOWN[state] in wish.states]
             where += f" AND state IN ({','.join('?' * len(inner))})"
             params += inner
-        if wish.before is not None:
+        order = "id DESC"
+        if wish.by_end:
+            order = "ended_ms DESC, id DESC"
+            where += " AND ended_ms IS NOT NULL"
+        if wish.before_end is not None:
+            ended_ms, number = wish.before_end
+            where += " AND (ended_ms < ? OR (ended_ms = ? AND id < ?))"
+            params += [ended_ms, ended_ms, number]
+        elif wish.before is not None:
             where += " AND id < ?"
             params.append(wish.before)
         marks = reader.all(
-            f"SELECT id, version FROM jobs WHERE {where} ORDER BY id DESC LIMIT ?",
+            f"SELECT id, version, ended_ms FROM jobs WHERE {where} ORDER BY {order} LIMIT ?",
             [*params, wish.limit],
         )
-        shown = self._shown(reader, marks, looked)
-        older = str(marks[-1][0]) if len(marks) == wish.limit else None
+        shown = self._shown(reader, [mark[:2] for mark in marks], looked)
+        older = None
+        if len(marks) == wish.limit:
+            number, _, ended_ms = marks[-1]
+            older = f"{ended_ms}-{number}" if wish.by_end else str(number)
         return JobList(jobs=shown, counts=counts, next=older)
 
     def _line(self, reader: Reader, wish: ListWish, looked: Pass) -> JobList:
@@ -199,4 +213,4 @@ def _matches(row: JobRow, wish: ListWish, looked: Pass) -> bool:
 def _is_stuck(row: JobRow, looked: Pass) -> bool:
     """Tell whether a waiting job starts only when someone does something."""
     reason = reasons_of(row.job_id, looked)[0]
-    return bool(row.held) or reason.tier in _STUCK or reason.code is Code.DEPENDENCY_NEVER
+    return bool(row.held) or reason.needs_action

@@ -38,6 +38,8 @@ class ReasonView(msgspec.Struct):
     needed: float | None = None
     free: float | None = None
     limit: float | None = None
+    #: what needed, free and limit count: gpus, nodes, jobs or seconds
+    unit: str = "gpus"
     holders: list[str] = []
     holder_count: int = 0
     until_ms: int | None = None
@@ -146,6 +148,10 @@ class JobView(msgspec.Struct):
     sentence: str | None
     time_limit_seconds: float | None
     preemptible: bool
+    #: of a job that failed, the last line of its log that looks like an error
+    error_line: str | None = None
+    #: of a job that is stopping for another, or waits after that: the other's id
+    made_room_for: str = ""
     #: place in the line, 1 is next; null unless queued
     position: int | None = None
     #: dominant reason, null unless queued
@@ -171,6 +177,8 @@ def outline(view: JobView) -> JobView:
         array_index=None,
         step=None,
         sentence=None,
+        error_line=None,
+        made_room_for="",
         reason=None,
         parent="",
         is_foreign=True,
@@ -254,6 +262,7 @@ def reason_view(reason: Reason) -> ReasonView:
         needed=reason.needed,
         free=reason.free,
         limit=reason.limit,
+        unit=reason.unit,
         holders=list(reason.holders[:10]),
         holder_count=max(reason.holder_count, len(reason.holders)),
         until_ms=None if reason.until is None else int(reason.until * 1000),
@@ -323,6 +332,8 @@ class Facts(msgspec.Struct):
     live: dict[int, AttemptRow]
     #: of claims, the id and the run of the job that asked
     parents: dict[int, tuple[str, str]]
+    #: of the latest attempt: the line of its error, and whom it made room for
+    ends: dict[int, tuple[str | None, str]]
 
 
 def load_facts(reader: Reader, rows: Sequence[JobRow]) -> Facts:
@@ -348,7 +359,24 @@ def load_facts(reader: Reader, rows: Sequence[JobRow]) -> Facts:
         attempt.job: attempt
         for attempt in load_attempts(reader, "state IN ('starting', 'running', 'stopping')")
     }
-    return Facts(specs, teams, experiments, live, _parents(reader, rows))
+    return Facts(specs, teams, experiments, live, _parents(reader, rows), _ends(reader, rows))
+
+
+def _ends(reader: Reader, rows: Sequence[JobRow]) -> dict[int, tuple[str | None, str]]:
+    tried = {row.id: row.attempt for row in rows if row.attempt}
+    found: dict[int, tuple[str | None, str]] = {}
+    inner = list(tried)
+    for at in range(0, len(inner), 500):
+        part = inner[at : at + 500]
+        marks = ",".join("?" * len(part))
+        for job, number, cause, line, stops_for in reader.all(
+            "SELECT job, number, coalesce(cause, stop_reason), error_line, stops_for FROM attempts"
+            f" WHERE job IN ({marks})",
+            part,
+        ):
+            if number == tried[job]:
+                found[job] = (line, stops_for or "" if cause == "preempted" else "")
+    return found
 
 
 def _parents(reader: Reader, rows: Sequence[JobRow]) -> dict[int, tuple[str, str]]:
@@ -372,6 +400,7 @@ def job_view(row: JobRow, facts: Facts) -> JobView:
     spec = known.spec
     live = facts.live.get(row.id)
     parent, run_id = facts.parents.get(row.id, ("", row.run_uuid))
+    error_line, made_room_for = facts.ends.get(row.id, (None, ""))
     return JobView(
         job_id=row.job_id,
         name=row.name,
@@ -403,6 +432,8 @@ def job_view(row: JobRow, facts: Facts) -> JobView:
         sentence=row.sentence,
         time_limit_seconds=spec.time_limit_seconds,
         preemptible=spec.preemptible,
+        error_line=error_line if row.shown == "failed" else None,
+        made_room_for=made_room_for if row.shown in ("queued", "running") else "",
         parent=parent,
     )
 

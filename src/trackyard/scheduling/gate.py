@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from trackyard.core.job import Dependency, Job, JobState
-from trackyard.core.reasons import Code, Reason
+from trackyard.core.reasons import Code, Reason, Tier
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.place.table import Ints, Mask, NodeTable, Shape
 from trackyard.scheduling.quota import Ledger
@@ -44,6 +44,8 @@ def standing(
         _queue_fault(job, shape, ledger)
         or hardware
         or _lease_fault(job, windows, now)
+        # What no node could hold is not a matter of limits; what is only out of service may be.
+        or (room if room is not None and room.tier is Tier.INFEASIBLE else None)
         or ledger.never(job, shape)
         or room
     )
@@ -168,7 +170,7 @@ def _room_fault(
         able = able & rows_of(table, lease.nodes)
     most = most_rows(shape, table, able)
     if most < shape.node_count:
-        where = (("where", f"under one `{shape.same}`"),) if shape.same else ()
+        where = (("where", f" under one `{shape.same}`"),) if shape.same else ()
         return Reason(
             code=Code.TOO_LARGE,
             needed=shape.node_count,

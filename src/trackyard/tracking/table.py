@@ -38,6 +38,8 @@ class RunsTable(msgspec.Struct):
     lifecycle: list[str]
     start_ms: list[int | None]
     end_ms: list[int | None]
+    #: of runs that go on by themselves: when the last point was logged, or they began; else null
+    heard_ms: list[int | None]
     metrics: dict[str, MetricColumn]
     params: dict[str, list[str | None]]
     tags: dict[str, list[str | None]]
@@ -105,6 +107,7 @@ def read_table(
         lifecycle=[row[6] for row in ordered],
         start_ms=[row[7] for row in ordered],
         end_ms=[row[8] for row in ordered],
+        heard_ms=_heard(reader, names, ordered),
         metrics={
             key: _metric_column(reader, names, place, chosen, key)
             for key in dict.fromkeys(metrics)
@@ -112,6 +115,30 @@ def read_table(
         params=pairs("params", params),
         tags=pairs("tags", tags),
     )
+
+
+#: The tag of runs that a job looks after: whether those live is the job's to say.
+JOB_TAG = "yard.job"
+
+
+def _heard(reader: Reader, names: Names, ordered: Sequence[Sequence[Any]]) -> list[int | None]:
+    """Return when each run that goes on without a job was last heard of."""
+    going = {row[0]: row[7] for row in ordered if row[5] == "RUNNING"}
+    if not going:
+        return [None] * len(ordered)
+    chosen = ",".join(str(int(one)) for one in going)
+    for run, last in reader.all(
+        f"SELECT run_id, max(time_ms) FROM metric_latest WHERE run_id IN ({chosen})"
+        " GROUP BY run_id"
+    ):
+        going[run] = max(last, going[run] or 0)
+    tag = names.find(reader, JOB_TAG)
+    if tag is not None:
+        for (run,) in reader.all(
+            f"SELECT run_id FROM tags WHERE name_id = ? AND run_id IN ({chosen})", (tag,)
+        ):
+            going[run] = None
+    return [going.get(row[0]) for row in ordered]
 
 
 def _column(

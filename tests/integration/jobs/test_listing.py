@@ -91,3 +91,21 @@ async def test_a_list_tells_the_foreseen_start_of_those_at_the_head(yard: Yard) 
         assert shown.eta is not None
         assert shown.eta.latest_ms is not None
         assert shown.eta.latest_ms <= yard.clock.time_ms() + 600_000
+
+
+async def test_what_ended_is_listed_by_its_end(yard: Yard) -> None:
+    """A job submitted first and ended last stands first; pages follow without a gap."""
+    first = (await yard.submit(gpus=1, hold=True)).job_id
+    second = (await yard.submit(gpus=1, hold=True)).job_id
+    waits = (await yard.submit(gpus=1, hold=True)).job_id
+    for job in (second, first):
+        await yard.jobs.stop_jobs(yard.user, job, 0)
+        yard.clock.advance(5)
+    found = await listed(yard, by_end=True)
+    assert [job.job_id for job in found.jobs] == [first, second]
+    page = await listed(yard, by_end=True, limit=1)
+    assert page.next is not None
+    ended_ms, number = page.next.split("-")
+    rest = await listed(yard, by_end=True, before_end=(int(ended_ms), int(number)))
+    assert [job.job_id for job in rest.jobs] == [second]
+    assert waits not in [job.job_id for job in found.jobs]

@@ -59,6 +59,8 @@ async def test_a_higher_class_preempts_and_its_victim_resumes(yard: Yard) -> Non
     await yard.tick()
     assert await yard.states(victim, urgent) == ["queued", "starting"]
     assert ("job.preempting", victim) in await yard.events()
+    found = (await yard.jobs.listing(ListWish(team_id=yard.user.team_id, states=["queued"]))).jobs
+    assert [(job.job_id, job.made_room_for) for job in found] == [(victim, urgent)]
     await yard.beat(urgent)
     await yard.end(urgent)
     assert await yard.states(victim, urgent) == ["starting", "succeeded"]

@@ -71,6 +71,27 @@ async def test_the_table_by_address_is_the_table_by_body(platform: Platform) -> 
     assert by_address["next_page_token"] is not None
 
 
+async def test_a_run_that_goes_on_tells_when_it_was_last_heard_of(platform: Platform) -> None:
+    """By its last point; not once it has ended, and not where a job looks after it."""
+    ask = "/api/v1/runs/table?experiment_id=0&order_by=attributes.start_time%20DESC"
+    for start, name, tags in (
+        (1000, "alone", []),
+        (2000, "of a job", [{"key": "yard.job", "value": "j1"}]),
+        (3000, "over", []),
+    ):
+        body = {"experiment_id": "0", "run_name": name, "start_time": start, "tags": tags}
+        made = await platform.admin("POST", "/api/2.0/mlflow/runs/create", body)
+        run_id = made.json()["run"]["info"]["run_id"]
+        point = {"key": "loss", "value": 1.0, "step": 1, "timestamp": 9000}
+        batch = {"run_id": run_id, "metrics": [point]}
+        await platform.admin("POST", "/api/2.0/mlflow/runs/log-batch", batch)
+    ended = {"run_id": run_id, "status": "FINISHED", "end_time": 9500}
+    await platform.admin("POST", "/api/2.0/mlflow/runs/update", ended)
+    table = (await platform.admin("GET", ask)).json()
+    assert table["name"] == ["over", "of a job", "alone"]
+    assert table["heard_ms"] == [None, None, 9000]
+
+
 async def test_names_include_those_with_long_values_alone(platform: Platform) -> None:
     """A parameter that only ever held long text is offered like any other."""
     await _run(platform, "one", short="1", config="x" * 1000)

@@ -40,6 +40,11 @@ def test_the_sentence_is_filled_from_the_numbers():
     )
 
 
+def test_one_node_is_not_spoken_of_as_several():
+    reason = Reason(code=Code.TOO_LARGE, needed=1, free=0, what="16 GPUs")
+    assert reason.sentence == "It needs 1 node with 16 GPUs; even idle, the cluster has 0 of them"
+
+
 def test_an_unknown_time_is_said_so():
     assert "an unknown time" in Reason(code=Code.NO_FREE_GPUS, needed=1, free=0).sentence
 
@@ -56,3 +61,14 @@ def test_json_has_all_of_it():
 )
 def test_durations_are_said_in_their_largest_units(seconds, words):
     assert duration_words(seconds) == words
+
+
+def test_numbers_say_what_they_count():
+    assert Reason(code=Code.RUNS_INTO_LEASE, free=793.0).unit == "seconds"
+    assert Reason(code=Code.TOO_LARGE, needed=2, free=1).unit == "nodes"
+    assert Reason(code=Code.NO_FREE_GPUS, needed=2, free=1).as_dict()["unit"] == "gpus"
+
+
+def test_what_waiting_never_mends_needs_someone_to_act():
+    assert Reason(code=Code.LARGER_THAN_QUOTA).needs_action
+    assert not Reason(code=Code.TEAM_QUOTA).needs_action

@@ -330,6 +330,11 @@ class TestQuota:
         assert admitted(snapshot) == ["a"]
         assert code(snapshot, "b") is expected
 
+    def test_what_no_node_could_hold_is_not_blamed_on_a_quota(self):
+        teams = (Team(id="t", quota_gpus=2), Team(id="u", quota_gpus=2))
+        snapshot = yard(waiting("w", 64, nodes=2), teams=teams)
+        assert code(snapshot, "w") is Code.TOO_LARGE
+
     def test_a_job_beyond_every_quota_is_told_so_at_once(self):
         snapshot = yard(waiting("w", 4), teams=(Team(id="t", limit_gpus=2),))
         assert code(snapshot, "w") is Code.LARGER_THAN_QUOTA

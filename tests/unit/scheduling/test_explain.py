@@ -50,7 +50,7 @@ def test_nodes_that_are_free_but_not_in_one_rack_are_not_called_fragments():
 def test_a_gang_larger_than_any_rack_is_told_so():
     reason = decide(racks(waiting("w", 4, nodes=3, same="rack"))).reason("w")
     assert reason.code is Code.TOO_LARGE
-    assert "even idle, 2 nodes under one `rack` have that" in reason.sentence
+    assert "even idle, the cluster has 2 of them under one `rack`" in reason.sentence
 
 
 def test_jobs_without_gpus_are_not_told_of_gpus():

@@ -54,10 +54,10 @@ export function BulkBar({ runs, deleted, onCompare, onClear }: Props): ReactElem
   const [open, setOpen] = useState<"delete" | "tag" | null>(null);
   return (
     <div className="bulk" role="toolbar" aria-label="Ticked runs">
-      <b>{count(runs.length, "run")} ticked</b>
+      <b>{count(runs.length, "run")} selected</b>
       <button type="button" className="btn small" disabled={runs.length < 2} onClick={onCompare} title="Compare (c)">
         <Icon name="compare" />
-        Compare
+        Compare selected
       </button>
       <button type="button" className="btn small" onClick={() => setOpen("tag")}>
         <Icon name="tag" />

@@ -2,7 +2,9 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useMemo, useRef, useState, type ReactElement } from "react";
 
-import { grouped } from "../../lib/format";
+import { grouped, short } from "../../lib/format";
+import { histogram } from "../../lib/media";
+import { matcher } from "../../lib/search";
 import { Icon } from "../../ui/icon";
 
 const ROW = 26;
@@ -22,12 +24,20 @@ export function sorted(rows: readonly string[][], column: number, descending: bo
 export function ValueTable({ head, rows, total }: { head: readonly string[]; rows: readonly string[][]; total?: number }): ReactElement {
   const box = useRef<HTMLDivElement>(null);
   const [sort, setSort] = useState<{ column: number; descending: boolean } | null>(null);
-  const shown = useMemo(() => (sort === null ? rows : sorted(rows, sort.column, sort.descending)), [rows, sort]);
+  const [search, setSearch] = useState("");
+  const kept = useMemo(() => {
+    const wanted = matcher(search);
+    return search.trim() === "" ? rows : rows.filter((row) => wanted(row.join(" ")));
+  }, [rows, search]);
+  const shown = useMemo(() => (sort === null ? kept : sorted(kept, sort.column, sort.descending)), [kept, sort]);
+  const spreads = useMemo(() => head.map((_, at) => histogram(kept.map((row) => row[at] ?? ""))), [head, kept]);
   const lines = useVirtualizer({ count: shown.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 12 });
   const template = `repeat(${head.length}, minmax(110px, 1fr))`;
   return (
     <div className="values">
-      <p className="faint values-count">
+      <p className="faint values-count row">
+        <input className="field small" type="search" aria-label="Filter rows" placeholder="Filter rows" value={search} onChange={(event) => setSearch(event.target.value)} />
+        {kept.length < rows.length && `${grouped(kept.length)} of `}
         {grouped(total ?? rows.length)} rows, {head.length} columns
         {total !== undefined && total > rows.length ? `; the first ${grouped(rows.length)} are shown` : ""}
       </p>
@@ -43,6 +53,7 @@ export function ValueTable({ head, rows, total }: { head: readonly string[]; row
             >
               <span className="clip">{name}</span>
               {sort?.column === at && <Icon name={sort.descending ? "down" : "up"} />}
+              <Spread of={spreads[at] ?? null} />
             </button>
           ))}
         </div>
@@ -59,5 +70,21 @@ export function ValueTable({ head, rows, total }: { head: readonly string[]; row
         </div>
       </div>
     </div>
+  );
+}
+
+/** How the numbers of a column are spread. */
+function Spread({ of }: { of: ReturnType<typeof histogram> }): ReactElement | null {
+  if (of === null) {
+    return null;
+  }
+  const most = Math.max(...of.counts);
+  return (
+    <svg className="values-spread" width={60} height={16} aria-hidden="true">
+      <title>{`${short(of.from)} to ${short(of.to)}`}</title>
+      {of.counts.map((one, at) => (
+        <rect key={at} x={at * 3} y={16 - (one / most) * 16} width={2} height={(one / most) * 16} />
+      ))}
+    </svg>
   );
 }

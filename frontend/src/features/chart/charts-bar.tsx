@@ -62,16 +62,16 @@ export function ChartsBar({ view, onChange, plots, children }: Props): ReactElem
             {() => (
               <>
                 <MenuItem checked={view.logY} onClick={() => onChange({ logY: !view.logY })}>
-                  Logarithmic values
+                  Logarithmic y axis
                 </MenuItem>
                 <MenuItem checked={view.logX} onClick={() => onChange({ logX: !view.logX })}>
-                  Logarithmic steps or time
+                  Logarithmic x axis
                 </MenuItem>
                 <MenuItem checked={view.band} onClick={() => onChange({ band: !view.band })}>
-                  Least and greatest under the line
+                  Min and max as a band
                 </MenuItem>
                 <MenuItem checked={view.orphans} onClick={() => onChange({ orphans: !view.orphans })}>
-                  What was rolled back, dashed
+                  Rolled-back points, dashed
                 </MenuItem>
               </>
             )}
@@ -79,7 +79,7 @@ export function ChartsBar({ view, onChange, plots, children }: Props): ReactElem
           {view.zoom !== null && (
             <button type="button" className="btn small" onClick={() => onChange({ zoom: null })}>
               <Icon name="search" />
-              Whole range
+              Reset zoom
             </button>
           )}
         </>

@@ -2,9 +2,9 @@
 import uPlot from "uplot";
 
 import { faded } from "../../lib/colour";
-import { readAt, reachOf, spanOf, type Curve, type Reading } from "../../lib/curves";
+import { lostPlaces, readAt, reachOf, spanOf, type Curve, type Reading } from "../../lib/curves";
 import { clock, duration, exact, grouped, short } from "../../lib/format";
-import { logTicks, steady, type Range } from "../../lib/range";
+import { logTicks, steady, ticksIn, type Range } from "../../lib/range";
 import type { XAxis } from "../../lib/view";
 import { token } from "../../ui/theme";
 import { HoverList } from "./hover-list";
@@ -20,9 +20,20 @@ export interface PlotInput {
   sync: string;
   /** the range of values, where their unit gives it */
   fixed: Range | null;
+  /** what happened along the axis: attempts, checkpoints, faults */
+  marks?: readonly ChartMark[];
   /** a run to bring forward, e.g. the one under the pointer in the table */
   lit: string | null;
 }
+
+/** Something that happened at a place on the axis. */
+export interface ChartMark {
+  at: number;
+  kind: "attempt" | "checkpoint" | "fault";
+  label: string;
+}
+
+const MARK_TONES = { attempt: "--amber", checkpoint: "--green", fault: "--red" } as const;
 
 type OnZoom = (range: Range | null) => void;
 
@@ -131,8 +142,8 @@ export class LinePlot {
         },
         series: [{}, { paths: () => null, points: { show: false } }],
         axes: [
-          { ...axis, ...ticksOf(input.logX), size: 22, gap: 3, space: 64, ...this.xLabels() },
-          { ...axis, ...ticksOf(input.logY), size: 48, gap: 4, space: 28, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) },
+          { ...axis, ...this.xTicks(input), size: 22, gap: 3, space: 40, ...this.xLabels() },
+          { ...axis, ...(input.logY ? ticksOf(true) : { splits: (plot, _, low, high) => ticksIn(low, high, plot.bbox.height / (devicePixelRatio || 1) / 16) }), size: 48, gap: 4, space: 20, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : short(tick))) },
         ],
         cursor: {
           y: false,
@@ -153,13 +164,21 @@ export class LinePlot {
     this.plot.over.addEventListener("mouseleave", () => this.hover.hide());
   }
 
+  private xTicks(input: PlotInput): Partial<uPlot.Axis> {
+    if (input.logX || input.axis === "time") {
+      return ticksOf(input.logX);
+    }
+    const steps = input.axis === "step" ? STEPS : SPANS;
+    return { splits: (plot, _, low, high) => ticksIn(low, high, plot.bbox.width / (devicePixelRatio || 1) / 40, steps) };
+  }
+
   private xLabels(): Partial<uPlot.Axis> {
     const axis = this.input?.axis;
     if (axis === "step") {
-      return { values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : stepLabel(tick))), incrs: STEPS };
+      return { values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : stepLabel(tick))) };
     }
     if (axis === "relative") {
-      return { values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : duration(tick * 1000))), incrs: SPANS };
+      return { values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : duration(tick * 1000))) };
     }
     return { values: (_, ticks) => ticks.map((tick) => timeLabel(tick, this.xRange)) };
   }
@@ -185,7 +204,9 @@ export class LinePlot {
     const readings = readAt(input.curves, place, slack);
     const first = readings[0];
     const head = placeText(input.axis, first === undefined ? place : (first.curve.x[first.at] ?? place));
-    this.hover.show(head, readings, { left: left + plot.over.offsetLeft, top: plot.cursor.top ?? 0 }, this.nearestTo(plot, readings));
+    const near = (input.marks ?? []).filter((mark) => Math.abs(plot.valToPos(mark.at, "x") - left) < 5).map((mark) => mark.label);
+    const lost = input.curves.slice(0, MOST_FAULTS).some((curve) => lostPlaces(curve).some((one) => Math.abs(plot.valToPos(one, "x") - left) < 5));
+    this.hover.show([head, ...near, ...(lost ? ["not a number (NaN)"] : [])].join(" · "), readings, { left: left + plot.over.offsetLeft, top: plot.cursor.top ?? 0 }, this.nearestTo(plot, readings));
   }
 
   private nearestTo(plot: uPlot, readings: readonly Reading[]): string | null {
@@ -226,7 +247,39 @@ export class LinePlot {
       const width = (quiet && !faint ? 2.5 : thin) * scale;
       this.paintLine(plot, curve.x, curve.y, faint ? faded(curve.colour, 0.18) : curve.colour, width, curve.dashed);
     }
+    this.paintMarks(plot, input, scale);
     ctx.restore();
+  }
+
+  /** Attempts and faults are lines through the chart, checkpoints are ticks at its foot; NaN is a cross there. */
+  private paintMarks(plot: uPlot, input: PlotInput, scale: number): void {
+    const { ctx, bbox } = plot;
+    const foot = bbox.top + bbox.height;
+    for (const mark of input.marks ?? []) {
+      const left = Math.round(plot.valToPos(mark.at, "x", true)) + 0.5;
+      ctx.strokeStyle = token(MARK_TONES[mark.kind]);
+      ctx.lineWidth = scale;
+      ctx.setLineDash(mark.kind === "checkpoint" ? [] : [4 * scale, 3 * scale]);
+      ctx.beginPath();
+      ctx.moveTo(left, mark.kind === "checkpoint" ? foot - 9 * scale : bbox.top);
+      ctx.lineTo(left, foot);
+      ctx.stroke();
+    }
+    ctx.setLineDash([]);
+    ctx.strokeStyle = token("--red");
+    ctx.lineWidth = 1.5 * scale;
+    for (const curve of input.curves.slice(0, MOST_FAULTS)) {
+      for (const place of lostPlaces(curve)) {
+        const left = plot.valToPos(place, "x", true);
+        const [high, low, half] = [foot - 10 * scale, foot - 4 * scale, 3 * scale];
+        ctx.beginPath();
+        ctx.moveTo(left - half, high);
+        ctx.lineTo(left + half, low);
+        ctx.moveTo(left + half, high);
+        ctx.lineTo(left - half, low);
+        ctx.stroke();
+      }
+    }
   }
 
   private paintLine(plot: uPlot, xs: Float64Array, ys: Float64Array, colour: string, width: number, dashed: boolean): void {
@@ -239,13 +292,22 @@ export class LinePlot {
     ctx.lineJoin = "round";
     ctx.setLineDash(dashed ? [5, 4] : []);
     let pen = false;
-    let alone: [number, number] | null = null;
-    let drawn = 0;
+    let stretch = 0;
+    let last: [number, number] = [0, 0];
+    // A point without neighbours is no line: it is drawn as a dot.
+    const alone: [number, number][] = [];
+    const lift = (): void => {
+      if (stretch === 1) {
+        alone.push(last);
+      }
+      pen = false;
+      stretch = 0;
+    };
     for (let at = 0; at < xs.length; at += 1) {
       const x = xs[at] ?? Number.NaN;
       const y = ys[at] ?? Number.NaN;
       if (!Number.isFinite(y) || (log && y <= 0) || (logX && x <= 0)) {
-        pen = false;
+        lift();
         continue;
       }
       const left = plot.valToPos(x, "x", true);
@@ -256,14 +318,15 @@ export class LinePlot {
         ctx.moveTo(left, top);
       }
       pen = true;
-      drawn += 1;
-      alone = [left, top];
+      stretch += 1;
+      last = [left, top];
     }
+    lift();
     ctx.stroke();
-    if (drawn === 1 && alone !== null) {
+    ctx.fillStyle = colour;
+    for (const [left, top] of alone) {
       ctx.beginPath();
-      ctx.fillStyle = colour;
-      ctx.arc(alone[0], alone[1], 2.5 * (window.devicePixelRatio || 1), 0, Math.PI * 2);
+      ctx.arc(left, top, 2.5 * (window.devicePixelRatio || 1), 0, Math.PI * 2);
       ctx.fill();
     }
   }
@@ -302,6 +365,8 @@ export class LinePlot {
   }
 }
 
+/** Curves of which points that are no number are marked. */
+const MOST_FAULTS = 20;
 const STEPS = [1, 2, 5].flatMap((lead) => Array.from({ length: 12 }, (_, power) => lead * 10 ** power)).sort((a, b) => a - b);
 const SPANS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800];
 

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
 
 import type { Series, Want } from "../../api/series";
 import { coloursOf } from "../../lib/colour";
-import { brokenAt, curveOf, stepsIn, type Curve } from "../../lib/curves";
+import { brokenAt, curveOf, meanOf, stepsIn, type Curve } from "../../lib/curves";
 import type { Range } from "../../lib/range";
 import type { XAxis } from "../../lib/view";
 import { fixedRange } from "../../lib/metric-names";
@@ -12,13 +12,15 @@ import { IconButton } from "../../ui/parts";
 import { useColours } from "../../ui/theme";
 import { useSeries } from "../table/sparkline";
 import { saveCsv, savePng } from "./export";
-import { LinePlot } from "./line-plot";
+import { LinePlot, type ChartMark } from "./line-plot";
 import { useLit } from "./lit";
 
 export interface ChartRun {
   id: string;
   name: string;
   start: number | null;
+  /** the group it is drawn with: one line for all of it */
+  group?: { id: string; name: string; colour: string };
 }
 
 export interface ChartSettings {
@@ -32,6 +34,7 @@ export interface ChartSettings {
   onZoom: (zoom: Range | null) => void;
   /** places where lines are interrupted */
   breaks?: readonly number[];
+  marks?: readonly ChartMark[];
 }
 
 interface Props {
@@ -75,9 +78,28 @@ function useCurves({ metric, runs, settings, large }: Props): { curves: Curve[];
       ...lost.series.map((one) => curveOf(one, { ...(looks.get(one.run_id) ?? none), dashed: true }, axis, 0)),
       ...series.map((one) => curveOf(one, looks.get(one.run_id) ?? none, axis, settings.smoothing)),
     ];
+    if (runs.some((run) => run.group !== undefined)) {
+      return byGroup(runs, found.filter((curve) => !curve.dashed));
+    }
     return breaks === undefined ? found : found.map((curve) => brokenAt(curve, breaks));
   }, [runs, ids, series, lost.series, axis, settings.smoothing, breaks]);
   return { curves, series, loading: whole.loading, fault: whole.fault ?? zoomed.fault };
+}
+
+/** One curve a group: the mean of its runs. */
+function byGroup(runs: readonly ChartRun[], curves: readonly Curve[]): Curve[] {
+  const groups = new Map<string, { look: NonNullable<ChartRun["group"]>; runs: Set<string> }>();
+  for (const run of runs) {
+    if (run.group !== undefined) {
+      const known = groups.get(run.group.id) ?? { look: run.group, runs: new Set<string>() };
+      known.runs.add(run.id);
+      groups.set(run.group.id, known);
+    }
+  }
+  return [...groups.values()].flatMap(({ look, runs: members }) => {
+    const own = curves.filter((curve) => members.has(curve.id));
+    return own.length === 0 ? [] : [meanOf(own, { ...look, name: own.length > 1 ? `${look.name} (${own.length} runs)` : look.name })];
+  });
 }
 
 function lastStep(series: readonly Series[]): number {
@@ -105,11 +127,11 @@ export function Panel(props: Props): ReactElement {
     return () => made.destroy();
   }, []);
   const isLogY = logY ?? settings.logY;
-  const { axis, logX, band, zoom } = settings;
+  const { axis, logX, band, zoom, marks } = settings;
   const lit = useLit();
   useEffect(() => {
-    plot.current?.update({ curves, axis, logX, logY: isLogY, band, zoom, sync, lit, fixed: fixedRange(metric) }, colours);
-  }, [metric, curves, axis, logX, isLogY, band, zoom, sync, lit, colours]);
+    plot.current?.update({ curves, axis, logX, logY: isLogY, band, zoom, sync, lit, fixed: fixedRange(metric), ...(marks === undefined ? {} : { marks }) }, colours);
+  }, [metric, curves, axis, logX, isLogY, band, zoom, sync, lit, colours, marks]);
   const nameOf = (id: string): string => runs.find((run) => run.id === id)?.name ?? id;
   const png = (): void => {
     const canvas = plot.current?.canvas();
@@ -125,9 +147,9 @@ export function Panel(props: Props): ReactElement {
         </span>
         <span className="tools">
           {props.onPin !== undefined && (
-            <IconButton icon="pin" label={props.pinned === true ? "Unpin" : "Pin to the top"} pressed={props.pinned ?? false} onClick={props.onPin} />
+            <IconButton icon="pin" label={props.pinned === true ? "Unpin" : "Pin to top"} pressed={props.pinned ?? false} onClick={props.onPin} />
           )}
-          <button type="button" className="btn quiet small" aria-pressed={isLogY} title="Logarithmic values" onClick={() => setLogY(!isLogY)}>
+          <button type="button" className="btn quiet small" aria-pressed={isLogY} title="Logarithmic y axis" onClick={() => setLogY(!isLogY)}>
             log
           </button>
           <button type="button" className="btn quiet small" title="Save as PNG" onClick={png}>

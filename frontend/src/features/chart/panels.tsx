@@ -65,6 +65,8 @@ interface Props {
   pinned: readonly string[];
   folded: readonly string[];
   machineOpen?: boolean;
+  /** the metric that is drawn wide, before all others */
+  lead?: string | undefined;
   onPin?: (metric: string) => void;
   onFold: (section: string) => void;
 }
@@ -72,20 +74,26 @@ interface Props {
 function PanelsPlain(props: Props): ReactElement {
   const { metrics, runs, settings, search, pinned, folded } = props;
   const machineOpen = props.machineOpen ?? false;
+  const lead = props.lead !== undefined && search.trim() === "" && metrics.includes(props.lead) ? props.lead : undefined;
   const sections = useMemo(
-    () => sectionsOf(metrics, { search, pinned, folded, machineOpen }),
-    [metrics, search, pinned, folded, machineOpen],
+    () => sectionsOf(lead === undefined ? metrics : metrics.filter((name) => name !== lead), { search, pinned, folded, machineOpen }),
+    [metrics, lead, search, pinned, folded, machineOpen],
   );
   // Steps of the machine's samples are its own count, so they hang on time.
   const machineSettings = useMemo<ChartSettings>(
     () => (settings.axis === "step" ? { ...settings, axis: "relative", logX: false, zoom: null, onZoom: () => undefined } : settings),
     [settings],
   );
-  if (sections.length === 0) {
+  if (sections.length === 0 && lead === undefined) {
     return <p className="faint" style={{ padding: 16 }}>{metrics.length === 0 ? "No metrics were logged to these runs yet." : "No metric has such a name."}</p>;
   }
   return (
     <>
+      {lead !== undefined && (
+        <div className="lead-panel">
+          <Panel metric={lead} title={lead} runs={runs} settings={settings} sync="metrics" />
+        </div>
+      )}
       {sections.map((section) => (
         <section key={section.name} className="chart-section">
           <header>
@@ -121,7 +129,7 @@ function PanelsPlain(props: Props): ReactElement {
 export const Panels = memo(PanelsPlain);
 
 /** Mounts what it holds while it is on, or near, the screen. */
-export function InSight({ children }: { children: ReactNode }): ReactElement {
+export function InSight({ children, height = 192 }: { children: ReactNode; height?: number }): ReactElement {
   const box = useRef<HTMLDivElement>(null);
   const [near, setNear] = useState(false);
   useEffect(() => {
@@ -132,8 +140,8 @@ export function InSight({ children }: { children: ReactNode }): ReactElement {
     return () => watcher.disconnect();
   }, []);
   return (
-    <div ref={box} style={{ minHeight: 192, minWidth: 0 }}>
-      {near ? children : <div className="panel" />}
+    <div ref={box} style={{ minHeight: height, minWidth: 0 }}>
+      {near ? children : height === 192 ? <div className="panel" /> : null}
     </div>
   );
 }

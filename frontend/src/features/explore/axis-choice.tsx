@@ -22,7 +22,7 @@ export function AxisChoice(props: Names & { label: string; value: string; onChan
             </option>
           ))}
         </optgroup>
-        <optgroup label="Least and greatest">
+        <optgroup label="Min and max">
           {props.metrics
             .filter((name) => !name.startsWith("system/"))
             .flatMap((name) =>

@@ -3,6 +3,7 @@ import { Link } from "@tanstack/react-router";
 import { useState, type ReactElement } from "react";
 
 import type { WholeRun } from "../../api/runs";
+import { isSystem } from "../../lib/metric-names";
 import { leadMetric } from "../../lib/job-lanes";
 import { isOver } from "../../lib/job-states";
 import type { Range } from "../../lib/range";
@@ -21,7 +22,7 @@ import { useJob, useJobNames } from "./use-job";
 export const JOB_TAG = "yard.job";
 
 /** How the job of this run stands, with the way to its page. */
-export function RunJobStrip({ job: id }: { job: string }): ReactElement | null {
+export function RunJobStrip({ job: id, whole }: { job: string; whole: WholeRun }): ReactElement | null {
   const { detail } = useJob(id);
   const waits = detail?.job.state === "queued";
   const nameOf = useJobNames(waits);
@@ -30,14 +31,14 @@ export function RunJobStrip({ job: id }: { job: string }): ReactElement | null {
   }
   const { job } = detail;
   return (
-    <section aria-label="Its job">
+    <section aria-label="Job">
       <div className="row wrap run-job">
         <Link className="btn small" to="/app/jobs/$jobId" params={{ jobId: job.job_id }} search={{}}>
           <Icon name="queue" />
-          Its job
+          Job
         </Link>
         <JobBadge job={job} />
-        <JobNumbers detail={detail} total={null} />
+        <JobNumbers detail={detail} total={totalOf(whole)} reached={reachedOf(whole)} />
         <span className="grow" />
         <JobActions job={job} compact />
       </div>
@@ -49,6 +50,13 @@ export function RunJobStrip({ job: id }: { job: string }): ReactElement | null {
     </section>
   );
 }
+
+/** The furthest step of the run's own metrics, and the step it means to reach. */
+const reachedOf = (whole: WholeRun): number => whole.metrics.filter((metric) => !isSystem(metric.key)).reduce((most, metric) => Math.max(most, metric.step), 0);
+const totalOf = (whole: WholeRun): number | null => {
+  const total = Number((whole.run.data.params ?? []).find((param) => param.key === "max_steps" || param.key === "total_steps")?.value ?? Number.NaN);
+  return Number.isFinite(total) && total > 0 ? total : null;
+};
 
 /** What the job printed. */
 export function RunJobLog({ job }: { job: string }): ReactElement {

@@ -11,7 +11,7 @@ const KEYS: readonly [string, string][] = [
   ["s", "star the run"],
   ["h", "hide the run from the charts, or show it"],
   ["Enter", "open the run"],
-  ["c", "compare the ticked runs"],
+  ["c", "compare the selected runs"],
   ["g h", "home"],
   ["g e", "experiments"],
   ["g r", "runs"],

@@ -1,19 +1,21 @@
 /** The frame around every page: rail, bar, live stream, keys. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { Link, Outlet, useLocation, useNavigate, useSearch } from "@tanstack/react-router";
 import { Suspense, useEffect, useState, useSyncExternalStore, type ReactElement } from "react";
 
 import { Fault, onSignedOut } from "../../api/client";
-import { loadSession, signOut, switchTeam, type Session } from "../../api/session";
+import { signOut, switchTeam, type Session } from "../../api/session";
 import { stream } from "../../api/stream";
 import { Brand, Icon, type IconName } from "../../ui/icon";
 import { MenuButton, MenuItem } from "../../ui/menu";
 import { ErrorCard, Skeleton } from "../../ui/parts";
+import { toast } from "../../ui/toast";
 import { setTheme, useTheme, type Theme } from "../../ui/theme";
 import { Palette } from "./palette";
 import { useKeys } from "./keys";
 import { KeysHelp } from "./keys-help";
 import { RunningCount } from "./running-count";
+import { sessionQuery } from "./session-query";
 
 /** The places of the rail. What the platform gains, it gains here. */
 export const PLACES: readonly { to: string; word: string; icon: IconName; key: string }[] = [
@@ -26,14 +28,6 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/leases", word: "Leases", icon: "calendar", key: "s" },
   { to: "/app/log", word: "Log", icon: "log", key: "l" },
 ];
-
-/** Who is signed in. */
-export const sessionQuery = {
-  queryKey: ["session"],
-  queryFn: loadSession,
-  staleTime: 60_000,
-  retry: (count: number, error: unknown) => error instanceof Fault && error.passing && count < 5,
-};
 
 /** The frame; it asks for a sign-in where there is none. */
 export function Shell(): ReactElement {
@@ -57,6 +51,7 @@ export function Shell(): ReactElement {
     return session.error !== null && !signedOut ? (
       <div className="empty">
         <ErrorCard title="The server cannot be reached" error={session.error} retry={() => void session.refetch()} />
+        <p className="muted">This page tries again by itself.</p>
       </div>
     ) : (
       <Skeleton />
@@ -73,6 +68,7 @@ function Frame({ session }: { session: Session }): ReactElement {
     stream.open();
     return () => stream.close();
   }, []);
+  useTeamInAddress(session);
   useKeys({ onPalette: () => setPalette(true), onHelp: () => setHelp(true) });
   const fold = (): void => {
     localStorage.setItem("yard.rail", narrow ? "wide" : "narrow");
@@ -108,6 +104,21 @@ function Frame({ session }: { session: Session }): ReactElement {
   );
 }
 
+/** Keep the team in the address where there is more than one, so that a copied link opens for others. */
+function useTeamInAddress(session: Session): void {
+  const navigate = useNavigate();
+  const named = useSearch({ from: "/app" }).team;
+  const wanted = session.teams.length > 1 ? session.team : undefined;
+  useEffect(() => {
+    if (named !== wanted) {
+      if (named !== undefined && wanted !== undefined) {
+        toast(`You are not in team ${named}. This is team ${wanted}.`);
+      }
+      void navigate({ to: ".", search: (now: Record<string, unknown>) => ({ ...now, team: wanted }), hash: true, replace: true, resetScroll: false });
+    }
+  }, [named, wanted, navigate]);
+}
+
 function Rail({ narrow, onFold }: { narrow: boolean; onFold: () => void }): ReactElement {
   const { pathname } = useLocation();
   return (
@@ -129,9 +140,9 @@ function Rail({ narrow, onFold }: { narrow: boolean; onFold: () => void }): Reac
         </Link>
       ))}
       <div className="grow" />
-      <button type="button" className="rail-item fold" onClick={onFold} title={narrow ? "Show words" : "Icons only"}>
+      <button type="button" className="rail-item fold" onClick={onFold} title={narrow ? "Expand the sidebar" : "Collapse the sidebar"}>
         <Icon name={narrow ? "right" : "columns"} />
-        <span className="rail-word">Fold</span>
+        <span className="rail-word">Collapse</span>
       </button>
     </nav>
   );
@@ -145,7 +156,7 @@ function LinkBar(): ReactElement | null {
   return state === "lost" ? (
     <div className="link-bar" role="status">
       <Icon name="refresh" />
-      The link to the server is lost. What you see stays; it catches up by itself.
+      The connection to the server is lost. What you see stays; it catches up by itself.
     </div>
   ) : null;
 }
@@ -163,7 +174,7 @@ function TeamMenu({ session }: { session: Session }): ReactElement {
               onClick={() => {
                 switchTeam(name);
                 // Ids of one team mean nothing in another, so the page starts afresh at its home.
-                window.location.assign(window.location.pathname.replace(/\/app\/.*/, "/app/home"));
+                window.location.assign(`${window.location.pathname.replace(/\/app\/.*/, "/app/home")}?team=${encodeURIComponent(name)}`);
               }}
             >
               <span className="grow">{name}</span>
@@ -177,7 +188,7 @@ function TeamMenu({ session }: { session: Session }): ReactElement {
 }
 
 const THEMES: readonly [Theme, string][] = [
-  ["system", "As the system"],
+  ["system", "Same as the system"],
   ["light", "Light"],
   ["dark", "Dark"],
 ];

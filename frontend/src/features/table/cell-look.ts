@@ -3,7 +3,7 @@ import type { RunsTable } from "../../api/runs";
 import type { Column } from "../../lib/columns";
 import { ago, count, duration, exact, full, short } from "../../lib/format";
 import { summarise } from "../../lib/grouping";
-import { isLive } from "../../lib/states";
+import { isLive, shownStatus } from "../../lib/states";
 import { cellAt, durationAt } from "./cells";
 
 export interface Look {
@@ -57,8 +57,11 @@ function attributeLook(table: RunsTable, column: Column, row: number, names: Rea
   }
   const text = String(value);
   switch (column.key) {
-    case "status":
-      return { kind: "state", text, full: "" };
+    case "status": {
+      const heard = table.heard_ms[row];
+      const shown = shownStatus(text, heard, now);
+      return { kind: "state", text: shown, full: shown === text ? "" : `Nothing was logged for ${duration(now - (heard ?? now))}; its process may be gone.` };
+    }
     case "experiment":
       return { kind: "text", text: names.get(text) ?? text, full: names.get(text) ?? text };
     case "commit":
@@ -75,5 +78,5 @@ export function groupLook(table: RunsTable, column: Column, rows: readonly numbe
     return EMPTY;
   }
   const show = column.kind === "metric" ? short : duration;
-  return { kind: "text", text: `ø ${show(sum.mean)}`, full: `mean ${show(sum.mean)}, least ${show(sum.min)}, greatest ${show(sum.max)} of ${count(sum.count, "run")}` };
+  return { kind: "text", text: `ø ${show(sum.mean)}`, full: `mean ${show(sum.mean)}, min ${show(sum.min)}, max ${show(sum.max)} of ${count(sum.count, "run")}` };
 }

@@ -1,4 +1,4 @@
-/** Which columns the table has: search, tick, order; for metrics last, least or greatest. */
+/** Which columns the table has: search, tick, order; for metrics last, min, max, or the step of the last value. */
 import { useMemo, useState, type ReactElement } from "react";
 
 import type { KeyNames } from "../../api/runs";
@@ -25,6 +25,7 @@ function candidates(names: KeyNames): { head: string; columns: Column[] }[] {
         { kind: "metric", key, stat: "last" },
         { kind: "metric", key, stat: "min" },
         { kind: "metric", key, stat: "max" },
+        { kind: "metric", key, stat: "step" },
       ]),
     },
     { head: "Curves", columns: names.metrics.map((key): Column => ({ kind: "spark", key })) },
@@ -54,7 +55,7 @@ function Picker({ names, columns, onChange }: Props): ReactElement {
       <div className="row" style={{ padding: 4 }}>
         <input className="field grow" type="search" aria-label="Find a column" placeholder="Find a column" value={search} onChange={(event) => setSearch(event.target.value)} />
         <button type="button" className="btn small" onClick={() => onChange(null)}>
-          As at the start
+          Reset
         </button>
       </div>
       {search === "" && (
@@ -107,7 +108,7 @@ function Metrics({ columns, on, toggle }: { columns: readonly Column[]; on: Read
           <span className="grow clip" title={key}>
             {key}
           </span>
-          {(["last", "min", "max"] as const).map((stat) => {
+          {(["last", "min", "max", "step"] as const).map((stat) => {
             const id = columnId({ kind: "metric", key, stat });
             return (
               <button key={stat} type="button" className="btn quiet small" aria-pressed={on.has(id)} onClick={() => toggle(id)}>
@@ -137,11 +138,11 @@ function Shown({ columns, onChange }: Pick<Props, "columns" | "onChange">): Reac
         return column === null ? null : (
           <div key={id} className="menu-item" style={{ cursor: "default" }}>
             <span className="grow clip">
-              {columnTitle(column)} {column.kind === "spark" && <span className="faint">curve</span>}
+              {columnTitle(column)}
             </span>
             <IconButton icon="up" label={`Move ${columnTitle(column)} forward`} disabled={at === 0} onClick={() => move(at, -1)} />
             <IconButton icon="down" label={`Move ${columnTitle(column)} back`} disabled={at === columns.length - 1} onClick={() => move(at, 1)} />
-            <IconButton icon="cross" label={`Take ${columnTitle(column)} out`} onClick={() => onChange(columns.filter((one) => one !== id))} />
+            <IconButton icon="cross" label={`Remove ${columnTitle(column)}`} onClick={() => onChange(columns.filter((one) => one !== id))} />
           </div>
         );
       })}

@@ -23,6 +23,7 @@ function tableOf(): RunsTable {
     lifecycle: of(() => "active"),
     start_ms: of(() => NOW - 90_000),
     end_ms: of((at) => (at === 0 ? null : NOW - 60_000)),
+    heard_ms: of(() => null),
     metrics: { loss: { last: of((at) => at / 3), min: of((at) => at), max: of((at) => at), step: of(() => 1) } },
     params: { lr: of((at) => (at === 1 ? null : `${at}e-4`)) },
     tags: { "yard.star": of((at) => (at === 2 ? "1" : null)) },

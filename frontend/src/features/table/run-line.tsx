@@ -4,8 +4,9 @@ import type { ReactElement } from "react";
 
 import type { RunsTable } from "../../api/runs";
 import { colourOf } from "../../lib/colour";
+import { shownStatus } from "../../lib/states";
 import { exact, short } from "../../lib/format";
-import { Ago, Duration, StateBadge } from "../../ui/parts";
+import { Ago, Duration, StateBadge, useNow } from "../../ui/parts";
 import type { RowActions } from "./grid-rows";
 
 /** One run: its name and state, and what matters most of it. */
@@ -20,6 +21,7 @@ export function RunLine(props: {
 }): ReactElement {
   const { id, row, table } = props;
   const name = table.name[row] ?? id;
+  const now = useNow(60_000);
   return (
     <li className="run-line">
       <input type="checkbox" className="tick" aria-label={`Tick ${name}`} checked={props.isTicked} onChange={() => props.actions.tick(id, row, false)} />
@@ -27,7 +29,7 @@ export function RunLine(props: {
         <span className="row">
           <span className="dot" style={{ background: colourOf(id) }} />
           <b className="clip grow">{name}</b>
-          <StateBadge status={table.status[row] ?? ""} />
+          <StateBadge status={shownStatus(table.status[row] ?? "", table.heard_ms[row], now)} />
         </span>
         <span className="row muted run-line-facts">
           <span title={exact(table.start_ms[row])}>

@@ -35,7 +35,7 @@ export function GroupMenu({ names, group, onChange }: { names: KeyNames; group: 
           <input className="field" style={{ width: "100%" }} type="search" placeholder="Group by…" aria-label="Group by" value={search} onChange={(event) => setSearch(event.target.value)} />
           {group.length > 0 && (
             <MenuItem icon="cross" onClick={() => onChange([])}>
-              No groups
+              Clear groups
             </MenuItem>
           )}
           {all.filter((id) => wanted(title(id))).slice(0, 80).map((id) => (
@@ -72,11 +72,11 @@ export function SavedMenu({ view, experiment, onApply }: { view: View; experimen
     }
     try {
       await setExperimentTag(experiment, PREFIX + wanted, textOf(view));
-      toast(`Kept as “${wanted}” for the team`);
+      toast(`Saved as “${wanted}” for the team`);
       setName("");
       refresh();
     } catch (cause) {
-      complain("The view was not kept", cause);
+      complain("The view was not saved", cause);
     }
   };
   const drop = (one: string): void => {
@@ -93,18 +93,18 @@ export function SavedMenu({ view, experiment, onApply }: { view: View; experimen
       {(close) =>
         experiment === undefined ? (
           <p className="muted" style={{ padding: 8 }}>
-            Views are kept with an experiment: choose one first. The address of this page holds the view as well.
+            Views are saved with an experiment: choose one first. The address of this page holds the view as well.
           </p>
         ) : (
           <>
             <form className="row" style={{ padding: 4 }} onSubmit={(event) => void keep(event)}>
-              <input className="field grow" aria-label="Name of the view" placeholder="Keep this view as…" value={name} onChange={(event) => setName(event.target.value)} />
+              <input className="field grow" aria-label="Name of the view" placeholder="Name of the view" value={name} onChange={(event) => setName(event.target.value)} />
               <button type="submit" className="btn" disabled={name.trim() === ""}>
-                Keep
+                Save view
               </button>
             </form>
             {name.trim() !== "" && <YardLine line={yard.editExperiment(data?.name ?? experiment, "--tag", `${PREFIX}${name.trim()}=${textOf(view)}`)} />}
-            {saved.length === 0 && <p className="faint" style={{ padding: 8 }}>No view was kept yet.</p>}
+            {saved.length === 0 && <p className="faint" style={{ padding: 8 }}>No saved views yet.</p>}
             {saved.map((one) => {
               const kept = readView(parseQuery(one.text));
               return (

@@ -34,7 +34,7 @@ export function NoRuns(): ReactElement {
           <Copy text={SCRIPT} />
         </span>
       </pre>
-      <p className="muted">Or look at a project made up for the purpose:</p>
+      <p className="muted">Or look at a demo project:</p>
       <YardLine line="yard demo" />
     </div>
   );

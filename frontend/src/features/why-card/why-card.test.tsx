@@ -10,7 +10,7 @@ import { etaWords, WhyCard } from "./why-card";
 
 afterEach(cleanup);
 
-const reason: Reason = { code: "held", tier: "dependency", sentence: "Its owner holds it back", remedy: "Release it: `yard release`", needed: null, free: null, limit: null, holders: [], holder_count: 0, until_ms: null, ahead: 0 };
+const reason: Reason = { code: "held", tier: "dependency", sentence: "Its owner holds it back", remedy: "Release it: `yard release`", needed: null, free: null, limit: null, unit: "gpus", holders: [], holder_count: 0, until_ms: null, ahead: 0 };
 const job = { job_id: "jabc1234", name: "night", array_index: null, array_id: "", state: "queued", held: true, priority: "normal", gpus: 1, nodes: 1, submitted_ms: 0, time_limit_seconds: null, team: "default", reason } as unknown as Job;
 
 async function show(reasons: Reason[], eta: Eta | null): Promise<void> {
@@ -34,7 +34,7 @@ describe("the why card", () => {
     await show([reason], null);
     expect(screen.getByText("Depends")).toBeTruthy();
     expect(screen.getByText("3 of 7")).toBeTruthy();
-    expect(screen.getByText("not as it is")).toBeTruthy();
+    expect(screen.getByText("not as requested")).toBeTruthy();
     expect(screen.getByText("yard release jabc1234")).toBeTruthy();
     await userEvent.click(screen.getByRole("button", { name: "Release it" }));
     expect(calls).toContain("POST /api/v1/jobs/jabc1234/release");
@@ -43,7 +43,7 @@ describe("the why card", () => {
   it("says that it was not looked at yet where there is no reason", async () => {
     vi.stubGlobal("fetch", async () => new Response("{}"));
     await show([], null);
-    expect(screen.getByText(/joined the line just now/)).toBeTruthy();
+    expect(screen.getByText(/was queued just now/)).toBeTruthy();
   });
 
   it("tells a start as a time with its range", () => {

@@ -4,10 +4,10 @@ import { Link } from "@tanstack/react-router";
 import { useMemo, useState, type ReactElement } from "react";
 
 import { answerQuery, jobQuery, releaseJob, requeueJob, type Eta, type Job, type Reason, type Wish } from "../../api/jobs";
-import { count, duration, short } from "../../lib/format";
+import { count, duration } from "../../lib/format";
 import { jobName } from "../../lib/job-states";
 import { jobLine } from "../../lib/job-lines";
-import { remediesFor, tierOf, type Lesser, type Remedy } from "../../lib/reasons";
+import { amountOf, lookOf, remediesFor, type Lesser, type Remedy } from "../../lib/reasons";
 import { formOf, readForm } from "../../lib/submit-form";
 import { Icon } from "../../ui/icon";
 import { useNow, YardLine } from "../../ui/parts";
@@ -43,11 +43,11 @@ export function WhyCard({ job, reasons, eta, position, waiting, nameOf }: Props)
   if (reason === undefined) {
     return (
       <div className="why-card">
-        <p className="muted">It joined the line just now; the next look at the queue is a moment away.</p>
+        <p className="muted">It was queued just now; the scheduler looks at it in a moment.</p>
       </div>
     );
   }
-  const tier = tierOf(reason.tier);
+  const tier = lookOf(reason);
   const words = etaWords(eta, now);
   return (
     <section className={`why-card tone-edge-${tier.tone}`} aria-label={`Why ${jobName(job)} waits`}>
@@ -67,7 +67,7 @@ export function WhyCard({ job, reasons, eta, position, waiting, nameOf }: Props)
             <ul>
               {reasons.slice(1).map((other) => (
                 <li key={other.code}>
-                  <span className={`why-tier tone-${tierOf(other.tier).tone}`}>{tierOf(other.tier).word}</span>{" "}
+                  <span className={`why-tier tone-${lookOf(other).tone}`}>{lookOf(other).word}</span>{" "}
                   <Sentence text={other.sentence} nameOf={nameOf} now={now} />.
                 </li>
               ))}
@@ -78,18 +78,18 @@ export function WhyCard({ job, reasons, eta, position, waiting, nameOf }: Props)
       <dl className="why-numbers">
         <div>
           <dt>Starts</dt>
-          <dd>{tier.stuck || job.held ? "not as it is" : (words?.about ?? "no start in sight")}</dd>
+          <dd>{tier.stuck || job.held ? "not as requested" : (words?.about ?? "no start in sight")}</dd>
           {words !== null && words.range !== "" && <dd className="muted">{words.range}</dd>}
         </div>
         <div>
-          <dt>Place</dt>
+          <dt>Queue position</dt>
           <dd>{position === null ? "—" : `${position} of ${waiting}`}</dd>
         </div>
-        <Amount name="Needs" value={reason.needed} />
-        <Amount name="Free" value={reason.free} />
-        <Amount name="Limit" value={reason.limit} />
+        <Amount name={reason.unit === "seconds" ? "Asks for" : "Needs"} value={reason.needed} unit={reason.unit} />
+        <Amount name={reason.code === "runs_into_lease" ? "Time until the lease" : reason.unit === "seconds" || reason.code.endsWith("_limit") ? "Allowed" : "Free"} value={reason.free} unit={reason.unit} />
+        <Amount name="Limit" value={reason.limit} unit={reason.unit} />
         <div>
-          <dt>Waits for</dt>
+          <dt>Waiting for</dt>
           <dd>{duration(now - job.submitted_ms)}</dd>
         </div>
       </dl>
@@ -97,11 +97,11 @@ export function WhyCard({ job, reasons, eta, position, waiting, nameOf }: Props)
   );
 }
 
-function Amount({ name, value }: { name: string; value: number | null }): ReactElement | null {
+function Amount({ name, value, unit }: { name: string; value: number | null; unit: string }): ReactElement | null {
   return value === null ? null : (
     <div>
       <dt>{name}</dt>
-      <dd>{short(value)}</dd>
+      <dd>{amountOf(value, unit)}</dd>
     </div>
   );
 }

@@ -3,25 +3,57 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState, type ReactElement } from "react";
 
-import { clusterQuery, drainNode, undrainNode, type Cluster, type Demand, type Node } from "../../api/cluster";
-import { jobsQuery } from "../../api/jobs";
+import { currentTeam, json } from "../../api/client";
+import { clusterQuery, drainNode, undrainNode, type Cluster, type Demand, type Gpu, type Node } from "../../api/cluster";
+import { jobsQuery, type Job } from "../../api/jobs";
+import type { RunsTable } from "../../api/runs";
 import { activeLeasesQuery } from "../../api/leases";
 import { loadSession } from "../../api/session";
+import { HeatLegend, HeatMap, type HeatBy } from "../../features/gpu-map/heat-map";
 import { GpuTiles, Meter, useLast } from "../../features/gpu-tiles/gpu-tiles";
 import { useAct } from "../../features/job/actions";
 import { Sentence, WordBadge } from "../../features/job/parts";
 import { useJobNames } from "../../features/job/use-job";
 import { moment } from "../../lib/calendar-time";
 import { bytes, count, exact, short } from "../../lib/format";
+import { chosenNodes } from "../../lib/gpu-map";
 import { asks } from "../../lib/job-states";
 import { jobLine } from "../../lib/job-lines";
 import { tierOf } from "../../lib/reasons";
 import { Icon } from "../../ui/icon";
 import { Dialog, MenuButton, MenuItem } from "../../ui/menu";
-import { Ago, ErrorCard, PageHead, Skeleton, useNow, YardLine } from "../../ui/parts";
+import { Ago, ErrorCard, PageHead, Segments, Skeleton, useNow, YardLine } from "../../ui/parts";
 import { NodeHealth, QuarantineDialog } from "./health";
 import { HeldOverTime } from "./held";
 import "./cluster.css";
+
+const FEW = 4;
+const HEAT: readonly (readonly [HeatBy, string])[] = [
+  ["team", "Team"],
+  ["use", "Utilisation"],
+  ["health", "Health"],
+];
+/** Kinds of GPU metrics that are read for the map: as many GPUs as a large node has. */
+const GPUS = Array.from({ length: 16 }, (_, at) => at);
+const busyName = (index: number): string => `system/gpu_${index}_utilization_percentage`;
+
+/** How busy GPUs are, from what the jobs on them sample: one question for all of them. */
+function useBusy(jobs: readonly Job[], enabled: boolean): (node: Node, gpu: Gpu) => number | null {
+  const experiments = useMemo(() => [...new Set(jobs.map((job) => job.experiment_id).filter((id) => id !== ""))].toSorted(), [jobs]);
+  const table = useQuery({
+    queryKey: ["gpu-use", currentTeam(), experiments],
+    queryFn: ({ signal }) => json<RunsTable>("/api/v1/runs/table", { query: { experiment_id: experiments, filter: "attributes.status = 'RUNNING'", limit: 1000, metric: GPUS.map(busyName) }, signal }),
+    enabled: enabled && experiments.length > 0,
+    refetchInterval: 10_000,
+  });
+  const place = new Map((table.data?.run_id ?? []).map((run, at) => [run, at]));
+  const runOf = new Map(jobs.map((job) => [job.job_id, job.run_id]));
+  return (_, gpu) => {
+    const at = gpu.holders.map((holder) => place.get(runOf.get(holder.job_id) ?? "")).find((one) => one !== undefined);
+    const value = at === undefined ? null : table.data?.metrics[busyName(gpu.index)]?.last[at];
+    return typeof value === "number" ? value : null;
+  };
+}
 
 export function ClusterPage(): ReactElement {
   const cluster = useQuery({ ...clusterQuery(), refetchInterval: 5000 });
@@ -31,26 +63,15 @@ export function ClusterPage(): ReactElement {
   const live = useQuery(jobsQuery({ state: ["starting", "running"], limit: 1000 }));
   const runs = useMemo(() => new Map((live.data?.jobs ?? []).map((job) => [job.job_id, job.run_id])), [live.data]);
   const totals = cluster.data?.totals;
+  const set = (change: Record<string, string>): void => void navigate({ to: "/app/nodes", search: Object.fromEntries(Object.entries({ ...search, ...change }).filter(([, value]) => value !== "")), replace: true, resetScroll: false });
+  const find = search.find ?? "";
+  const nodes = cluster.data?.nodes;
+  const shown = useMemo(() => chosenNodes(nodes ?? [], find), [nodes, find]);
+  // A few nodes are shown with their cards at once; of many, the one that was chosen.
+  const cards = search.node === undefined ? (shown.length <= FEW ? shown : []) : shown.filter((node) => node.node_id === search.node);
   return (
     <>
-      <PageHead
-        title="Nodes"
-        facts={
-          totals !== undefined && (
-            <>
-              <span>
-                {totals.nodes_ready} of {count(totals.nodes, "node")} ready
-              </span>
-              <span>
-                <b>{short(totals.gpus_held)}</b> of {count(totals.gpus, "GPU")} held
-              </span>
-              <span>
-                {count(totals.jobs_running, "job")} running, {totals.jobs_queued} waiting for {short(totals.gpus_wanted)} GPUs
-              </span>
-            </>
-          )
-        }
-      >
+      <PageHead title="Nodes" facts={totals !== undefined && <Totals totals={totals} />}>
         <Link className="btn" to="/app/queue" search={{}}>
           <Icon name="queue" />
           Queue
@@ -65,8 +86,9 @@ export function ClusterPage(): ReactElement {
       {cluster.data !== undefined && (
         <div className="page-body">
           {cluster.data.nodes.length === 0 && <NoNodes engine={cluster.data.engine} />}
+          {cluster.data.nodes.length > 0 && <Heat shown={shown} search={search} set={set} jobs={live.data?.jobs ?? []} />}
           <div className="nodes">
-            {cluster.data.nodes.map((node) => (
+            {cards.map((node) => (
               <NodeCard key={node.node_id} node={node} runOf={(job) => runs.get(job)} isAdmin={session.data?.is_admin === true} />
             ))}
           </div>
@@ -74,12 +96,44 @@ export function ClusterPage(): ReactElement {
             gpus={cluster.data.totals.gpus}
             span={search.span ?? "1h"}
             all={session.data?.is_admin === true}
-            onSpan={(span) => void navigate({ to: "/app/nodes", search: { span }, replace: true, resetScroll: false })}
+            onSpan={(span) => set({ span })}
           />
           <Unmet cluster={cluster.data} />
           <YardLine line={jobLine.nodes()} />
         </div>
       )}
+    </>
+  );
+}
+
+function Totals({ totals }: { totals: Cluster["totals"] }): ReactElement {
+  return (
+    <>
+      <span>
+        {totals.nodes_ready} of {count(totals.nodes, "node")} ready
+      </span>
+      <span>
+        <b>{short(totals.gpus_held)}</b> of {count(totals.gpus, "GPU")} held
+      </span>
+      <span>
+        {count(totals.jobs_running, "job")} running, {totals.jobs_queued} waiting for {short(totals.gpus_wanted)} GPUs
+      </span>
+    </>
+  );
+}
+
+/** The map with its filter and its colours. */
+function Heat({ shown, search, set, jobs }: { shown: readonly Node[]; search: Record<string, string>; set: (change: Record<string, string>) => void; jobs: readonly Job[] }): ReactElement {
+  const by: HeatBy = search.by === "use" || search.by === "health" ? search.by : "team";
+  const busyOf = useBusy(jobs, by === "use");
+  return (
+    <>
+      <div className="heat-head">
+        <input className="field" type="search" aria-label="Find a node" placeholder="Name, state, type, label, team" value={search.find ?? ""} onChange={(event) => set({ find: event.target.value })} />
+        <Segments label="Colour by" value={by} options={HEAT} onChange={(next) => set({ by: next === "team" ? "" : next })} />
+        <HeatLegend nodes={shown} by={by} />
+      </div>
+      {shown.length > 0 ? <HeatMap nodes={shown} by={by} busyOf={busyOf} chosen={search.node} onChoose={(node) => set({ node: node ?? "" })} /> : <p className="faint">No node matches.</p>}
     </>
   );
 }

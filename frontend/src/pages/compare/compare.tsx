@@ -1,7 +1,7 @@
 /** Runs side by side: parameters, metrics, charts, artifacts, environments. */
 import { useQueries } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useMemo, type ReactElement } from "react";
+import { lazy, Suspense, useMemo, type ReactElement } from "react";
 
 import "../../features/chart/chart.css";
 import "./compare.css";
@@ -15,11 +15,14 @@ import { CompareArtifacts } from "./artifacts";
 import { CompareCharts } from "./charts";
 import { CompareEnvironment, CompareMetrics, CompareParams } from "./tables";
 
+const MediaView = lazy(() => import("../../features/media/media").then((found) => ({ default: found.MediaView })));
+
 const MOST = 50;
 const TABS = [
   ["params", "Parameters"],
   ["metrics", "Metrics"],
   ["charts", "Charts"],
+  ["media", "Media"],
   ["artifacts", "Artifacts"],
   ["environment", "Environment"],
 ] as const;
@@ -43,7 +46,7 @@ export function ComparePage(): ReactElement {
     return (
       <div className="empty">
         <h2>Two runs are needed</h2>
-        <p className="muted">Tick two or more runs in the table, then press c.</p>
+        <p className="muted">Select two or more runs in the table, then press c.</p>
         <div>
           <Link className="btn" to="/app/runs" search={{}}>
             Runs
@@ -67,7 +70,7 @@ export function ComparePage(): ReactElement {
               {run.info.run_name}
             </Link>
             <StateBadge status={run.info.status} />
-            <IconButton icon="cross" label={`Take ${run.info.run_name} out`} disabled={ids.length <= 2} onClick={() => set({ runs: joinList(ids.filter((id) => id !== run.info.run_id)) })} />
+            <IconButton icon="cross" label={`Remove ${run.info.run_name}`} disabled={ids.length <= 2} onClick={() => set({ runs: joinList(ids.filter((id) => id !== run.info.run_id)) })} />
           </span>
         ))}
       </div>
@@ -84,6 +87,11 @@ export function ComparePage(): ReactElement {
           {tab === "params" && <CompareParams runs={runs} onlyDifferent={search.all !== "1"} onChange={(only) => set({ all: only ? "" : "1" })} />}
           {tab === "metrics" && <CompareMetrics runs={runs} />}
           {tab === "charts" && <CompareCharts runs={runs} />}
+          {tab === "media" && (
+            <Suspense fallback={<Skeleton />}>
+              <MediaView runs={runs.map(({ run }) => ({ id: run.info.run_id, name: run.info.run_name, artifactUri: run.info.artifact_uri, colour: paint.get(run.info.run_id) }))} />
+            </Suspense>
+          )}
           {tab === "artifacts" && <CompareArtifacts runs={runs} path={search.path ?? ""} onPath={(path) => set({ path })} />}
           {tab === "environment" && <CompareEnvironment runs={runs} />}
         </>

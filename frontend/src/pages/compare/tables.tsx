@@ -5,10 +5,11 @@ import { useMemo, useState, type ReactElement, type ReactNode } from "react";
 import { textQuery } from "../../api/artifacts";
 import type { WholeRun } from "../../api/runs";
 import { coloursOf } from "../../lib/colour";
-import { compareMaps, type Row } from "../../lib/diff";
+import { compareMaps, standOut, type Row } from "../../lib/diff";
 import { exact, full, short, signed } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
 import { tagMap } from "../../lib/run-facts";
+import { better } from "../../lib/scores";
 
 function Heads({ runs }: { runs: readonly WholeRun[] }): ReactElement {
   const paint = coloursOf(runs.map(({ run }) => run.info.run_id));
@@ -29,6 +30,8 @@ function Heads({ runs }: { runs: readonly WholeRun[] }): ReactElement {
   );
 }
 
+const odd = (row: Row): boolean[] => standOut(row.values);
+
 function Rows({ runs, rows }: { runs: readonly WholeRun[]; rows: readonly Row[] }): ReactElement {
   return (
     <section className="card compare-table">
@@ -42,7 +45,9 @@ function Rows({ runs, rows }: { runs: readonly WholeRun[]; rows: readonly Row[] 
                 {row.differs && <span className="hidden-text"> differs</span>}
               </td>
               {row.values.map((value, at) => (
-                <td key={runs[at]?.run.info.run_id}>{value ?? <span className="faint">—</span>}</td>
+                <td key={runs[at]?.run.info.run_id} className={row.differs && odd(row)[at] === true ? "odd" : ""}>
+                  {value ?? <span className="faint">—</span>}
+                </td>
               ))}
             </tr>
           ))}
@@ -76,14 +81,6 @@ function OnlyDifferent({ on, onChange, text }: { on: boolean; onChange: (on: boo
 
 type Stat = "last" | "min" | "max";
 
-/** Which way is better, judged by the name; 0 where the name does not tell. */
-export function better(name: string): -1 | 0 | 1 {
-  if (/loss|error|perplexity|time|latency|rmse|mae/i.test(name)) {
-    return -1;
-  }
-  return /acc|auc|f1|precision|recall|score|bleu|rouge|per_second/i.test(name) ? 1 : 0;
-}
-
 export function CompareMetrics({ runs }: { runs: readonly WholeRun[] }): ReactElement {
   const [stat, setStat] = useState<Stat>("last");
   const [machine, setMachine] = useState(false);
@@ -99,8 +96,8 @@ export function CompareMetrics({ runs }: { runs: readonly WholeRun[] }): ReactEl
           Value
           <select className="field" value={stat} onChange={(event) => setStat(event.target.value as Stat)}>
             <option value="last">last</option>
-            <option value="min">least</option>
-            <option value="max">greatest</option>
+            <option value="min">min</option>
+            <option value="max">max</option>
           </select>
         </label>
         <label className="row">

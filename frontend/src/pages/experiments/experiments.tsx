@@ -3,9 +3,10 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState, type FormEvent, type ReactElement } from "react";
 
-import { json } from "../../api/client";
-import { createExperiment, deleteExperiment, experimentsQuery, keys, restoreExperiment, type ExperimentSummary } from "../../api/runs";
-import { count, grouped } from "../../lib/format";
+import { currentTeam, json } from "../../api/client";
+import { createExperiment, deleteExperiment, experimentsQuery, keys, namesQuery, restoreExperiment, type ExperimentSummary, type RunsTable } from "../../api/runs";
+import { count, grouped, short } from "../../lib/format";
+import { scoresOf } from "../../lib/scores";
 import { matcher } from "../../lib/search";
 import { joinList } from "../../lib/view";
 import { yard } from "../../lib/yard-line";
@@ -60,7 +61,7 @@ export function ExperimentsPage(): ReactElement {
           Deleted
         </button>
         <Link className="btn" to="/app/runs" search={{ exp: joinList(ticked) }} disabled={ticked.length === 0}>
-          Show {ticked.length === 0 ? "ticked" : count(ticked.length, "experiment")} together
+          Show {ticked.length === 0 ? "selected" : count(ticked.length, "experiment")} together
         </Link>
         <button type="button" className="btn" onClick={() => setMaking(true)}>
           <Icon name="plus" />
@@ -82,13 +83,17 @@ export function ExperimentsPage(): ReactElement {
                   <th>Name</th>
                   <th className="num">Runs</th>
                   <th>State</th>
+                  <th className="wide-only">Best</th>
+                  <th className="wide-only">Latest</th>
+                  <th className="wide-only">Trend</th>
+                  <th className="wide-only">Owners</th>
                   <th className="wide-only">Last run</th>
                   <th className="wide-only">Created</th>
                   <th aria-label="Actions" />
                 </tr>
               </thead>
               <tbody>
-                {shown.map((one) => (
+                {shown.map((one, row) => (
                   <tr key={one.experiment_id}>
                     <td>
                       <input
@@ -105,11 +110,12 @@ export function ExperimentsPage(): ReactElement {
                       </Link>
                     </td>
                     <td className="num">{grouped(one.runs)}</td>
-                    <td>{one.running > 0 ? <StateBadge status="RUNNING" /> : <span className="faint">quiet</span>}</td>
-                    <td className="muted wide-only">
+                    <td className="nowrap">{one.running > 0 ? <StateBadge status="RUNNING" /> : <span className="faint">Idle</span>}</td>
+                    <Standing experiment={one} isRead={row < READ && !showDeleted} />
+                    <td className="muted wide-only nowrap">
                       <Ago ms={one.last_start_ms} />
                     </td>
-                    <td className="muted wide-only">
+                    <td className="muted wide-only nowrap">
                       <Ago ms={one.created_ms} />
                     </td>
                     <td style={{ width: 40 }}>
@@ -129,6 +135,64 @@ export function ExperimentsPage(): ReactElement {
       </div>
       {making && <NewExperiment onClose={() => setMaking(false)} onDone={refresh} />}
     </>
+  );
+}
+
+/** Experiments of which the runs are looked at, and runs of each: the latest. */
+const READ = 40;
+const LATEST = 40;
+
+/** How an experiment stands: its best run by its main metric, the latest, how it went over the last runs, and whose they are. */
+function Standing({ experiment, isRead }: { experiment: ExperimentSummary; isRead: boolean }): ReactElement {
+  const id = experiment.experiment_id;
+  const enabled = isRead && experiment.runs > 0;
+  const names = useQuery({ ...namesQuery([id]), enabled });
+  const metric = useMemo(() => scoresOf([new Map((names.data?.metrics ?? []).map((name) => [name, 0]))], 1)[0]?.name, [names.data]);
+  const table = useQuery({
+    queryKey: ["standing", currentTeam(), id, metric ?? "", experiment.runs, experiment.last_start_ms],
+    queryFn: ({ signal }) => json<RunsTable>("/api/v1/runs/table", { query: { experiment_id: [id], order_by: ["attributes.start_time DESC"], limit: LATEST, ...(metric === undefined ? {} : { metric: [metric] }) }, signal }),
+    enabled: enabled && names.data !== undefined,
+    staleTime: 30_000,
+  });
+  const { data } = table;
+  const values = metric === undefined ? [] : (data?.metrics[metric]?.last ?? []).map((value) => (typeof value === "number" ? value : null));
+  const best = metric === undefined ? -1 : (scoresOf([...values].map((value) => new Map([[metric, value]])), 1)[0]?.best ?? -1);
+  const latest = values.findIndex((value) => value !== null);
+  const owners = [...new Set(data?.user ?? [])].filter((user) => user !== "");
+  const link = (at: number): ReactElement => (
+    <Link to="/app/runs/$runId" params={{ runId: data?.run_id[at] ?? "" }} search={{}} title={`${data?.name[at] ?? ""}: ${metric ?? ""} ${String(values[at] ?? "")}`}>
+      {short(values[at])}
+    </Link>
+  );
+  return (
+    <>
+      <td className="wide-only nowrap">
+        {best < 0 ? <span className="faint">—</span> : link(best)} <span className="faint">{best < 0 ? "" : metric}</span>
+      </td>
+      <td className="wide-only nowrap">{latest < 0 ? <span className="faint">—</span> : link(latest)}</td>
+      <td className="wide-only">
+        <Trend values={values.toReversed()} />
+      </td>
+      <td className="muted wide-only clip" style={{ maxWidth: 140 }} title={owners.join(", ")}>
+        {owners.slice(0, 2).join(", ")}
+        {owners.length > 2 && ` and ${owners.length - 2} more`}
+      </td>
+    </>
+  );
+}
+
+/** The metric over the last runs, one after the other. */
+function Trend({ values }: { values: readonly (number | null)[] }): ReactElement | null {
+  const known = values.filter((value): value is number => value !== null);
+  if (known.length < 2) {
+    return null;
+  }
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const points = known.map((value, at) => `${((at / (known.length - 1)) * 78 + 1).toFixed(1)},${(17 - ((value - low) / (high - low || 1)) * 15).toFixed(1)}`);
+  return (
+    <svg width={80} height={19} role="img" aria-label={`Trend over ${known.length} runs, ${short(low)} to ${short(high)}`}>
+      <polyline points={points.join(" ")} fill="none" stroke="var(--accent)" strokeWidth={1.5} />
+    </svg>
   );
 }
 

@@ -17,6 +17,7 @@ import { JobBadge } from "../../features/job/parts";
 import { useJob, useJobNames } from "../../features/job/use-job";
 import { Claims, Trials } from "../../features/job/trials";
 import { JobLanes } from "../../features/lanes/job-lanes";
+import { Elsewhere } from "../../features/shell/elsewhere";
 import { WhyCard } from "../../features/why-card/why-card";
 import { colourOf } from "../../lib/colour";
 import { ago, bytes, exact, grouped } from "../../lib/format";
@@ -48,14 +49,16 @@ export function JobPage(): ReactElement {
     return error === null ? (
       <Skeleton rows={10} />
     ) : (
-      <div className="page-body">
-        <ErrorCard title="The job could not be read" error={error} retry={retry} />
-        <div>
-          <Link className="btn" to="/app/queue" search={{}}>
-            The queue
-          </Link>
+      <Elsewhere path={`/api/v1/jobs/${encodeURIComponent(jobId)}`} error={error}>
+        <div className="page-body">
+          <ErrorCard title="The job could not be read" error={error} retry={retry} />
+          <div>
+            <Link className="btn" to="/app/queue" search={{}}>
+              The queue
+            </Link>
+          </div>
         </div>
-      </div>
+      </Elsewhere>
     );
   }
   return <Loaded detail={detail} events={events} />;
@@ -136,7 +139,7 @@ function Tab(props: TabProps): ReactElement {
       return (
         <div className="page-body">
           <section className="card">
-            <EventList events={events} bare />
+            <EventList events={events} fields />
           </section>
         </div>
       );
@@ -259,7 +262,7 @@ function Head({ detail }: { detail: JobDetail }): ReactElement {
     >
       <Link className="btn" to="/app/runs/$runId" params={{ runId: job.run_id }} search={{}}>
         <Icon name="runs" />
-        Its run
+        Run
       </Link>
       <JobActions job={job} />
     </PageHead>

@@ -68,10 +68,9 @@ function Effects({ effects }: { effects: readonly JobEffect[] }): ReactElement |
                 <Link to="/app/jobs/$jobId" params={{ jobId: one.job_id }} search={{}}>
                   {one.name === "" ? one.job_id : one.name}
                 </Link>
-              )}{" "}
-              {effect.word}
+              )}
             </b>
-            {one.user !== "" && <span className="faint"> of {one.user}</span>} <span className="muted">on {one.node_ids.join(", ")}: {one.sentence}</span>
+            {one.user !== "" && <span className="faint"> of {one.user}</span>} on {one.node_ids.join(", ")} {one.sentence}
           </li>
         );
       })}

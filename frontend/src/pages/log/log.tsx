@@ -34,7 +34,7 @@ export function LogPage(): ReactElement {
       </PageHead>
       <div className="page-body">
         {events.error !== null && <ErrorCard title="The events could not be read" error={events.error} retry={() => void events.refetch()} />}
-        <section className="card">{events.data === undefined ? <Skeleton /> : <EventList events={shown} />}</section>
+        <section className="card">{events.data === undefined ? <Skeleton /> : <EventList events={shown} fields />}</section>
         <YardLine line={yard.events()} />
       </div>
     </>

@@ -6,7 +6,7 @@ import type { ReactElement } from "react";
 import { sourceOf } from "../../api/models";
 import { runQuery } from "../../api/runs";
 import type { ModelVersion } from "../../api/wire";
-import { compareMaps, type Row } from "../../lib/diff";
+import { compareMaps, standOut, type Row } from "../../lib/diff";
 import { short } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
 import { tagMap } from "../../lib/run-facts";
@@ -60,7 +60,7 @@ function Section({ title, rows, versions, mark }: { title: string; rows: readonl
         <tr key={row.key}>
           <td className="muted">{row.key}</td>
           {row.values.map((value, at) => (
-            <td key={versions[at]?.version} style={mark && row.differs ? { background: "var(--mark)" } : undefined}>
+            <td key={versions[at]?.version} style={mark && standOut(row.values)[at] === true ? { background: "var(--mark)" } : undefined}>
               {value ?? "—"}
             </td>
           ))}

@@ -1,14 +1,16 @@
 /** One model: its versions, where its aliases point, where each version came from. */
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState, type ReactElement } from "react";
 
 import "./models.css";
 import { deleteModel, deleteModelTag, describeModel, modelQuery, setModelTag, sourceOf, versionsQuery } from "../../api/models";
+import { runQuery } from "../../api/runs";
 import type { ModelVersion, RegisteredModel } from "../../api/wire";
 import { Tags } from "../../features/actions/tags";
 import { Note } from "../../features/markdown/note";
-import { count } from "../../lib/format";
+import { count, short } from "../../lib/format";
+import { scoresOf } from "../../lib/scores";
 import { joinList, splitList } from "../../lib/view";
 import { yard } from "../../lib/yard-line";
 import { Icon } from "../../ui/icon";
@@ -151,6 +153,9 @@ function Loaded({ model, versions }: { model: RegisteredModel; versions: readonl
   );
 }
 
+/** Versions whose scores are read. */
+const SCORED = 30;
+
 interface VersionsProps {
   model: RegisteredModel;
   versions: readonly ModelVersion[];
@@ -162,6 +167,9 @@ interface VersionsProps {
 }
 
 function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: VersionsProps): ReactElement {
+  const sources = versions.map((version) => sourceOf(version).run);
+  const found = useQueries({ queries: sources.slice(0, SCORED).map((run) => ({ ...runQuery(run ?? ""), enabled: run !== null, staleTime: 60_000 })) });
+  const scores = scoresOf(found.map(({ data }) => new Map((data?.metrics ?? []).map((metric) => [metric.key, metric.last]))));
   if (versions.length === 0) {
     return <p className="faint" style={{ padding: 12 }}>This model has no version yet.</p>;
   }
@@ -173,14 +181,20 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
           <th>Version</th>
           <th>State</th>
           <th>Aliases</th>
+          {scores.map(({ name }) => (
+            <th key={name} className="num wide-only clip" style={{ maxWidth: 120 }} title={name}>
+              {name}
+            </th>
+          ))}
           <th className="wide-only">Stage</th>
           <th>Run</th>
           <th className="wide-only">Registered</th>
         </tr>
       </thead>
       <tbody>
-        {versions.map((version) => {
+        {versions.map((version, row) => {
           const { run } = sourceOf(version);
+          const name = found[row]?.data?.run.info.run_name;
           return (
             <tr key={version.version} className={version.version === open ? "picked" : ""}>
               <td>
@@ -197,13 +211,18 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
               <td>
                 <AliasEditor model={model.name} version={version.version} aliases={(model.aliases ?? []).filter((one) => one.version === version.version).map((one) => one.alias)} known={model.aliases ?? []} onChange={onChange} />
               </td>
+              {scores.map((score) => (
+                <td key={score.name} className={`num wide-only${score.best === row ? " tone-green" : ""}`} title={score.best === row ? `the best ${score.name}` : ""}>
+                  {score.best === row ? <b>{short(score.values[row])}</b> : short(score.values[row])}
+                </td>
+              ))}
               <td className="muted wide-only">{version.current_stage === "None" ? "—" : version.current_stage}</td>
               <td>
                 {run === null ? (
                   <span className="faint">—</span>
                 ) : (
                   <Link to="/app/runs/$runId" params={{ runId: run }} search={{}}>
-                    <code>{run.slice(0, 8)}</code>
+                    {name ?? <code>{run.slice(0, 8)}</code>}
                   </Link>
                 )}
               </td>

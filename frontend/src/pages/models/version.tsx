@@ -4,7 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { useState, type ReactElement } from "react";
 
 import { deleteVersion, deleteVersionTag, describeVersion, moveStage, setVersionTag, sourceOf } from "../../api/models";
-import { runQuery } from "../../api/runs";
+import { runQuery, type WholeRun } from "../../api/runs";
 import type { ModelVersion } from "../../api/wire";
 import { Tags } from "../../features/actions/tags";
 import { Note } from "../../features/markdown/note";
@@ -58,6 +58,7 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
           <YardLine line={yard.editModel(target, "--delete")} />
         </div>
       )}
+      {run.data !== undefined && <Lineage version={version} whole={run.data} path={source.path} />}
       <dl className="facts">
         <dt>Came from</dt>
         <dd>
@@ -116,6 +117,30 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
       </dl>
       <Note title="Notes on this version" text={version.description ?? ""} onSave={(text) => describeVersion(version.name, version.version, text).then(onChange)} line={(text) => yard.editModel(target, "--note", text)} />
     </section>
+  );
+}
+
+/** From data over job and run to the version: what it was made from, each a step on the way. */
+function Lineage({ version, whole, path }: { version: ModelVersion; whole: WholeRun; path: string }): ReactElement {
+  const { info, data, inputs } = whole.run;
+  const job = (data.tags ?? []).find((tag) => tag.key === "yard.job")?.value;
+  const sets = (inputs?.dataset_inputs ?? []).map(({ dataset }) => `${dataset.name} ${dataset.digest.slice(0, 8)}`);
+  const steps: { kind: string; body: ReactElement }[] = [
+    ...sets.slice(0, 4).map((name) => ({ kind: "Data", body: <span>{name}</span> })),
+    ...(job === undefined ? [] : [{ kind: "Job", body: <Link to="/app/jobs/$jobId" params={{ jobId: job }} search={{}}>{job}</Link> }]),
+    { kind: "Run", body: <Link to="/app/runs/$runId" params={{ runId: info.run_id }} search={{}}>{info.run_name}</Link> },
+    ...(path === "" ? [] : [{ kind: "Files", body: <Link to="/app/runs/$runId" params={{ runId: info.run_id }} search={{ tab: "artifacts", path }}>{path}</Link> }]),
+    { kind: "Version", body: <b>{version.version}</b> },
+  ];
+  return (
+    <ol className="lineage" aria-label="Lineage">
+      {steps.map(({ kind, body }, at) => (
+        <li key={`${kind}-${at}`}>
+          <span className="faint">{kind}</span>
+          {body}
+        </li>
+      ))}
+    </ol>
   );
 }
 

@@ -5,6 +5,7 @@ import { useMemo, type ReactElement } from "react";
 
 import { clusterQuery } from "../../api/cluster";
 import { jobsQuery, lineQuery, queuesQuery, type JobList } from "../../api/jobs";
+import { GpuStrip } from "../../features/gpu-map/gpu-strip";
 import { usePlainKeys } from "../../features/shell/keys";
 import { count, short } from "../../lib/format";
 import { jobLine } from "../../lib/job-lines";
@@ -43,7 +44,7 @@ function useJobs(queue: string | undefined, whose: Whose, whole: boolean, ended:
   });
   const stuck = useQuery({ ...jobsQuery({ inLine: true, stuck: true, queue, mine, all, limit: LINE }), ...live });
   const rest = useQuery({ ...lineQuery({ stuck: false, queue, mine, all, limit: MOST }, whole ? line.data?.next : null), ...kept });
-  const over = useQuery({ ...jobsQuery({ state: ["succeeded", "failed", "stopped"], queue, mine, limit: ended }), ...kept });
+  const over = useQuery({ ...jobsQuery({ state: ["succeeded", "failed", "stopped"], byEnd: true, queue, mine, limit: ended }), ...kept });
   const jobs = useMemo(() => {
     const lists = [going.data, line.data, stuck.data];
     // The rest of the line is read seldom: what the fresh lists say counts more.
@@ -81,10 +82,10 @@ export function QueuePage(): ReactElement {
     [now, sections, forecasts],
   );
   const shown: Section[] = [
-    { key: "stuck", title: "Cannot start as it is", jobs: sections.stuck },
+    { key: "stuck", title: "Can never start as requested", jobs: sections.stuck },
     { key: "going", title: "Running", jobs: sections.going },
     { key: "waiting", title: "Waiting, in order of start", jobs: sections.waiting },
-    { key: "ended", title: "Ended lately", jobs: over.data?.jobs ?? [] },
+    { key: "ended", title: "Ended, latest first", jobs: over.data?.jobs ?? [] },
   ];
   useWalk(shown, search.job, (job) => set({ job }));
   const waiting = Math.max(queued, sections.waiting.length + sections.stuck.length);
@@ -93,6 +94,7 @@ export function QueuePage(): ReactElement {
   return (
     <>
       <Head search={search} set={set} running={sections.going.length} waiting={waiting} loaded={jobs !== undefined} />
+      <Squares />
       {error !== null && (
         <div className="page-body">
           <ErrorCard title="The queue could not be read" error={error} retry={retry} />
@@ -123,6 +125,12 @@ export function QueuePage(): ReactElement {
       )}
     </>
   );
+}
+
+/** The GPUs of the cluster, once they are known. */
+function Squares(): ReactElement | null {
+  const { data } = useQuery({ ...clusterQuery(), refetchInterval: 10_000 });
+  return data === undefined ? null : <GpuStrip cluster={data} />;
 }
 
 /** Whose jobs an address asks for. */

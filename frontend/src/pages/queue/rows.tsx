@@ -1,8 +1,9 @@
 /** The rows of the queue. Only those on screen are drawn, so that ten thousand jobs stay quick. */
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useCallback, useEffect, useMemo, useRef, useState, type ReactElement } from "react";
 
+import { currentTeam } from "../../api/client";
 import type { Eta, Job } from "../../api/jobs";
 import { JobActions } from "../../features/job/actions";
 import { JobBadge, moment, Sentence } from "../../features/job/parts";
@@ -10,8 +11,8 @@ import { etaWords, WhyCard } from "../../features/why-card/why-card";
 import { JobLog } from "../../features/job-log/job-log";
 import { ago, duration, exact, grouped } from "../../lib/format";
 import { asks, causeWord, isGoing, isOver, jobName, jobState } from "../../lib/job-states";
-import { endOf, place, ticksOf, type Axis } from "../../lib/queue-axis";
-import { isStuck, tierOf } from "../../lib/reasons";
+import { endOf, labelsOf, place, type Axis } from "../../lib/queue-axis";
+import { isStuck, lookOf } from "../../lib/reasons";
 import { Icon } from "../../ui/icon";
 import { useNarrow } from "../../ui/use-narrow";
 
@@ -71,18 +72,19 @@ export function QueueRows(props: Props): ReactElement {
     scrollMargin: top,
     overscan: 12,
   });
-  const ticks = ticksOf(axis).filter((tick) => place(axis, tick) < 94 && Math.abs(place(axis, tick) - place(axis, axis.now)) > 9);
+  const [axisBox, axisWidth] = useWidth(320);
+  const ticks = labelsOf(axis, axisWidth, (time) => moment(time, axis.now));
   return (
     <div className="queue" role="table" aria-label="Jobs">
       {!narrow && (
         <div className="queue-axis" aria-hidden="true">
-          <span className="queue-ticks">
+          <span className="queue-ticks" ref={axisBox}>
             <span className="queue-now" style={{ left: `${place(axis, axis.now)}%` }}>
               now
             </span>
-            {ticks.map((tick) => (
-              <span key={tick} style={{ left: `${place(axis, tick)}%` }}>
-                {moment(tick, axis.now)}
+            {ticks.map(({ time, word }) => (
+              <span key={time} className="queue-tick" style={{ left: `${place(axis, time)}%` }}>
+                {word}
               </span>
             ))}
           </span>
@@ -100,12 +102,12 @@ export function QueueRows(props: Props): ReactElement {
               )}
               {line.kind === "more-waiting" && (
                 <button type="button" className="btn quiet small" style={{ margin: "4px 12px" }} onClick={props.onMoreWaiting}>
-                  Show {grouped(props.moreWaiting)} more that wait
+                  Show {grouped(props.moreWaiting)} more waiting jobs
                 </button>
               )}
               {line.kind === "more" && (
                 <button type="button" className="btn quiet small" style={{ margin: "4px 12px" }} onClick={props.onMoreEnded}>
-                  Show more that ended
+                  Show more ended jobs
                 </button>
               )}
               {line.kind === "job" && <Row {...props} job={line.job} isOpen={open === line.job.job_id} narrow={narrow} />}
@@ -115,6 +117,20 @@ export function QueueRows(props: Props): ReactElement {
       </div>
     </div>
   );
+}
+
+/** The width of an element, as it changes. */
+function useWidth(first: number): [(element: HTMLElement | null) => (() => void) | undefined, number] {
+  const [width, setWidth] = useState(first);
+  const box = useCallback((element: HTMLElement | null) => {
+    if (element === null) {
+      return undefined;
+    }
+    const watch = new ResizeObserver(() => setWidth(element.clientWidth));
+    watch.observe(element);
+    return () => watch.disconnect();
+  }, []);
+  return [box, width];
 }
 
 type RowProps = Props & { job: Job; isOpen: boolean; narrow: boolean };
@@ -144,6 +160,7 @@ function Row({ job, isOpen, narrow, axis, forecasts, onOpen, nameOf, waiting }: 
           </a>
           <span className="faint clip">
             {asks(job)} · {job.user}
+            {job.team !== currentTeam() && ` · ${job.team}`}
             {job.priority !== "normal" && ` · ${job.priority}`}
           </span>
         </div>
@@ -202,7 +219,7 @@ function ForeignRow({ job, narrow, axis, eta }: { job: Job; narrow: boolean; axi
         </div>
         <div className="queue-words" role="cell">
           <span className="muted clip">
-            {job.state === "queued" && job.position !== null && <b title="Place in line">{job.position}. </b>}
+            {job.state === "queued" && job.position !== null && <b title="Queue position">{job.position}. </b>}
             {job.state === "queued" ? (words === null ? "waiting" : `starts ${words.about}`) : job.on.length > 0 ? `on ${job.on.join(", ")}` : "starting"}
           </span>
         </div>
@@ -227,7 +244,7 @@ function RowState({ job }: { job: Job }): ReactElement {
   if (job.state !== "queued" || job.held || job.reason === null || !isStuck(job)) {
     return <JobBadge job={job} />;
   }
-  const tier = tierOf(job.reason.tier);
+  const tier = lookOf(job.reason);
   return (
     <span className={`state tone-${tier.tone}`}>
       <Icon name={tier.icon} />
@@ -255,14 +272,19 @@ function Words({ job, eta, axis, nameOf }: { job: Job; eta: Eta | null; axis: Ax
     const stuck = isStuck(job);
     return (
       <>
-        <span className={stuck ? "queue-two" : "clip"} title={`${plain(job.reason.sentence, nameOf)}. ${job.reason.remedy}.`}>
-          {job.position !== null && !stuck && <b title="Place in line">{job.position}. </b>}
+        <span className="queue-two" title={`${plain(job.reason.sentence, nameOf)}. ${job.reason.remedy}.`}>
+          {job.position !== null && !stuck && <b title="Queue position">{job.position}. </b>}
           <Sentence text={job.reason.sentence} nameOf={nameOf} now={axis.now} />
         </span>
         {!stuck && (
           <span className="faint clip">
             {words === null ? "no start in sight yet" : `starts ${words.about}${words.range === "" ? "" : `, ${words.range}`}`}
-            {job.attempt > 0 && `; goes on after attempt ${job.attempt}`}
+            {job.attempt > 0 && job.made_room_for === "" && `; goes on after attempt ${job.attempt}`}
+            {job.made_room_for !== "" && (
+              <>
+                ; preempted by <Preemptor id={job.made_room_for} nameOf={nameOf} />
+              </>
+            )}
           </span>
         )}
       </>
@@ -274,16 +296,42 @@ function Words({ job, eta, axis, nameOf }: { job: Job; eta: Eta | null; axis: Ax
         {job.on.length > 0 && `on ${job.on.join(", ")}`}
         {job.step !== null && ` · step ${grouped(job.step)}`}
         {job.attempt > 1 && ` · attempt ${job.attempt}`}
+        {job.made_room_for !== "" && (
+          <>
+            {" "}
+            · saving, to make room for <Preemptor id={job.made_room_for} nameOf={nameOf} />
+          </>
+        )}
       </span>
     );
   }
+  const why = job.state === "succeeded" ? "" : (job.sentence ?? causeWord({ cause: job.cause }));
   return (
-    <span className="muted queue-two" title={job.sentence ?? ""}>
-      {job.state === "succeeded" ? "" : `${job.sentence ?? causeWord({ cause: job.cause })} `}
-      <span className="faint" title={exact(job.ended_ms)}>
-        {ago(job.ended_ms, axis.now)}
+    <>
+      {job.error_line !== null && (
+        <code className="queue-error clip" title={job.error_line}>
+          {job.error_line}
+        </code>
+      )}
+      <span className="muted clip" title={why}>
+        {why}{" "}
+        <span className="faint" title={exact(job.ended_ms)}>
+          {ago(job.ended_ms, axis.now)}
+        </span>
       </span>
-    </span>
+    </>
+  );
+}
+
+/** The job that another one made room for; a link where the reader may see it. */
+function Preemptor({ id, nameOf }: { id: string; nameOf: (id: string) => string }): ReactElement {
+  const name = nameOf(id);
+  return name === id ? (
+    <>another job</>
+  ) : (
+    <Link to="/app/jobs/$jobId" params={{ jobId: id }} search={{}}>
+      {name}
+    </Link>
   );
 }
 

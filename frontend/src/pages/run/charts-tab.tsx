@@ -6,12 +6,15 @@ import type { WholeRun } from "../../api/runs";
 import { ChartsBar, type ChartView } from "../../features/chart/charts-bar";
 import { Panels } from "../../features/chart/panels";
 import type { ChartSettings } from "../../features/chart/panel";
+import type { JobDetail } from "../../api/jobs";
+import { leadMetric } from "../../lib/job-lanes";
+import { marksOf } from "../../lib/chart-marks";
 import { isSystem } from "../../lib/metric-names";
-import { readView, writeView, type View } from "../../lib/view";
+import { isStep, readView, writeView, type View } from "../../lib/view";
 
 const flip = (list: readonly string[], one: string): string[] => (list.includes(one) ? list.filter((name) => name !== one) : [...list, one]);
 
-export function ChartsTab({ whole, system }: { whole: WholeRun; system: boolean }): ReactElement {
+export function ChartsTab({ whole, system, job }: { whole: WholeRun; system: boolean; job?: JobDetail | undefined }): ReactElement {
   const { info } = whole.run;
   const search = useSearch({ from: "/app/runs/$runId" });
   const navigate = useNavigate();
@@ -26,7 +29,7 @@ export function ChartsTab({ whole, system }: { whole: WholeRun; system: boolean 
         to: "/app/runs/$runId",
         params: { runId: info.run_id },
         search: { ...next, ...(tab === undefined ? {} : { tab }), ...(path === undefined ? {} : { path }) },
-        replace: true,
+        replace: !isStep(readView(held), part),
         resetScroll: false,
       });
     };
@@ -45,8 +48,9 @@ export function ChartsTab({ whole, system }: { whole: WholeRun; system: boolean 
       orphans: view.orphans,
       zoom: view.zoom,
       onZoom: (zoom) => change({ zoom }),
+      marks: job === undefined ? [] : marksOf(job, view.x, info.start_time),
     }),
-    [view, change],
+    [view, change, job, info.start_time],
   );
   if (metrics.length === 0) {
     return (
@@ -67,9 +71,10 @@ export function ChartsTab({ whole, system }: { whole: WholeRun; system: boolean 
   return (
     <>
       <ChartsBar view={chartView} plots={false} onChange={change} />
-      <div className="charts">
+      <div className="charts one-run">
         <Panels
           metrics={metrics}
+          lead={system ? undefined : leadMetric(metrics) ?? undefined}
           runs={runs}
           settings={settings}
           search={view.search}

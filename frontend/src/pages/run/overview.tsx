@@ -90,8 +90,8 @@ function MetricsCard({ whole }: { whole: WholeRun }): ReactElement {
               <th>Name</th>
               <th className="wide-only">Curve</th>
               <th className="num">Last</th>
-              <th className="num">Least</th>
-              <th className="num">Greatest</th>
+              <th className="num">Min</th>
+              <th className="num">Max</th>
               <th className="num wide-only">Step</th>
             </tr>
           </thead>

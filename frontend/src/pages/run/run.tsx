@@ -1,19 +1,22 @@
 /** One run: what it is, how it goes, what it left. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useState, type ReactElement } from "react";
+import { lazy, Suspense, useState, type ReactElement } from "react";
 
 import "../../features/chart/chart.css";
 import "./run.css";
 import { renameRun, restoreRun, runQuery, TAGS, type WholeRun } from "../../api/runs";
+import { jobQuery } from "../../api/jobs";
 import { DeleteDialog, starAll } from "../../features/actions/bulk";
 import { JOB_TAG, RunJobLog, RunJobStrip, RunJobTimeline } from "../../features/job/run-job";
+import { Elsewhere } from "../../features/shell/elsewhere";
+import type { MediaRun } from "../../features/media/media";
 import { TracesTab } from "../../features/traces/traces";
 import { colourOf } from "../../lib/colour";
 import { ago, count, duration, exact, grouped, short } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
 import { tagMap } from "../../lib/run-facts";
-import { isLive } from "../../lib/states";
+import { isLive, shownStatus } from "../../lib/states";
 import { few, yard } from "../../lib/yard-line";
 import { Icon } from "../../ui/icon";
 import { Dialog, MenuButton, MenuItem } from "../../ui/menu";
@@ -23,9 +26,12 @@ import { ArtifactsTab, EventsTab, LogsTab, TimelineTab } from "./tabs";
 import { ChartsTab } from "./charts-tab";
 import { Overview } from "./overview";
 
+const MediaView = lazy(() => import("../../features/media/media").then((found) => ({ default: found.MediaView })));
+
 const TABS = [
-  ["overview", "Overview"],
   ["charts", "Charts"],
+  ["overview", "Overview"],
+  ["media", "Media"],
   ["system", "System"],
   ["artifacts", "Artifacts"],
   ["traces", "Traces"],
@@ -37,16 +43,18 @@ const TABS = [
 export function RunPage(): ReactElement {
   const { runId } = useParams({ from: "/app/runs/$runId" });
   const run = useQuery(runQuery(runId));
-  if (run.error !== null) {
+  if (run.error !== null && run.data === undefined) {
     return (
-      <div className="page-body">
-        <ErrorCard title="The run could not be read" error={run.error} retry={() => void run.refetch()} />
-        <div>
-          <Link className="btn" to="/app/runs" search={{}}>
-            All runs
-          </Link>
+      <Elsewhere path={`/api/v1/runs/${encodeURIComponent(runId)}`} error={run.error}>
+        <div className="page-body">
+          <ErrorCard title="The run could not be read" error={run.error} retry={() => void run.refetch()} />
+          <div>
+            <Link className="btn" to="/app/runs" search={{}}>
+              All runs
+            </Link>
+          </div>
         </div>
-      </div>
+      </Elsewhere>
     );
   }
   return run.data === undefined ? <Skeleton rows={10} /> : <Loaded whole={run.data} />;
@@ -56,17 +64,18 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
   const { info, data } = whole.run;
   const search = useSearch({ from: "/app/runs/$runId" });
   const navigate = useNavigate();
-  const tab = TABS.some(([key]) => key === search.tab) ? search.tab : "overview";
+  const first = whole.metrics.some((metric) => !isSystem(metric.key)) ? "charts" : "overview";
+  const tab = TABS.some(([key]) => key === search.tab) ? search.tab : first;
   const tags = tagMap(data.tags);
   const job = tags.get(JOB_TAG);
+  const own = useQuery({ ...jobQuery(job ?? ""), enabled: job !== undefined });
   const zoomTo = ([from, to]: readonly [number, number]): void => set({ tab: "charts", x: "time", zoom: `${from / 1000}~${to / 1000}` });
   const set = (change: Record<string, string>): void =>
     void navigate({ to: "/app/runs/$runId", params: { runId: info.run_id }, search: { ...search, ...change }, replace: true, resetScroll: false });
   return (
     <>
       <Head whole={whole} tags={tags} />
-      <Numbers whole={whole} />
-      {job !== undefined && <RunJobStrip job={job} />}
+      {job === undefined ? <Numbers whole={whole} /> : <RunJobStrip job={job} whole={whole} />}
       <div className="tabs" role="tablist" aria-label="Parts of the run">
         {TABS.map(([key, word]) => (
           <button key={key} type="button" role="tab" aria-selected={key === tab} onClick={() => set({ tab: key })}>
@@ -75,14 +84,23 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
         ))}
       </div>
       {tab === "overview" && <Overview whole={whole} tags={tags} />}
-      {tab === "charts" && <ChartsTab whole={whole} system={false} />}
-      {tab === "system" && <ChartsTab whole={whole} system />}
+      {tab === "charts" && <ChartsTab whole={whole} system={false} job={own.data} />}
+      {tab === "media" && <Media id={info.run_id} name={info.run_name} artifactUri={info.artifact_uri} />}
+      {tab === "system" && <ChartsTab whole={whole} system job={own.data} />}
       {tab === "artifacts" && <ArtifactsTab whole={whole} path={search.path ?? ""} onPath={(path) => set({ path })} />}
       {tab === "traces" && <TracesTab experiment={info.experiment_id} run={info.run_id} />}
       {tab === "logs" && (job === undefined ? <LogsTab whole={whole} /> : <RunJobLog job={job} />)}
       {tab === "timeline" && (job === undefined ? <TimelineTab whole={whole} onSpan={zoomTo} /> : <RunJobTimeline job={job} whole={whole} onSpan={zoomTo} onLog={() => set({ tab: "logs" })} />)}
       {tab === "events" && <EventsTab run={info.run_id} />}
     </>
+  );
+}
+
+function Media(run: MediaRun): ReactElement {
+  return (
+    <Suspense fallback={<Skeleton />}>
+      <MediaView runs={[run]} />
+    </Suspense>
   );
 }
 
@@ -113,12 +131,12 @@ function Head({ whole, tags }: { whole: WholeRun; tags: ReadonlyMap<string, stri
           <>
             <span className="dot" style={{ background: colourOf(info.run_id), width: 12, height: 12 }} />
             {info.run_name}
-            <IconButton icon="star" label={starred ? "Take the star away" : "Star"} filled={starred} onClick={star} />
+            <IconButton icon="star" label={starred ? "Remove star" : "Star"} filled={starred} onClick={star} />
           </>
         }
         facts={
           <>
-            <StateBadge status={info.status} />
+            <RunState whole={whole} now={now} />
             {deleted && <span className="chip">deleted</span>}
             <Link to="/app/runs" search={{ exp: info.experiment_id }}>
               {whole.experiment_name}
@@ -179,6 +197,19 @@ function Head({ whole, tags }: { whole: WholeRun; tags: ReadonlyMap<string, stri
           }}
         />
       )}
+    </>
+  );
+}
+
+/** The state; a run without a job that was not heard of for a while says for how long. */
+function RunState({ whole, now }: { whole: WholeRun; now: number }): ReactElement {
+  const { info, data } = whole.run;
+  const heard = tagMap(data.tags).has(JOB_TAG) ? null : whole.metrics.reduce((most, metric) => Math.max(most, metric.time_ms), info.start_time ?? 0);
+  const shown = shownStatus(info.status, heard, now);
+  return (
+    <>
+      <StateBadge status={shown} />
+      {shown !== info.status && <span className="muted">no data for {duration(now - (heard ?? now))}; its process may be gone</span>}
     </>
   );
 }

@@ -109,7 +109,7 @@ export function EventsTab({ run }: { run: string }): ReactElement {
   return (
     <div className="page-body">
       {events.error !== null && <ErrorCard title="The events could not be read" error={events.error} retry={() => void events.refetch()} />}
-      {events.data === undefined ? <Skeleton /> : <EventList events={events.data} bare />}
+      {events.data === undefined ? <Skeleton /> : <EventList events={events.data} fields />}
       <YardLine line={yard.events(run)} />
     </div>
   );

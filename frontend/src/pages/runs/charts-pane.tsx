@@ -9,7 +9,7 @@ import type { ChartRun, ChartSettings } from "../../features/chart/panel";
 import { count } from "../../lib/format";
 import type { View } from "../../lib/view";
 import { Skeleton } from "../../ui/parts";
-import { FIRST, MOST } from "./use-rows";
+import { FIRST, MOST, type Rows } from "./use-rows";
 import type { Change } from "./use-view";
 
 const Explore = lazy(() => import("../../features/explore/explore"));
@@ -23,21 +23,25 @@ interface Props {
   columns: readonly string[];
   charted: readonly string[];
   shown: readonly string[];
+  groups: Rows["groups"];
   store: TableStore;
 }
 
 const flip = (list: readonly string[], one: string): string[] => (list.includes(one) ? list.filter((name) => name !== one) : [...list, one]);
 
 /** Which runs are drawn, in words. */
-function caption(view: View, charted: number): string {
-  if (view.ticked.length > MOST) {
-    return `the first ${MOST} of ${view.ticked.length} ticked runs`;
+function caption(view: View, charted: number, groups: number): string {
+  if (groups > 0) {
+    return `mean and range of ${count(groups, "group")}, ${count(charted, "run")}`;
   }
-  return view.ticked.length > 0 ? count(charted, "ticked run") : `the first ${Math.min(FIRST, charted)} runs; tick some to choose`;
+  if (view.ticked.length > MOST) {
+    return `the first ${MOST} of ${view.ticked.length} selected runs`;
+  }
+  return view.ticked.length > 0 ? count(charted, "selected run") : `the first ${Math.min(FIRST, charted)} runs; select some to choose`;
 }
 
 export function ChartsPane(props: Props): ReactElement {
-  const { view, change, table, names, charted } = props;
+  const { view, change, table, names, charted, groups } = props;
   const key = charted.join();
   const runs = useMemo<ChartRun[]>(() => {
     if (table === null || key === "") {
@@ -46,9 +50,10 @@ export function ChartsPane(props: Props): ReactElement {
     const place = new Map(table.run_id.map((id, at) => [id, at]));
     return key.split(",").map((id) => {
       const at = place.get(id) ?? -1;
-      return { id, name: table.name[at] ?? id, start: table.start_ms[at] ?? null };
+      const group = groups?.get(id);
+      return { id, name: table.name[at] ?? id, start: table.start_ms[at] ?? null, ...(group === undefined ? {} : { group }) };
     });
-  }, [table, key]);
+  }, [table, key, groups]);
   const settings = useMemo<ChartSettings>(
     () => ({
       axis: view.x,
@@ -65,7 +70,7 @@ export function ChartsPane(props: Props): ReactElement {
   return (
     <>
       <ChartsBar view={view} plots onChange={change}>
-        {view.plot === "lines" && <span className="faint">{caption(view, runs.length)}</span>}
+        {view.plot === "lines" && <span className="faint">{caption(view, runs.length, new Set(runs.map((run) => run.group?.id).filter((id) => id !== undefined)).size)}</span>}
       </ChartsBar>
       <div className="charts">
         {view.plot === "lines" ? (

@@ -6,6 +6,7 @@ import "../../features/table/table.css";
 import { experimentsQuery, namesQuery, type KeyNames } from "../../api/runs";
 import { Fault } from "../../api/client";
 import { FilterBox } from "../../features/filter/filter-box";
+import { sessionQuery } from "../../features/shell/session-query";
 import { ColumnPicker } from "../../features/table/column-picker";
 import { useRuns } from "../../features/table/use-runs";
 import { GroupMenu, SavedMenu } from "../../features/table/view-menus";
@@ -69,14 +70,14 @@ export function RunsPage(): ReactElement {
       </div>
     );
   }
-  const isEmpty = state.table !== null && state.table.run_id.length === 0 && view.filter === "" && !view.deleted && !state.loading;
+  const isEmpty = state.table !== null && state.table.run_id.length === 0 && view.filter === "" && view.only.length === 0 && !view.deleted && !state.loading;
   const pane = narrow && view.pane === "both" ? "table" : view.pane;
   const table = (
     <TablePane view={view} change={change} state={state} store={store} rows={rows} columns={columns} experiments={nameOf} onSeen={see} narrow={narrow} fault={filterFault === null ? state.fault : null} />
   );
   const charts = (
     <Suspense fallback={<Skeleton />}>
-      <ChartsPane view={view} change={change} table={state.table} version={state.version} names={names} charted={rows.charted} shown={rows.shown} columns={columns} store={store} />
+      <ChartsPane view={view} change={change} table={state.table} version={state.version} names={names} charted={rows.charted} groups={rows.groups} shown={rows.shown} columns={columns} store={store} />
     </Suspense>
   );
   return (
@@ -85,6 +86,7 @@ export function RunsPage(): ReactElement {
         <ExperimentMenu experiments={all} chosen={view.experiments} onChange={(chosen) => change({ experiments: chosen, columns: null, ticked: [], hidden: [], zoom: null })} />
         <FilterBox value={view.filter} names={names} known={known} error={filterFault} onChange={(filter) => change({ filter })} />
         <div className="row wrap">
+          <Chips only={view.only} onChange={(only) => change({ only })} />
           <ColumnPicker names={names} columns={columns} onChange={(next) => change({ columns: next })} />
           <GroupMenu names={names} group={view.group} onChange={(group) => change({ group })} />
           <SavedMenu view={view} experiment={view.experiments.length === 1 ? view.experiments[0] : undefined} onApply={change} />
@@ -93,6 +95,23 @@ export function RunsPage(): ReactElement {
       </div>
       <Body isWaiting={state.table === null && state.loading && ids.length > 0} isEmpty={isEmpty || (experiments.data !== undefined && ids.length === 0)} pane={pane} split={view.split} table={table} charts={charts} onSplit={(split) => change({ split })} />
     </>
+  );
+}
+
+/** Quick filters: failed, mine, of the last day. */
+function Chips({ only, onChange }: { only: readonly string[]; onChange: (only: string[]) => void }): ReactElement {
+  const session = useQuery(sessionQuery);
+  const chips: (readonly [string, string])[] = [["failed", "Failed"], ...(session.data === undefined ? [] : [[`by:${session.data.user}`, "Mine"] as const]), ["day", "Last day"]];
+  // Whose link this is stays told, also to someone else.
+  const others = only.filter((one) => one.startsWith("by:") && !chips.some(([key]) => key === one)).map((one) => [one, `By ${one.slice(3)}`] as const);
+  return (
+    <span className="row" role="group" aria-label="Quick filters">
+      {[...chips, ...others].map(([key, word]) => (
+        <button key={key} type="button" className="btn small chip-button" aria-pressed={only.includes(key)} onClick={() => onChange(only.includes(key) ? only.filter((one) => one !== key) : [...only, key])}>
+          {word}
+        </button>
+      ))}
+    </span>
   );
 }
 

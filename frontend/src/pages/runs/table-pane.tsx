@@ -14,14 +14,13 @@ import { fileName, save } from "../../features/chart/export";
 import { coloursOf } from "../../lib/colour";
 import { columnTitle, parseColumn, type Column } from "../../lib/columns";
 import { toCsv } from "../../lib/csv";
-import { asFilter } from "../../lib/filter";
 import { count } from "../../lib/format";
 import { joinList, type View } from "../../lib/view";
 import { yard } from "../../lib/yard-line";
 import { Copy, ErrorCard, IconButton } from "../../ui/parts";
 import type { Rows } from "./use-rows";
 import type { Change } from "./use-view";
-import { orderOf } from "./wish";
+import { orderOf, wholeFilter } from "./wish";
 
 interface Props {
   view: View;
@@ -129,15 +128,18 @@ export function TablePane(props: Props): ReactElement {
       save(fileName("runs", "csv"), new Blob([toCsv(["run_id", "run", ...parsed.map(columnTitle)], cells)], { type: "text/csv" }));
     }
   };
-  const charted = useMemo(() => coloursOf(rows.charted), [rows.charted]);
+  const charted = useMemo(
+    () => (rows.groups === null ? coloursOf(rows.charted) : new Map(rows.charted.map((run) => [run, rows.groups?.get(run)?.colour ?? "#888888"]))),
+    [rows.charted, rows.groups],
+  );
   const named = view.experiments.map((id) => props.experiments.get(id) ?? id);
-  const line = yard.runs({ experiments: named, filter: asFilter(view.filter), order: view.sort === "-attribute:started" ? [] : orderOf(view.sort), deleted: view.deleted });
+  const line = yard.runs({ experiments: named, filter: wholeFilter(view), order: view.sort === "-attribute:started" ? [] : orderOf(view.sort), deleted: view.deleted });
   return (
     <>
       {view.ticked.length > 0 && <BulkBar runs={view.ticked} deleted={view.deleted} onCompare={compare} onClear={() => change({ ticked: [] })} />}
       {props.fault !== null && <ErrorCard title="The runs could not be read" error={props.fault} retry={() => store.reload()} />}
       {table !== null && table.run_id.length === 0 && (
-        <p className="empty muted">{view.deleted ? "No deleted runs." : "No run meets the filter."}</p>
+        <p className="empty muted">{view.deleted ? "No deleted runs." : "No run matches the filter."}</p>
       )}
       {table !== null && table.run_id.length > 0 && !props.narrow && (
         <RunsTable

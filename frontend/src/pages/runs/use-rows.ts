@@ -3,6 +3,7 @@ import { useMemo, useState } from "react";
 
 import { cellAt, sortedRows } from "../../features/table/cells";
 import type { TableState } from "../../api/table-store";
+import { PALETTE } from "../../lib/colour";
 import { orderBy, parseColumn, type Column } from "../../lib/columns";
 import { groupRows, layOut, type Line } from "../../lib/grouping";
 import { stateOf } from "../../lib/states";
@@ -21,6 +22,31 @@ export interface Rows {
   fold: (id: string) => void;
   ticked: ReadonlySet<string>;
   hidden: ReadonlySet<string>;
+  /** of grouped runs, the group of each that is charted: its name and its colour */
+  groups: ReadonlyMap<string, { id: string; name: string; colour: string }> | null;
+}
+
+/** Runs of every group in turn, so that each of them is charted. */
+function spread(lines: readonly Line[], table: TableState["table"]): string[] {
+  const groups = new Map<string, string[]>();
+  for (const line of lines) {
+    if (line.row !== null && line.group !== null) {
+      const members = groups.get(line.group.id) ?? [];
+      members.push(table?.run_id[line.row] ?? "");
+      groups.set(line.group.id, members);
+    }
+  }
+  const longest = Math.max(0, ...[...groups.values()].map((members) => members.length));
+  const found: string[] = [];
+  for (let turn = 0; turn < longest && found.length < MOST; turn += 1) {
+    for (const members of groups.values()) {
+      const run = members[turn];
+      if (run !== undefined) {
+        found.push(run);
+      }
+    }
+  }
+  return found;
 }
 
 export function useRows(view: View, state: TableState): Rows {
@@ -61,9 +87,18 @@ export function useRows(view: View, state: TableState): Rows {
     [lines, table],
   );
   const charted = useMemo(() => {
-    const chosen = ticked.size > 0 ? runs.filter((run) => ticked.has(run)) : runs.slice(0, FIRST);
+    const chosen = ticked.size > 0 ? runs.filter((run) => ticked.has(run)) : groupKey === "" ? runs.slice(0, FIRST) : spread(lines, table);
     return chosen.filter((run) => !hidden.has(run)).slice(0, MOST);
-  }, [runs, ticked, hidden]);
+  }, [runs, ticked, hidden, groupKey, lines, table]);
+  const groups = useMemo(() => {
+    const found = lines.flatMap((line) => (line.row === null || line.group === null ? [] : [[table?.run_id[line.row] ?? "", line.group] as const]));
+    if (groupKey === "" || found.length === 0) {
+      return null;
+    }
+    // Few groups: the first hues of the set are the furthest apart.
+    const paint = new Map([...new Set(found.map(([, group]) => group.id))].toSorted().map((id, at) => [id, PALETTE[at % PALETTE.length] ?? PALETTE[0]]));
+    return new Map(found.map(([run, group]) => [run, { id: group.id, name: group.values.join(", "), colour: paint.get(group.id) ?? "#888888" }]));
+  }, [lines, table, groupKey]);
   const shown = useMemo(() => {
     const chosen = ticked.size > 1 ? runs.filter((run) => ticked.has(run)) : runs;
     return chosen.filter((run) => !hidden.has(run));
@@ -80,5 +115,5 @@ export function useRows(view: View, state: TableState): Rows {
         }),
     [],
   );
-  return { lines, charted, shown, folded, fold, ticked, hidden };
+  return { lines, charted, shown, folded, fold, ticked, hidden, groups };
 }

@@ -2,7 +2,7 @@
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback, useEffect, useMemo, useRef } from "react";
 
-import { readView, writeView, type View } from "../../lib/view";
+import { isStep, readView, writeView, type View } from "../../lib/view";
 
 export type Change = (change: Partial<View> | ((view: View) => Partial<View>)) => void;
 
@@ -18,8 +18,9 @@ export function useView(): [View, Change] {
   const change = useCallback<Change>(
     (wanted) => {
       const part = typeof wanted === "function" ? wanted(latest.current) : wanted;
+      const replace = !isStep(latest.current, part);
       latest.current = { ...latest.current, ...part };
-      void navigate({ to: "/app/runs", search: writeView(latest.current), replace: true, resetScroll: false });
+      void navigate({ to: "/app/runs", search: writeView(latest.current), replace, resetScroll: false });
     },
     [navigate],
   );

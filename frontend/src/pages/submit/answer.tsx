@@ -5,7 +5,7 @@ import type { Answer, Smaller } from "../../api/jobs";
 import { useJobNames } from "../../features/job/use-job";
 import { Sentence } from "../../features/job/parts";
 import { etaWords } from "../../features/why-card/why-card";
-import { tierOf } from "../../lib/reasons";
+import { lookOf } from "../../lib/reasons";
 import { Icon, type IconName } from "../../ui/icon";
 import { useNow } from "../../ui/parts";
 
@@ -43,7 +43,7 @@ export function AnswerCard({ empty, faults, answer, error, onTake }: Props): Rea
       <section className="card answer">
         <strong className="row muted">
           <Icon name="help" />
-          {empty ? "Write a command" : faults > 0 ? "Mend the marked fields" : "Asking the queue"}
+          {empty ? "Write a command" : faults > 0 ? "Fix the marked fields" : "Asking the queue"}
         </strong>
         <p className="muted">Here the queue tells whether and when it would start, and what would start now.</p>
       </section>
@@ -66,7 +66,7 @@ export function AnswerCard({ empty, faults, answer, error, onTake }: Props): Rea
           {reason !== undefined && (
             <>
               <dt>Reason</dt>
-              <dd className={`tone-${tierOf(reason.tier).tone}`}>{tierOf(reason.tier).word}</dd>
+              <dd className={`tone-${lookOf(reason).tone}`}>{lookOf(reason).word}</dd>
             </>
           )}
           {answer.feasible && (
@@ -77,7 +77,7 @@ export function AnswerCard({ empty, faults, answer, error, onTake }: Props): Rea
           )}
           {answer.position !== null && (
             <>
-              <dt>Place</dt>
+              <dt>Queue position</dt>
               <dd>
                 {answer.position} of {answer.waiting + 1}
               </dd>

@@ -30,7 +30,7 @@ export function Fields(props: Props): ReactElement {
     <div className="stack">
       <Group title="What runs">
         {text("command", "Command", { area: 3, wide: true, hint: "python train.py --lr 3e-4" })}
-        {text("name", "Name", { hint: "made up" })}
+        {text("name", "Name", { hint: "Auto-generated" })}
         {text("experiment", "Experiment of its run", { hint: "Default", options: props.experiments })}
       </Group>
       <Group title="What it needs, on each node">

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ from trackyard.server.uploading import whole_body
 
 MAX_JOBS = 20_000
 #: States whose jobs every team may see the outline of.
+#: A page of what ended: when its last job ended, and that job's number.
+_END_CURSOR = re.compile(r"(\d{1,15})-(\d{1,15})")
 _LIVE = {"queued", "starting", "running"}
 LOG_BYTES = 1024 * 1024
 _FILTERS = {
@@ -296,7 +299,8 @@ def _list_wish(request: Request) -> ListWish:
     limit = request.number("limit", 100)
     if not 1 <= limit <= MAX_JOBS:
         raise InvalidInput(f"limit must be between 1 and {MAX_JOBS}")
-    by_position, stuck = _order(request, states)
+    order, stuck = _order(request, states)
+    by_position, by_end = order == "position", order == "ended"
     filters = _filters(request)
     if everyone and not request.principal.is_admin:
         _check_outline(filters, states, by_position=by_position)
@@ -305,9 +309,11 @@ def _list_wish(request: Request) -> ListWish:
         states=states,
         filters=filters,
         since_ms=request.number("since", 0),
-        before=request.number("before", 0) or None,
+        before=None if by_end else request.number("before", 0) or None,
+        before_end=_end_cursor(request) if by_end else None,
         limit=limit,
         by_position=by_position,
+        by_end=by_end,
         stuck=stuck,
         with_eta=request.arg("eta") in ("1", "true"),
     )
@@ -338,17 +344,27 @@ def _filters(request: Request) -> dict[str, str]:
     return filters
 
 
-def _order(request: Request, states: Sequence[str]) -> tuple[bool, bool | None]:
+def _end_cursor(request: Request) -> tuple[int, int] | None:
+    cursor = request.arg("before")
+    if not cursor:
+        return None
+    found = _END_CURSOR.fullmatch(cursor)
+    if found is None:
+        raise InvalidInput("before is not a cursor of order=ended: pass `next` as it came")
+    return int(found[1]), int(found[2])
+
+
+def _order(request: Request, states: Sequence[str]) -> tuple[str, bool | None]:
     order = request.arg("order") or "newest"
-    if order not in ("newest", "position"):
-        raise InvalidInput(f"order {order[:40]!r} is neither newest nor position")
+    if order not in ("newest", "position", "ended"):
+        raise InvalidInput(f"order {order[:40]!r} is none of newest, position, ended")
     by_position = order == "position"
     if by_position and set(states) - {"queued"}:
         raise InvalidInput("order=position is for waiting jobs: leave `state` out")
     stuck = request.arg("stuck")
     if stuck is not None and (stuck not in ("0", "1") or not by_position):
         raise InvalidInput("stuck is 0 or 1, together with order=position")
-    return by_position, None if stuck is None else stuck == "1"
+    return order, None if stuck is None else stuck == "1"
 
 
 _LIST_QUERY = {
@@ -362,7 +378,7 @@ _LIST_QUERY = {
     "before": "the cursor of the page before",
     "limit": f"at most {MAX_JOBS}, default 100",
     "all": "1 for all teams; of other teams' jobs only admins see more than size and times",
-    "order": "newest, or position: waiting jobs in order of start",
+    "order": "newest; position: waiting jobs in order of start; ended: the last to end first",
     "stuck": "with order=position: 1 for those that start only when someone acts, 0 for the rest",
     "eta": "1 to have the foreseen start of those at the head of the line, where it is known",
 }

@@ -37,7 +37,7 @@ _DEMAND = (Tier.INFEASIBLE, Tier.CAPACITY, Tier.PRIORITY, Tier.UNHEALTHY)
 
 
 class Holder(msgspec.Struct):
-    """A job on a GPU or node; of other teams' jobs only that there is one."""
+    """A job on a GPU or node; of other teams' jobs, as in the queue, the team and no more."""
 
     #: empty where the job is another team's
     job_id: str
@@ -377,7 +377,7 @@ def _holder(looked: Pass, job_id: str, principal: Principal, share: float) -> Ho
         return Holder("", job_id, "", "past the queue", share)
     row, _ = looked.loaded.running[job_id]
     if row.team_id != principal.team_id and not principal.is_admin:
-        return Holder("", "", "", "another team", share)
+        return Holder("", "", "", _team(looked, job_id), share)
     running = looked.loaded.running[job_id][0]
     return Holder(job_id, running.name, running.user_name, _team(looked, job_id), share)
 
