@@ -18,6 +18,7 @@ import json
 import os
 import random
 import statistics
+import sys
 import time
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
@@ -43,6 +44,8 @@ CLASSES = ("low", "normal", "normal", "normal", "high")
 #: Live starts closer together than this count as one moment: a pass admits several at once, and
 #: those that it admits after another's end follow within a second.
 TIE_SECONDS = 1.0
+#: Averages may differ by so many per cent.
+MOST_PERCENT = 5.0
 #: What came about so shortly before a pass wrote its starts was not yet there when it looked.
 UNSEEN_SECONDS = 0.005
 
@@ -238,8 +241,19 @@ def average(seen: dict[str, Seen]) -> float:
     return statistics.fmean(one.ended - one.submitted for one in seen.values())
 
 
-def main() -> None:
-    """Run both and print how far they are apart."""
+def holds(result: dict[str, Any]) -> bool:
+    """Say whether live and simulated agree.
+
+    Averages are within 5 % in both replays. The order of starts is the same where the simulator
+    decides when the live queue did: with planned run times, what decides who is next (which team
+    has used less, whether a job was there before another ended) ties within a pass and a start.
+    """
+    averages = [abs(result[name]["difference_percent"]) for name in ("planned", "passes")]
+    return max(averages) <= MOST_PERCENT and not result["passes"]["pairs_out_of_order"]
+
+
+def main() -> int:
+    """Run both, print how far they are apart and say whether that is near enough."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=60)
     parser.add_argument("--gpus", type=int, default=4)
@@ -294,7 +308,8 @@ def main() -> None:
                 f" simulated {simulated[one].started:.1f} s and {simulated[other].started:.1f} s"
             )
     print(json.dumps(result))
+    return 0 if holds(result) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

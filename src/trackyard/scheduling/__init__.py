@@ -1,6 +1,6 @@
 """Decide what runs where and why the rest waits: a pure function of a snapshot."""
 
-from trackyard.scheduling.decisions import Admission, Cause, Decisions, Reservation, Stop
+from trackyard.scheduling.decisions import Admission, Cause, Claim, Decisions, Reservation, Stop
 from trackyard.scheduling.durations import DurationModel, Estimate
 from trackyard.scheduling.policy import Backfill, Order, Policy, Preemption, preset
 from trackyard.scheduling.scheduler import Scheduler, decide
@@ -10,6 +10,7 @@ __all__ = [
     "Admission",
     "Backfill",
     "Cause",
+    "Claim",
     "Decisions",
     "DurationModel",
     "Estimate",

@@ -63,6 +63,8 @@ class Reservations:
         self.rights: set[int | str] = set()
         self._sorted: tuple[Floats, int] | None = None
         self._free_at: Floats = state.free_at
+        #: whether openings keep clear of others' leases
+        self.minds_leases = True
         #: those who stop for the job in question whenever it could start
         self._gives_way: Mask | None = None
 
@@ -271,7 +273,7 @@ class Reservations:
         when = max((one[0] for one in needed), default=state.now)
         free_at = self._free_at[row]
         prefer = sorted(range(int(state.table.gpus[row])), key=lambda gpu: (free_at[gpu], gpu))
-        when = state.windows.start_from(job, row, when, seconds)
+        when = self._start_from(job, row, when, seconds)
         return when, (row, sketch.pick(shape, prefer)), tuple(one[1] for one in needed)
 
     def _open_plain_row(
@@ -282,7 +284,7 @@ class Reservations:
         free_at = free_from(self._free_at[row], state.now)
         gpus = np.argsort(free_at, kind="stable")[: shape.gpus].tolist()
         when = float(free_at[gpus[-1]])
-        when = state.windows.start_from(job, row, max(when, state.now), seconds)
+        when = self._start_from(job, row, max(when, state.now), seconds)
         holders = self._holders(row, set(gpus)) if self._names else []
         return when, (row, tuple(sorted(gpus))), tuple(holders)
 
@@ -308,9 +310,7 @@ class Reservations:
         """Find one moment for all rows of a gang."""
         at = max(when for when, _, _ in found)
         for _ in range(4):
-            later = max(
-                self._state.windows.start_from(job, part[0], at, seconds) for _, part, _ in found
-            )
+            later = max(self._start_from(job, part[0], at, seconds) for _, part, _ in found)
             if later == at:
                 break
             at = later
@@ -318,6 +318,11 @@ class Reservations:
             return None
         holders = dict.fromkeys(name for _, _, names in found for name in names)
         return Opening(at, tuple(part for _, part, _ in found), tuple(holders))
+
+    def _start_from(self, job: Job, row: int, at: float, seconds: float) -> float:
+        if not self.minds_leases:
+            return at
+        return self._state.windows.start_from(job, row, at, seconds)
 
     def _narrow(
         self, view: Capacity, shape: Shape, row: int, gpus: tuple[int, ...], at: float

@@ -1,8 +1,9 @@
 """The ordinary part of a long line, for a pass that sees it once.
 
 Owns Crowd: groups of alike jobs in the order of their heads. A group becomes a bucket when its
-turn comes; one that a fault or a limit holds back never does. What a limit holds back it holds
-back for the rest of the pass, for a pass only adds to what is held.
+turn comes; one that a fault or a limit holds back never does, nor one of which the pass says at
+once why it waits. What a limit holds back it holds back for the rest of the pass, for a pass only
+adds to what is held.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from trackyard.core.job import Job
 from trackyard.core.reasons import Reason
+from trackyard.scheduling.departments import TeamUse
 from trackyard.scheduling.order.bucket import WITHIN_QUOTA, Bucket, Key, scale
 from trackyard.scheduling.order.columns import ColumnLine, Columns
 from trackyard.scheduling.order.pending import Pending
@@ -47,10 +50,16 @@ class Crowd:
         self._reached: dict[int, bool] = {}
         self._reached_at = -1
         self._taken = [False] * len(self._heads)
+        #: why groups wait whose turn came and of which no bucket was made
+        self._answers: dict[int, tuple[Reason, ...]] = {}
         self._gates = self._find_gates(gate_of)
         self._queue: list[int] = []
         self._keys: list[Key] = []
         self._next = 0
+        #: what each kind stood by when lined up, and whether it still does
+        self._first_standing: dict[int, tuple[float, ...]] = {}
+        self._placed: dict[int, bool] = {}
+        self._placed_at = -1
 
     def demand(self) -> dict[Shape, float]:
         """Jobs by shape, those with a fault left out."""
@@ -104,6 +113,51 @@ class Crowd:
         self._next += 1
         return self._make(group)
 
+    @property
+    def answers_limits(self) -> bool:
+        """Whether what is refused in this pass stays refused until its end."""
+        return self._answers_limits
+
+    def head(self) -> tuple[Job, Shape, TeamUse]:
+        """Return the first job of the group that was peeked at, what it asks for, and its team."""
+        group = self._queue[self._next]
+        job = self._jobs[group]
+        return job, self._shapes[group], self._ledger.team(job.team)
+
+    def order(self) -> Order:
+        """Return the order under which the group stands that was peeked at."""
+        return self._orders[self._jobs[self._queue[self._next]].queue]
+
+    def pending(self) -> Pending:
+        """Return the first job of the group that was peeked at, measured."""
+        return self._columns.pending(self._heads[self._queue[self._next]])
+
+    def is_in_place(self) -> bool:
+        """Say whether the group that was peeked at still stands where it did when lined up."""
+        group, changes = self._queue[self._next], self._ledger.changes
+        if self._placed_at != changes:
+            self._placed_at = changes
+            self._placed.clear()
+        kind = self._alike[group]
+        found = self._placed.get(kind)
+        if found is None:
+            # What moves a group is the same for all whom limits take to be alike.
+            found = self._placed[kind] = self._standing_of(group) == self._first_standing[kind]
+        return found
+
+    def _standing_of(self, group: int) -> tuple[float, ...]:
+        """Standing, the queue's rank, and what turns a measure into one for all lines."""
+        ledger, job = self._ledger, self._jobs[group]
+        use = ledger.team(job.team)
+        standing = WITHIN_QUOTA + use.borrowing(self._shapes[group].total_milli)
+        scales = scale(self._orders[job.queue], use, ledger)
+        return (standing, ledger.queues[job.queue].rank, *scales)
+
+    def answer(self, reasons: tuple[Reason, ...]) -> None:
+        """Say why the group that was peeked at waits, and go on to the next."""
+        self._answers[self._queue[self._next]] = reasons
+        self._next += 1
+
     def find(self, jobs: set[str]) -> list[Bucket]:
         """Make buckets of the groups that these jobs are in."""
         ids, columns = self._columns.ids, self._columns
@@ -129,6 +183,8 @@ class Crowd:
             answer: tuple[Reason, ...]
             if gate is not None:
                 answer = (gate,)
+            elif group in self._answers:
+                answer = self._answers[group]
             elif kind in limits:
                 answer = limits[kind]
             else:
@@ -168,17 +224,13 @@ class Crowd:
 
     def _by_kind(self) -> tuple[Ints, Ints, Floats, Floats]:
         """Standing, the queue's rank, and what turns a measure into one for all lines."""
-        ledger, jobs = self._ledger, self._jobs
         kinds = self._columns.limited_alike
         _, firsts, which = np.unique(kinds, return_index=True, return_inverse=True)
-        found = []
-        for group in firsts.tolist():
-            job = jobs[group]
-            use = ledger.team(job.team)
-            standing = WITHIN_QUOTA + use.borrowing(self._shapes[group].total_milli)
-            rank = ledger.queues[job.queue].rank
-            scales = scale(self._orders[job.queue], use, ledger)
-            found.append((standing, rank, *scales))
+        found = [self._standing_of(group) for group in firsts.tolist()]
+        alike = self._alike
+        self._first_standing = dict(
+            zip([alike[group] for group in firsts.tolist()], found, strict=True)
+        )
         table = np.array(found, dtype=np.float64)[which]
         flags, ranks = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
         return flags, ranks, table[:, 2], table[:, 3]

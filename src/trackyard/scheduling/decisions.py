@@ -77,6 +77,20 @@ class Reservation:
     placement: Placement
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """Room that is being made for a waiting job: others are stopping for it."""
+
+    #: the job
+    job: str
+    #: when the last of them is gone
+    at: float
+    #: where it will start
+    placement: Placement
+    #: within how long it is foreseen to end
+    predicted_seconds: float
+
+
 class Ranking(Sequence[str]):
     """Job ids in order, sorted when first looked at."""
 
@@ -119,6 +133,8 @@ class Decisions:
     stops: tuple[Stop, ...] = ()
     #: room kept
     reservations: tuple[Reservation, ...] = ()
+    #: room that is being made
+    claims: tuple[Claim, ...] = ()
     #: for every job left waiting its reasons, the dominant one first
     reasons: Mapping[str, tuple[Reason, ...]]
     #: the line: ids of the jobs left waiting, the next one first

@@ -132,7 +132,7 @@ class Department(Holder):
 class TeamUse(Holder):
     """What a team holds now, has used, and may have."""
 
-    __slots__ = ("above", "brief_milli", "brief_seconds", "path", "stretch", "usage")
+    __slots__ = ("above", "brief_milli", "brief_seconds", "owner", "path", "stretch", "usage")
 
     parent: Department
 
@@ -144,6 +144,8 @@ class TeamUse(Holder):
         #: the same from the topmost down, with the team at the end
         self.path: tuple[Holder, ...] = (*reversed(self.above), self)
         self.depth = len(self.above)
+        #: whose quota its jobs use first: its own, else that of the nearest department
+        self.owner: Holder | None = None
         #: of what it holds, what brief jobs do, and the GPU-milliseconds for which they will
         self.brief_milli = 0
         self.brief_seconds = 0
@@ -199,11 +201,6 @@ class TeamUse(Holder):
             if above.milli + need > above.quota:
                 rank = above.loan_rank
         return rank
-
-    @property
-    def owner(self) -> Holder | None:
-        """Whose quota its jobs use first: its own, else that of the nearest department."""
-        return next((one for one in reversed(self.path) if one.quota < inf), None)
 
     def owns(self, shape: Shape) -> bool:
         """Say whether a job of this shape is within the quota that is its own."""
@@ -335,6 +332,8 @@ class Tree:
         root.committed = root.below_committed = sum(one.committed for one in top)
         root.entitled = root.below_entitled = sum(one.entitled for one in top)
         root.first_committed, root.first_entitled = root.committed, root.entitled
+        for use in self.teams.values():
+            use.owner = next((one for one in reversed(use.path) if one.quota < inf), None)
 
 
 def _climb(parent: Department) -> Iterator[Department]:

@@ -137,6 +137,8 @@ class DurationModel:
 
     def expected_of(self, jobs: Sequence[Job]) -> list[float]:
         """Foresee whole runs of many jobs; what they have in common is looked up once."""
+        if not self._seen:
+            return [self.expected_seconds(job) for job in jobs]
         known: dict[tuple[object, ...], float] = {}
         found = []
         for job in jobs:

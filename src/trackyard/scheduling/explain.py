@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trackyard.core.job import Job
 from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.backfill import Opening, Reservations
+from trackyard.scheduling.departments import TeamUse
 from trackyard.scheduling.gate import amount_words
 from trackyard.scheduling.order.bucket import Bucket
 from trackyard.scheduling.order.pending import Pending
@@ -41,37 +43,53 @@ class Explainer:
         self._state = state
         self._result = result
         self._first: Capacity | None = None
-        #: how many had started or claimed when the answer was found, and the answer
-        self._rooms: dict[Alike, tuple[tuple[int, int], tuple[Reason, ...]]] = {}
+        #: how many had started or claimed when the answer was found, where there will be room, and
+        #: the answer without what differs between teams
+        self._rooms: dict[Alike, tuple[tuple[int, int], Opening | None, tuple[Reason, ...]]] = {}
         #: whether there was room when the pass began
         self._before: dict[Alike, bool] = {}
         self._openings = Reservations(state, names=True)
         self._openings_at = 0
         self._by_team: dict[str, list[str]] = {}
         self._teams_at = -1
+        #: answers that leases do not change, by shape; None: they may
+        self._common: dict[
+            int, tuple[tuple[int, int], tuple[Opening, tuple[Reason, ...]] | None]
+        ] = {}
+        #: borrowers by team and size of the job that would have its quota back
+        self._debts: dict[tuple[str, int], tuple[list[str], bool]] = {}
+        #: what is short for each shape, and how many had started or claimed when it was found
+        self._shortages: dict[int, tuple[tuple[int, int], Code, float, float]] = {}
 
     def freeze(self) -> None:
         """Remember what was free before this pass gave anything away."""
         if self._first is None:
             self._first = self._state.capacity.copy()
 
-    def room(self, bucket: Bucket, pending: Pending) -> tuple[Reason, ...]:
+    def room(
+        self, job: Job, team: TeamUse, pending: Pending, allowed: Mask | None
+    ) -> tuple[Reason, ...]:
         """Explain a job for which there is no room now."""
-        if bucket.allowed is not None:
-            return self._explain_room(bucket, pending)
+        if allowed is not None:
+            opening, reasons = self._explain_room(job, pending, allowed)
+            return (*self._lent(team, pending, opening), *reasons)
         version = (len(self._result.started), len(self._result.claims))
-        key = self._alike(bucket, pending)
+        key = self._alike(job, pending)
         known = self._rooms.get(key)
         if known is None or known[0] != version:
-            known = self._rooms[key] = (version, self._explain_room(bucket, pending))
-        return known[1]
+            found = self._explain_room(job, pending, None)
+            known = self._rooms[key] = (version, *found)
+        if known[2][0].code is Code.BEHIND_JOBS:
+            return known[2]
+        lent = self._lent(team, pending, known[1])
+        return (*lent, *known[2]) if lent else known[2]
 
-    def _alike(self, bucket: Bucket, pending: Pending) -> Alike:
+    def _alike(self, job: Job, pending: Pending) -> Alike:
         """What jobs have in common that find room alike; leases tell holders apart."""
         windows = self._state.windows
         if not windows:
             return pending.shape.index, ()
-        return pending.shape.index, windows.outlook(bucket.job, pending.bound, self._state.now)
+        return pending.shape.index, windows.outlook(job, pending.bound, self._state.now)
 
     def lease(self, bucket: Bucket, pending: Pending) -> Reason:
         """Explain a job that would fit if nobody had leased the nodes."""
@@ -90,35 +108,61 @@ class Explainer:
         upcoming = [lease for lease in found if lease.starts_at > state.now]
         return _lease_reason(max(upcoming, key=lambda one: (one.starts_at, one.id)), state.now)
 
-    def _explain_room(self, bucket: Bucket, pending: Pending) -> tuple[Reason, ...]:
-        behind = self._behind(bucket, pending)
+    def _explain_room(
+        self, job: Job, pending: Pending, allowed: Mask | None
+    ) -> tuple[Opening | None, tuple[Reason, ...]]:
+        """Return where there will be room, and why there is none yet."""
+        if allowed is None:
+            known = self._without_leases(job, pending)
+            if known is not None:
+                return known
+        behind = self._behind(job, pending, allowed)
         if behind is not None:
-            return (behind,)
-        opening = self._opening(bucket, pending)
-        return (
-            *self._lent(bucket, pending, opening),
+            return None, (behind,)
+        opening = self._opening(job, pending, allowed)
+        return opening, (
             self._capacity(pending.shape, opening),
-            *self._leased(bucket, pending, opening),
+            *self._leased(job, pending, opening),
             *self._unhealthy(pending.shape),
         )
 
+    def _without_leases(
+        self, job: Job, pending: Pending
+    ) -> tuple[Opening, tuple[Reason, ...]] | None:
+        """The same for all jobs of a shape, where no lease is near the room they wait for.
+
+        None: a lease may tell them apart, or there was room when the pass began.
+        """
+        state, shape = self._state, pending.shape
+        if not state.windows:
+            return None
+        version = (len(self._result.started), len(self._result.claims))
+        known = self._common.get(shape.index)
+        if known is None or known[0] != version:
+            opening, style = None, state.policy.style
+            first = self._first
+            if first is None or place(first, shape, style=style, allowed=None) is None:
+                opening = self._opening(job, pending, None, leases=False)
+            if opening is None or state.windows.is_on([row for row, _ in opening.parts]):
+                known = (version, None)
+            else:
+                reasons = (self._capacity(shape, opening), *self._unhealthy(shape))
+                known = (version, (opening, reasons))
+            self._common[shape.index] = known
+        return known[1]
+
     def _lent(
-        self, bucket: Bucket, pending: Pending, opening: Opening | None
+        self, team: TeamUse, pending: Pending, opening: Opening | None
     ) -> tuple[Reason, ...]:
         """Name the borrowers, where the job is within its team's quota."""
-        state, owner = self._state, bucket.team.owner
-        if owner is None or not bucket.team.owns(pending.shape):
+        state, owner = self._state, team.owner
+        if owner is None or not team.owns(pending.shape):
             return ()
-        need, teams = pending.shape.total_milli, state.ledger.teams
-        over = [name for name, use in teams.items() if use.is_debtor(bucket.team, need)]
-        if not over:
-            return ()
-        by_team = self._held_by_team()
-        borrowers = sorted(name for team in over for name in by_team.get(team, ()))
+        borrowers, may_stop = self._borrowers(team, pending.shape.total_milli)
         if not borrowers:
             return ()
         until = opening.at if opening is not None else None
-        if any(state.held[name].job.preemptible for name in borrowers):
+        if may_stop:
             rules, waiting = state.policy.preemption, pending.waiting
             asked = waiting.job.submitted_at + waiting.attained_seconds
             back = max(asked + rules.reclaim_after_seconds, state.now) + rules.grace_seconds
@@ -134,18 +178,34 @@ class Explainer:
             ),
         )
 
+    def _borrowers(self, team: TeamUse, need: int) -> tuple[list[str], bool]:
+        """Who holds what is promised to a team that needs so much, and whether any may be stopped.
+
+        The same for all its jobs of that size until someone starts or ends.
+        """
+        by_team, held = self._held_by_team(), self._state.held
+        known = self._debts.get((team.name, need))
+        if known is None:
+            teams = self._state.ledger.teams
+            over = [name for name, use in teams.items() if use.is_debtor(team, need)]
+            names = sorted(name for debtor in over for name in by_team.get(debtor, ()))
+            may_stop = any(held[name].job.preemptible for name in names)
+            known = self._debts[team.name, need] = (names, may_stop)
+        return known
+
     def _held_by_team(self) -> dict[str, list[str]]:
         """Ids of the jobs that hold something, by team, as things stand."""
         changes = self._state.ledger.changes
         if self._teams_at != changes:
             self._teams_at, self._by_team = changes, {}
+            self._debts.clear()
             for name, held in self._state.held.items():
                 self._by_team.setdefault(held.job.team, []).append(name)
         return self._by_team
 
-    def _behind(self, bucket: Bucket, pending: Pending) -> Reason | None:
+    def _behind(self, job: Job, pending: Pending, allowed: Mask | None) -> Reason | None:
         """Say whether it would have started if nobody had come before it in this pass."""
-        if self._first is None or not self._had_room(bucket, pending, self._first):
+        if self._first is None or not self._had_room(job, pending, allowed, self._first):
             return None
         started, claims = self._result.started, self._result.claims
         names = [one.waiting.job.id for one, _, _ in started[:MOST_NAMES]]
@@ -161,35 +221,35 @@ class Explainer:
             ahead=count,
         )
 
-    def _had_room(self, bucket: Bucket, pending: Pending, first: Capacity) -> bool:
+    def _had_room(self, job: Job, pending: Pending, allowed: Mask | None, first: Capacity) -> bool:
         """Say whether there was room for it when the pass began."""
-        key = self._alike(bucket, pending)
-        if bucket.allowed is None and key in self._before:
+        key = self._alike(job, pending)
+        is_general = allowed is None
+        if is_general and key in self._before:
             return self._before[key]
-        allowed = bucket.allowed
         if self._state.windows:
             now = self._state.now
-            deadlines = self._state.windows.deadlines(bucket.job, now)
+            deadlines = self._state.windows.deadlines(job, now)
             open_rows: Mask = deadlines >= now + pending.bound
             allowed = open_rows if allowed is None else open_rows & allowed
         had = place(first, pending.shape, style=self._state.policy.style, allowed=allowed)
-        if bucket.allowed is None:
+        if is_general:
             self._before[key] = had is not None
         return had is not None
 
     def _capacity(self, shape: Shape, opening: Opening | None) -> Reason:
         capacity = self._state.capacity
-        free = _free_gpus(capacity, shape)
+        code, free, block = self._shortage(shape)
         holders = opening.holders if opening else ()
         reason = Reason(
-            code=_shortage(capacity, shape),
+            code=code,
             needed=shape.total_milli / WHOLE,
             free=free,
             holders=holders[:MOST_NAMES],
             holder_count=len(holders),
             until=self._until(opening),
             what=_what_words(shape),
-            facts=(("block", f"{_largest_block(capacity, shape):g}"),),
+            facts=(("block", f"{block:g}"),),
         )
         if reason.code is Code.NOT_TOGETHER:
             best, most = self._best_group(shape)
@@ -201,7 +261,7 @@ class Explainer:
                 facts=(("label", shape.same), ("best", best)),
             )
         if reason.code is Code.NODE_SHARED:
-            empty = capacity.fits(shape, shape.any_mask()).sum()
+            empty = np.count_nonzero(capacity.fits(shape, shape.any_mask()))
             return Reason(
                 code=reason.code,
                 needed=shape.node_count,
@@ -211,6 +271,17 @@ class Explainer:
                 until=reason.until,
             )
         return reason
+
+    def _shortage(self, shape: Shape) -> tuple[Code, float, float]:
+        """What is short, the GPUs that are free, and the largest block of them on one node."""
+        version = (len(self._result.started), len(self._result.claims))
+        known = self._shortages.get(shape.index)
+        if known is None or known[0] != version:
+            capacity = self._state.capacity
+            code, free = _shortage(capacity, shape), _free_gpus(capacity, shape)
+            known = (version, code, free, _largest_block(capacity, shape))
+            self._shortages[shape.index] = known
+        return known[1:]
 
     def _until(self, opening: Opening | None) -> float | None:
         """When the holders are expected to be gone, as a forecast has it."""
@@ -232,11 +303,14 @@ class Explainer:
         most, rows = max(found, key=lambda one: one[0])
         return f"`{table.nodes[int(rows[0])].label(shape.same)}`", most
 
-    def _opening(self, bucket: Bucket, pending: Pending) -> Opening | None:
+    def _opening(
+        self, job: Job, pending: Pending, allowed: Mask | None, *, leases: bool = True
+    ) -> Opening | None:
         if self._openings_at != len(self._result.started):
             self._openings = Reservations(self._state, names=True)
             self._openings_at = len(self._result.started)
-        asked = (bucket.job, pending.shape, pending.bound, bucket.allowed)
+        asked = (job, pending.shape, pending.bound, allowed)
+        self._openings.minds_leases = leases
         opening = self._openings.earliest(*asked)
         if (opening is None or not opening.holders) and self._first and self._result.claims:
             # Those whom others stop for keep the room: say who must leave it first.
@@ -244,19 +318,18 @@ class Explainer:
             for _, held, _ in self._result.started:
                 capacity.take(held.shape, held.parts)
             unclaimed = Reservations(self._state, names=True, capacity=capacity)
+            unclaimed.minds_leases = leases
             opening = unclaimed.earliest(*asked)
         return opening
 
-    def _leased(
-        self, bucket: Bucket, pending: Pending, opening: Opening | None
-    ) -> tuple[Reason, ...]:
+    def _leased(self, job: Job, pending: Pending, opening: Opening | None) -> tuple[Reason, ...]:
         """Add the lease that is in the way where the holders leave room first."""
         windows, now = self._state.windows, self._state.now
         if not windows or opening is None:
             return ()
-        deadlines = windows.deadlines(bucket.job, now)
+        deadlines = windows.deadlines(job, now)
         for row, _ in opening.parts:
-            lease = windows.foreign(bucket.job, row, now)
+            lease = windows.foreign(job, row, now)
             if lease is not None and deadlines[row] < now + pending.bound:
                 return (_lease_reason(lease, now),)
         return ()
@@ -309,7 +382,10 @@ def _largest_block(capacity: Capacity, shape: Shape) -> float:
 
 def _shortage(capacity: Capacity, shape: Shape) -> Code:
     """Name what is short: GPUs, blocks of them, what goes beside them, empty nodes, neighbours."""
-    if shape.same and int(capacity.fits(shape, shape.any_mask()).sum()) >= shape.node_count:
+    if (
+        shape.same
+        and int(np.count_nonzero(capacity.fits(shape, shape.any_mask()))) >= shape.node_count
+    ):
         return Code.NOT_TOGETHER
     if shape.exclusive:
         return Code.NODE_SHARED
@@ -320,7 +396,7 @@ def _shortage(capacity: Capacity, shape: Shape) -> Code:
         return Code.NO_FREE_GPUS
     rows = capacity.open & shape.any_mask()
     enough = capacity.largest >= shape.milli if shape.is_fraction else capacity.whole >= shape.gpus
-    if int((rows & enough).sum()) >= shape.node_count:
+    if np.count_nonzero(rows & enough) >= shape.node_count:
         return Code.NO_FREE_CPU_OR_MEMORY
     return Code.FRAGMENTED
 

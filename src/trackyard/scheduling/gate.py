@@ -195,8 +195,10 @@ def _room_fault(
 def most_rows(shape: Shape, table: NodeTable, able: Mask) -> int:
     """How many of these rows a gang could use together."""
     if not shape.same:
-        return int(able.sum())
-    return max((int(able[group].sum()) for group in table.groups(shape.same)), default=0)
+        return int(np.count_nonzero(able))
+    return max(
+        (int(np.count_nonzero(able[group])) for group in table.groups(shape.same)), default=0
+    )
 
 
 def rows_of(table: NodeTable, nodes: tuple[str, ...]) -> Mask:

@@ -41,6 +41,8 @@ class Result:
     stopped: list[tuple[Held, str, Cause]] = field(default_factory=list)
     #: claimants whose victims are stopping
     claims: dict[str, Reason] = field(default_factory=dict)
+    #: what they will have: (claimant, parts, from when on)
+    claimed: list[tuple[Pending, list[Part], float]] = field(default_factory=list)
 
 
 class Pass:
@@ -103,12 +105,39 @@ class Pass:
         """Let in the next group of the crowd, if its head goes before everyone here."""
         key = crowd.peek()
         while key is not None and (not self._heap or key < self._heap[0][0]):
+            if self._pass_over(crowd):
+                key = crowd.peek()
+                continue
             bucket = crowd.take()
             entry = bucket.line.first()
             assert entry is not None, "a group has a head"
             current = bucket.key(entry, self._state.ledger)
             heappush(self._heap, (current, bucket.number, bucket, entry))
             key = crowd.peek()
+
+    def _pass_over(self, crowd: Crowd) -> bool:
+        """Answer the next group at once, if its turn would only show that there is no room.
+
+        That is so where the like was refused already, nobody may be stopped for it and it has no
+        reservation to come: what `_visit` would find, without making a bucket.
+        """
+        if self._explainer is None or not self._is_easy or not crowd.answers_limits:
+            return False
+        job, shape, team = crowd.head()
+        rights, owner = self.reservations.rights, team.owner
+        if (
+            not self._is_hopeless(shape)
+            or -int(job.priority) not in rights
+            or (owner is not None and owner.name not in rights and team.owns(shape))
+            or not crowd.is_in_place()
+        ):
+            return False
+        pending = crowd.pending()
+        if self._can_preempt and self._preemption.may(pending, crowd.order()):
+            return False
+        self._passed = True
+        crowd.answer(self._explainer.room(job, team, pending, None))
+        return True
 
     def _least_useful(self) -> float:
         """GPU thousandths beyond which no bucket is worth a visit, if room alone counts."""
@@ -129,6 +158,7 @@ class Pass:
         if self._explainer:
             self._explainer.freeze()
         capacity.hold(shape, parts)
+        self.result.claimed.append((pending, parts, until))
         # It is as good as started: limits count it.
         self._state.ledger.charge(pending.waiting.job, shape)
         names = tuple(sorted(held.job.id for held in victims))
@@ -351,9 +381,10 @@ class Pass:
         bucket.closed = (reason,)
 
     def _close_for_room(self, bucket: Bucket, pending: Pending) -> None:
-        bucket.closed = (
-            _NO_REASONS if self._explainer is None else self._explainer.room(bucket, pending)
-        )
+        if self._explainer is None:
+            bucket.closed = _NO_REASONS
+        else:
+            bucket.closed = self._explainer.room(bucket.job, bucket.team, pending, bucket.allowed)
 
     def _is_hopeless(self, shape: Shape) -> bool:
         """Say whether a job that asks for no more of anything was refused already."""

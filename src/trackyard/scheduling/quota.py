@@ -233,13 +233,14 @@ class Ledger:
         use = self.team(job.team)
         queue = self.queues[job.queue]
         limits = [
-            *((one.limit, f"team `{one.name}`") for one in reversed(use.path)),
-            (self._most_fixed(job, use), f"jobs of team `{job.team}` that may not be preempted"),
-            (_milli(queue.quota_gpus), f"queue `{queue.name}`"),
-            (_milli(queue.max_gpus_per_user), f"one user of queue `{queue.name}`"),
+            *((one.limit, "team `{}`", one.name) for one in reversed(use.path)),
+            (self._most_fixed(job, use), "jobs of team `{}` that may not be preempted", job.team),
+            (_milli(queue.quota_gpus), "queue `{}`", queue.name),
+            (_milli(queue.max_gpus_per_user), "one user of queue `{}`", queue.name),
         ]
-        for limit, what in limits:
+        for limit, words, name in limits:
             if need > limit:
+                what = words.format(name)
                 return Reason(
                     code=Code.LARGER_THAN_QUOTA, needed=need / WHOLE, free=limit / WHOLE, what=what
                 )

@@ -20,7 +20,7 @@ from trackyard.core.job import Job, JobState
 from trackyard.core.reasons import Code, Reason
 from trackyard.scheduling.backfill import Reservations
 from trackyard.scheduling.crowd import Crowd
-from trackyard.scheduling.decisions import Admission, Decisions, Ranking, Reservation, Stop
+from trackyard.scheduling.decisions import Admission, Claim, Decisions, Ranking, Reservation, Stop
 from trackyard.scheduling.gate import moment, rows_of, standing
 from trackyard.scheduling.order.bucket import Bucket
 from trackyard.scheduling.order.columns import ColumnLine, Columns
@@ -175,6 +175,15 @@ class Scheduler:
                     placement=self.state.placement(kept.pending.shape, list(kept.parts)),
                 )
                 for kept in self._reservations.kept
+            ),
+            claims=tuple(
+                Claim(
+                    job=pending.waiting.job.id,
+                    at=at,
+                    placement=self.state.placement(pending.shape, parts),
+                    predicted_seconds=pending.bound,
+                )
+                for pending, parts, at in result.claimed
             ),
             reasons=self._reasons(result),
             line=Ranking(lambda: self._line(result)),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _NO_ROWS: tuple[float, ...] = ()
 _PRIORITY = attrgetter("priority")
+#: of a job without array, name or command
+_NONE = (0, 0, 0)
 
 
 class Victims:
@@ -212,7 +214,8 @@ class Victims:
         )
         for name, values in columns:
             getattr(self, name)[:count] = values
-        self._load_histories(everyone)
+        if everyone:
+            self._load_histories(everyone)
         self.level[:count] = np.fromiter(map(_PRIORITY, jobs), np.int64, count)
         self.levels.update(self.level[:count].tolist())
         self.stated_count = int((self.stated[:count] >= 0).sum())
@@ -220,9 +223,30 @@ class Victims:
         self.rows[:count] = durations.rows_of(jobs)
 
     def _load_histories(self, everyone: list[Held]) -> None:
-        histories = [self._history(held) for held in everyone]
-        for at, (name, _) in enumerate(histories[0] if histories else ()):
-            getattr(self, name)[: len(everyone)] = [history[at][1] for history in histories]
+        """What `_history` says of each, a column at a time."""
+        count, jobs = len(everyone), [held.job for held in everyone]
+        started = self.started[:count]
+        self.ripe_at[:count] = started + self._settings.min_run_seconds
+        self.stoppable_at[:count] = 0.0
+        self.submitted[:count] = [job.submitted_at for job in jobs]
+        self.spared[:count] = [bool(held.stopped_for) for held in everyone]
+        saved: Floats = np.array([held.checkpoint_at for held in everyone], dtype=np.float64)
+        self.saved[:count] = np.fmax(started, saved)
+        self.has_saved[:count] = ~np.isnan(saved) | (self.attained[:count] > 0)
+        every: Floats = np.array([held.save_seconds for held in everyone], dtype=np.float64)
+        self.interval[:count] = every
+        kinds = [
+            self.kinds(job) if job.array or job.name or job.command else _NONE for job in jobs
+        ]
+        self.array[:count], self.name[:count], self.command[:count] = zip(*kinds, strict=True)
+        limit: Floats = np.array([job.time_limit_seconds for job in jobs], dtype=np.float64)
+        stated = self.stated[:count]
+        self.total[:count] = np.where(stated < 0, limit, stated)
+        self.deadline[:count] = started + np.where(np.isnan(limit) | (limit == 0), inf, limit)
+        for slot, held in enumerate(everyone):
+            if held.stops:
+                for name, value in self._history(held):
+                    getattr(self, name)[slot] = value
 
     def remove(self, held: Held) -> None:
         """Free a job's row."""

@@ -6,6 +6,7 @@ others' leases. Knows nothing of what is free on the nodes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 
 import numpy as np
@@ -40,6 +41,10 @@ class Windows:
 
     def __bool__(self) -> bool:
         return bool(self._by_row)
+
+    def is_on(self, rows: Iterable[int]) -> bool:
+        """Say whether anyone has or had a lease on one of these rows."""
+        return any(row in self._by_row for row in rows)
 
     def deadlines(self, job: Job, now: float) -> Floats:
         """Until when each row is open to this job's holder; minus infinity: closed now."""

@@ -297,6 +297,21 @@ class TestQuota:
         later = replace(snapshot, now=NOW + 1800)
         assert [stop.cause for stop in decide(later).stops] == [Cause.RECLAIMED]
 
+    def test_every_owner_is_told_of_its_own_quota(self):
+        """Jobs that ask for the same find room alike, but what is lent is their team's own."""
+        teams = (Team(id="t", quota_gpus=4), Team(id="u"), Team(id="v", quota_gpus=4))
+        busy = start(replace(yard(waiting("b", 4, team="u"), waiting("c", 4, team="u")), now=NOW))
+        line = (
+            waiting("mine", 4, at=NOW),
+            waiting("theirs", 4, at=NOW, team="v"),
+            waiting("guest", 4, at=NOW, team="u"),
+        )
+        decisions = decide(yard(*line, teams=teams, running=busy, policy=Policy()))
+        told = {name: decisions.reason(name) for name in ("mine", "theirs", "guest")}
+        assert (told["mine"].code, told["mine"].what) == (Code.QUOTA_LENT, "t")
+        assert (told["theirs"].code, told["theirs"].what) == (Code.QUOTA_LENT, "v")
+        assert told["guest"].code is not Code.QUOTA_LENT
+
     def test_a_higher_class_takes_its_quota_back_at_once(self):
         teams = (Team(id="t", quota_gpus=8), Team(id="u"))
         busy = start(

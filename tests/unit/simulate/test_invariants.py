@@ -13,6 +13,7 @@ from trackyard.core.resources import WHOLE, NodeShare, Placement
 from trackyard.scheduling import (
     Admission,
     Cause,
+    Claim,
     Decisions,
     Policy,
     Running,
@@ -242,6 +243,31 @@ def test_lower_right_that_delays_a_higher_one_is_seen():
         started=[("l", on(3))],
     )
     assert said(NoInversion, short) == []
+
+
+def test_lower_right_is_seen_also_while_room_is_made_for_a_gang():
+    """What the gang has been given already is known, so it excuses nobody elsewhere."""
+    urgent = job("u", gpus=4, priority=PriorityClass.URGENT)
+    low, gang = job("l", priority=PriorityClass.LOW), job("g", gpus=4)
+    full = Reason(code=Code.NO_FREE_GPUS, holders=("a",), needed=4, free=1, until=2000.0)
+    making = Reason(code=Code.PREEMPTING, holders=("v",), needed=8, until=1060.0)
+    shares = tuple(NodeShare(node=name, gpus=(0, 1, 2, 3)) for name in ("n1", "n2"))
+    for limit, is_seen in ((2000.0, True), (9000.0, False)):
+        seen = look(
+            nodes=tuple(node(name, 4) for name in ("n0", "n1", "n2")),
+            waiting=[urgent, low, replace(gang, request=replace(gang.request, nodes=2))],
+            running=full_house("a", "b", "c", limit=limit),
+            started=[("l", on(3))],
+            reasons={"g": (making,), "u": (full,)},
+        )
+        claim = Claim(
+            job="g", at=1060.0, placement=Placement(shares=shares), predicted_seconds=20_000.0
+        )
+        decisions = replace(seen.decisions, claims=(claim,))
+        found = said(NoInversion, replace(seen, decisions=decisions))
+        assert bool(found) is is_seen
+        # Without the claim there would be room for it on the gang's nodes at once.
+        assert said(NoInversion, seen) == []
 
 
 def test_lower_right_that_starts_for_ever_is_seen():

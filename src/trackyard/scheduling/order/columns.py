@@ -47,6 +47,9 @@ class Columns:
         self.shapes = shapes
         self.submitted: Floats = np.array([job.submitted_at for job in jobs], dtype=np.float64)
         attained: Floats = np.array([one.attained_seconds for one in waiting], dtype=np.float64)
+        self._may_stop: Mask = np.array([job.preemptible for job in jobs], dtype=np.bool_)
+        self._kinds: Ints = np.array([shape.index for shape in shapes], dtype=np.int64)
+        self._known = {shape.index: shape for shape in dict.fromkeys(shapes)}
         queues = _codes([job.queue for job in jobs])
         order_of = [orders[name] for name in queues[1]]
         is_default: Mask = np.array([order is Order.DEFAULT for order in order_of])[queues[0]]
@@ -61,7 +64,7 @@ class Columns:
         self.sequence: Ints = np.array(self.numbers, dtype=np.int64)
         code, limited = self._group(queues, by_user)
         if by_preemptible:
-            may_stop = np.array([job.preemptible for job in jobs], dtype=np.int64)
+            may_stop = self._may_stop.astype(np.int64)
             code, limited = code * 2 + may_stop, limited * 2 + may_stop
         order = np.lexsort((self.sequence, self.submitted, self.measure, code))
         edges = np.flatnonzero(np.diff(code[order], prepend=-1))
@@ -113,11 +116,15 @@ class Columns:
         rest = np.maximum(stated - attained, 0.0)
         length = np.zeros(len(jobs))
         if is_default.any():
-            size = np.array([shape.size for shape in self.shapes], dtype=np.float64)
+            sizes = np.zeros(max(self._known, default=0) + 1)
+            for index, shape in self._known.items():
+                sizes[index] = shape.size
+            size = sizes[self._kinds]
             rank = np.fmin(self._ranks(attained), limit)
-            mean = np.array(self._durations.expected_of(jobs))
-            may_stop = np.array([job.preemptible for job in jobs])
-            rank = np.where(may_stop, np.where(attained > 0, rank, np.fmin(rank, mean)), mean)
+            mean = self._expected(stated, limit)
+            rank = np.where(
+                self._may_stop, np.where(attained > 0, rank, np.fmin(rank, mean)), mean
+            )
             length = np.where(is_default, np.where(is_stated, rest, rank) * size, 0.0)
         for row in np.flatnonzero(is_shortest):
             learned = self._durations.expected_seconds(jobs[row])
@@ -126,6 +133,15 @@ class Columns:
         for row in np.flatnonzero(np.isnan(bound)):
             bound[row] = self._durations.bound_seconds(jobs[row], float(attained[row]))
         return length, bound
+
+    def _expected(self, stated: Floats, limit: Floats) -> Floats:
+        """Whole runs: as stated, else the time limit, else what was learned."""
+        mean: Floats = np.where(np.isnan(stated), limit, stated)
+        unknown = np.flatnonzero(np.isnan(mean))
+        if len(unknown):
+            jobs = self._jobs
+            mean[unknown] = self._durations.expected_of([jobs[row] for row in unknown.tolist()])
+        return mean
 
     def _ranks(self, attained: Floats) -> Floats:
         durations, jobs = self._durations, self._jobs
@@ -145,12 +161,15 @@ class Columns:
         """Numbers that are the same for alike jobs, and for those whom limits take to be alike."""
         jobs = self._jobs
         teams = _codes([job.team for job in jobs])
-        shape = np.array([shape.index for shape in self.shapes], dtype=np.int64)
-        milli = np.array([shape.total_milli for shape in self.shapes], dtype=np.int64)
+        shape, most = self._kinds, max(self._known, default=0)
+        amounts: Ints = np.zeros(most + 1, dtype=np.int64)
+        for index, one in self._known.items():
+            amounts[index] = one.total_milli
+        milli = amounts[shape]
         payer = queues[0] * (len(teams[1]) or 1) + teams[0]
         if by_user:
             payer = self._split_users(payer, queues, by_user)
-        code = (payer * 16 + self.level) * (int(shape.max(initial=0)) + 1) + shape
+        code = (payer * 16 + self.level) * (most + 1) + shape
         return code, payer * (int(milli.max(initial=0)) + 1) + milli
 
     def _split_users(

@@ -166,7 +166,7 @@ class Capacity:
     def recount(self, row: int) -> None:
         """Bring a row's sums in line with its GPUs."""
         free = self.gpu[row]
-        whole = int((free == WHOLE).sum())
+        whole = int(np.count_nonzero(free == WHOLE))
         self.whole_total += whole - int(self.whole[row])
         self.whole[row] = whole
         self.free[row] = free.sum()

@@ -103,15 +103,6 @@ def _came_later(look: Look, head: Waiting) -> bool:
     ) and all(job.id != head.job.id for job in kept)
 
 
-def _is_making_room(look: Look) -> bool:
-    """Say whether a gang has room made for it, and so holds free nodes that nobody is told of."""
-    jobs = {one.job.id: one.job for one in look.snapshot.waiting}
-    return any(
-        reasons[0].code is Code.PREEMPTING and jobs[job].request.nodes > 1
-        for job, reasons in look.decisions.reasons.items()
-    )
-
-
 class NoInversion(Invariant):
     """Backfill never delays the first of a class or of a quota's owner."""
 
@@ -127,13 +118,19 @@ class NoInversion(Invariant):
         snapshot = look.snapshot
         if not look.decisions.admissions or snapshot.leases:
             return
-        if snapshot.policy.backfill is Backfill.SKIP or _is_making_room(look):
+        if snapshot.policy.backfill is Backfill.SKIP:
             return
         waiting = {one.job.id: one for one in snapshot.waiting}
         ends = {one.job.id: foreseen_end(one, snapshot) for one in snapshot.running}
         for stop in look.decisions.stops:
             ends[stop.job] = look.at + stop.grace_seconds
         held = {one.job.id: (ends[one.job.id], one.placement) for one in snapshot.running}
+        for claim in look.decisions.claims:
+            # It has what is free of its room already, beside those who are leaving the rest.
+            held[f"{claim.job}, when room is made"] = (
+                claim.at + claim.predicted_seconds,
+                claim.placement,
+            )
         for head in _checked_heads(look):
             passed: dict[str, tuple[float, Placement]] = {}
             before = dict(held)
