@@ -1,5 +1,5 @@
-"""Two servers over one real cluster and one PostgreSQL: disks that fill, servers that are away or
-die, packages that were changed.
+"""Two servers over one real cluster and one PostgreSQL, behind a balancer: disks that fill,
+servers that are away or die, packages that were changed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.balancer import Balancer
 from tests.acceptance.disks import SmallDisk
 from tests.acceptance.jobs.yard import JobServer, eventually
 from tests.acceptance.postgres import Postgres
@@ -63,19 +64,22 @@ def pair(
                 "--ray-folder",
                 str(disk.folder / "nodes"),
             ),
-            # The small disk is there to be filled: no job is kept from it for its size.
-            config="[health]\ndisk_warn_gb = 0.0\ndisk_fail_gb = 0.0\n",
             database=database,
             artifacts=str(folder / "artifacts"),
         )
         for number in range(2)
     ]
+    balancer = Balancer(folder / "nginx", servers)
     for server in servers:
+        # The small disk is there to be filled: no job is kept from it for its size.
+        disk_limits = "[health]\ndisk_warn_gb = 0.0\ndisk_fail_gb = 0.0\n"
+        server.config = f'job_url = "{balancer.url}"\n{disk_limits}'
         server.start()
     eventually(lambda: len(servers[1].get("/api/v1/nodes")["nodes"]) >= 2, patience=150)
     yield Pair(servers[0], servers[1], disk)
     for server in servers:
         server.kill()
+    balancer.close()
     disk.close()
 
 
