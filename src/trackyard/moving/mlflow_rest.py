@@ -235,8 +235,9 @@ class MlflowServer:
                     artifact_uri=tags.get(LOCATION_TAG, ""),
                 )
         except ApiFault as fault:
-            if fault.status not in _UNKNOWN_CALL:
-                raise
+            # 2.x with a file store fails on the traces of a deleted experiment.
+            if fault.status not in _UNKNOWN_CALL and experiment.lifecycle == "active":
+                raise CannotRead(f"the old server does not list them: {fault}") from fault
 
     # -- files ------------------------------------------------------------------------------
 

@@ -258,6 +258,8 @@ class MlflowSender:
         run_id = self._ids.get(version.get("run_id") or "", ("", ""))[0]
         model_id = self._ids.get(version.get("model_id") or "", ("", ""))[0]
         source = "s3://deleted/deleted" if is_deleted else self._moved(version["source"])
+        # A logged model as a source has to be named a second time.
+        model_id = model_id or (source[8:] if source.startswith("models:/m-") else "")
         made = self._call(
             "POST",
             "model-versions/create",

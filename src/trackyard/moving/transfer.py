@@ -237,6 +237,12 @@ class Transfer:
         return {**_wire(model), "experiment_id": target, "artifact_uri": uri}
 
     def _traces(self, experiment: Experiment) -> None:
+        try:
+            self._send_traces(experiment)
+        except CannotRead as fault:
+            self._report.miss("traces", f"of {experiment.name}", str(fault))
+
+    def _send_traces(self, experiment: Experiment) -> None:
         target = self._ids[experiment.source_id]
         for traces in batches(self._source.traces(experiment), _RUNS):
             results = self._target.put(
