@@ -5,8 +5,11 @@ import { useState, type ReactElement } from "react";
 import { spansQuery, tracesQuery, type Assessment, type Trace } from "../../api/traces";
 import { duration, exact } from "../../lib/format";
 import { waterfall, type Row } from "../../lib/trace-spans";
-import { ErrorCard, Skeleton } from "../../ui/parts";
+import { ErrorCard, Skeleton, StateBadge } from "../../ui/parts";
 import "./traces.css";
+
+/** The words of runs for the states of traces, so that both look alike. */
+const STATES: Record<string, string> = { OK: "FINISHED", ERROR: "FAILED", IN_PROGRESS: "RUNNING" };
 
 export function TracesTab({ experiment, run }: { experiment: string; run: string }): ReactElement {
   const { data, error, refetch } = useQuery(tracesQuery(experiment, run));
@@ -59,14 +62,16 @@ function TraceRows({ trace, isOpen, onToggle }: { trace: Trace; isOpen: boolean;
             {trace.tags?.["mlflow.traceName"] ?? trace.trace_id.slice(0, 11)}
           </button>
         </td>
-        <td className={trace.state === "ERROR" ? "tone-red" : undefined}>{trace.state.toLowerCase().replace("_", " ")}</td>
+        <td>
+          <StateBadge status={STATES[trace.state] ?? trace.state} />
+        </td>
         <td>{exact(Date.parse(trace.request_time))}</td>
         <td>{trace.execution_duration === undefined ? "—" : duration(Number.parseFloat(trace.execution_duration) * 1000)}</td>
         <td className="clip mono">{trace.request_preview ?? ""}</td>
         <td className="clip mono">{trace.response_preview ?? ""}</td>
       </tr>
       {isOpen && (
-        <tr>
+        <tr className="opened">
           <td colSpan={6}>
             <Waterfall trace={trace} />
           </td>
