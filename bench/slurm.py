@@ -3,8 +3,8 @@
     python -m bench.slurm [--rounds N] [--jobs N]
 
 Starts a Slurm of its own on this machine (tests/slurmcluster.py). A round submits one job each
-way, in turn, and takes the time from the submission to the first instruction of the command. Then so
-many jobs are handed over at once, and every one is counted.
+way, in turn, and takes the time from the submission to the first instruction of the command.
+Then so many jobs are handed over at once, and every one is counted.
 """
 
 from __future__ import annotations

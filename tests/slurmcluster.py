@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import re
 import shutil
 import signal
 import socket
@@ -78,6 +79,7 @@ class SlurmCluster:
         self.conf = self.folder / "slurm.conf"
         self.shared = self.folder / "shared"
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._starts = 0
 
     def start(self) -> None:
         (self.folder / "state").mkdir()
@@ -124,6 +126,10 @@ class SlurmCluster:
         _wait((self.folder / "munge.sock").exists, "munge did not start")
 
     def start_controller(self) -> None:
+        # One that crashed has lost what it did last; nodes refuse numbers that they saw before.
+        self._starts += 1
+        text = re.sub(r"FirstJobId=\d+\n", "", self.conf.read_text())
+        self.conf.write_text(f"{text}FirstJobId={self._starts * 1000}\n")
         self._spawn("slurmctld", ["slurmctld", "-f", str(self.conf), "-D"])
 
     def start_node(self, name: str) -> None:

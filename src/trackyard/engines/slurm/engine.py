@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import logging
 import os
 import shutil
 import threading
+import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -135,7 +137,7 @@ class SlurmEngine:
                 f"attempt {spec.attempt_id} cannot be written down: {fault}; check room and"
                 f" permissions of {self._site.folder}"
             ) from fault
-        report = self.lookup(spec.attempt_id)
+        report = self._read(spec.attempt_id)
         if report is None:
             raise EngineUnavailable(f"attempt {spec.attempt_id} cannot be read back")
         with self._lock:
@@ -145,6 +147,14 @@ class SlurmEngine:
 
     def lookup(self, attempt_id: str) -> AttemptReport | None:
         """Read an attempt's folder beside the last list of jobs."""
+        _check(attempt_id)
+        with self._lock:
+            is_open = attempt_id not in self._ended
+        if is_open and (self._attempts / attempt_id).exists():
+            self._view.look()
+        return self._read(attempt_id)
+
+    def _read(self, attempt_id: str) -> AttemptReport | None:
         folder = self._folder(attempt_id)
         with self._lock:
             if attempt_id in self._ended:
@@ -152,7 +162,6 @@ class SlurmEngine:
         launched = folder.launched()
         if launched is None:
             return None
-        self._view.look()
         report = self._judge(folder, launched)
         if report.phase not in _LIVE:
             with self._lock:
@@ -231,8 +240,7 @@ class SlurmEngine:
     # Handing over
 
     def _folder(self, attempt_id: str) -> AttemptFolder:
-        if not ATTEMPT_ID.match(attempt_id):
-            raise EngineError(f"{attempt_id!r} is no attempt id")
+        _check(attempt_id)
         return AttemptFolder(self._attempts / attempt_id)
 
     def _write_down(self, spec: LaunchSpec, folder: AttemptFolder, gpu_type: str) -> None:
@@ -466,13 +474,26 @@ class SlurmEngine:
             listener(notice)
 
 
+def _check(attempt_id: str) -> None:
+    if not ATTEMPT_ID.match(attempt_id):
+        raise EngineError(f"{attempt_id!r} is no attempt id")
+
+
 def _place_runner(folder: Path) -> Path:
-    """Put the runner where all nodes find it, named by its content."""
-    place = folder / f"runner-{wrapper.bundle_digest()[:16]}.zip"
+    """Put the runner where all nodes find it, named by its content.
+
+    Unpacked, so that the nodes' own Python keeps it compiled: a start from a zip takes longer.
+    """
+    place = folder / f"runner-{wrapper.bundle_digest()[:16]}"
     if not place.exists():
-        beside = place.with_name(f".{place.name}.{os.getpid()}")
-        beside.write_bytes(wrapper.bundle())
-        beside.replace(place)
+        beside = place.with_name(f".{place.name}.{os.getpid()}.{threading.get_ident()}")
+        with zipfile.ZipFile(io.BytesIO(wrapper.bundle())) as archive:
+            archive.extractall(beside)
+        try:
+            beside.rename(place)
+        except OSError:
+            # Another server was quicker.
+            shutil.rmtree(beside, ignore_errors=True)
     return place
 
 
