@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.balancer import Balancer
 from tests.acceptance.disks import SmallDisk
 from tests.acceptance.jobs.yard import JobServer, eventually
+from tests.acceptance.nginx import balancer
 from tests.acceptance.postgres import Postgres
 from tests.raycluster import RayCluster
 
@@ -69,17 +69,17 @@ def pair(
         )
         for number in range(2)
     ]
-    balancer = Balancer(folder / "nginx", servers)
+    front = balancer(folder / "nginx", servers)
     for server in servers:
         # The small disk is there to be filled: no job is kept from it for its size.
         disk_limits = "[health]\ndisk_warn_gb = 0.0\ndisk_fail_gb = 0.0\n"
-        server.config = f'job_url = "{balancer.url}"\n{disk_limits}'
+        server.config = f'job_url = "{front.url}"\n{disk_limits}'
         server.start()
     eventually(lambda: len(servers[1].get("/api/v1/nodes")["nodes"]) >= 2, patience=150)
     yield Pair(servers[0], servers[1], disk)
     for server in servers:
         server.kill()
-    balancer.close()
+    front.close()
     disk.close()
 
 
