@@ -134,7 +134,9 @@ def test_a_full_disk_on_the_node_costs_no_line(pair: Pair) -> None:
         job = pair.first.submit(PYTHON, "-c", script, gpus=1)
         detail = pair.first.wait(job, "succeeded", "failed", patience=150)
         assert detail["job"]["state"] == "succeeded", detail
-        eventually(lambda: pair.first.logs(job).count(line) == 30_000)
+        # All 30,000 lines are there: the last one ends where it should, and nothing follows.
+        eventually(lambda: pair.first.logs(job, offset=2_999_900) == f"{line}\n")
+        assert pair.first.logs(job, offset=3_000_000) == ""
     finally:
         pair.disk.free([])
 
