@@ -52,6 +52,10 @@ class Explainer:
         self._openings_at = 0
         self._by_team: dict[str, list[str]] = {}
         self._teams_at = -1
+        #: whole answers by team, for jobs that have waited long enough to have quota back at once
+        self._told: dict[tuple[str, Alike], tuple[Reason, ...]] = {}
+        self._told_at = (0, 0)
+        self._reclaim_after = state.policy.preemption.reclaim_after_seconds
         #: answers that leases do not change, by shape; None: they may
         self._common: dict[
             int, tuple[tuple[int, int], tuple[Opening, tuple[Reason, ...]] | None]
@@ -74,7 +78,23 @@ class Explainer:
             opening, reasons = self._explain_room(job, pending, allowed)
             return (*self._lent(team, pending, opening), *reasons)
         version = (len(self._result.started), len(self._result.claims))
+        if version != self._told_at:
+            self._told_at = version
+            self._told.clear()
         key = self._alike(job, pending)
+        # Its quota comes back at once where it waited for long; else its own waiting counts.
+        asked = job.submitted_at + pending.waiting.attained_seconds
+        is_general = asked + self._reclaim_after <= self._state.now
+        if is_general and (told := self._told.get((team.name, key))) is not None:
+            return told
+        answer = self._room(job, team, pending, key, version)
+        if is_general:
+            self._told[team.name, key] = answer
+        return answer
+
+    def _room(
+        self, job: Job, team: TeamUse, pending: Pending, key: Alike, version: tuple[int, int]
+    ) -> tuple[Reason, ...]:
         known = self._rooms.get(key)
         if known is None or known[0] != version:
             found = self._explain_room(job, pending, None)
