@@ -17,6 +17,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks/{webhook_id}/deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/webhooks/{webhook_id}/deliveries: what was sent, and what came of it. */
+        get: operations["get_webhooks_webhook_id_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/session": {
         parameters: {
             query?: never;
@@ -1309,6 +1326,28 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /**
+         * Deliveries
+         * @description The last deliveries of a webhook, the newest first.
+         */
+        Deliveries: {
+            deliveries: components["schemas"]["Delivery"][];
+        };
+        /**
+         * Delivery
+         * @description One delivery to a webhook.
+         */
+        Delivery: {
+            id: string;
+            event: string;
+            state: string;
+            tries: number;
+            next_ms: number;
+            created_ms: number;
+            ended_ms: number | null;
+            answer_status: number | null;
+            error: string;
+        };
         /**
          * SignIn
          * @description A one-time code, or a token.
@@ -3131,6 +3170,28 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    get_webhooks_webhook_id_deliveries: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                webhook_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deliveries"];
+                };
             };
         };
     };
