@@ -67,19 +67,23 @@ class DiskBlobs:
         blob = new_blob_id()
         partial = _Partial(self._incoming / blob)
         writing: asyncio.Future[None] | None = None
+        last: bytes | bytearray = b""
         try:
             async for batch in batches(pieces, _PIECE):
                 paid = min(promise, len(batch))
                 promise -= paid
                 self._promised -= paid
                 self._check_space(0 if length is not None else len(batch))
-                # The next batch comes in while this one is written.
+                # The next batch comes in while this one is written; the last one, which is all
+                # of a small file, is written with the end of the file.
                 if writing is not None:
                     await writing
-                writing = asyncio.ensure_future(self._run(partial.append, batch))
+                if last:
+                    writing = asyncio.ensure_future(self._run(partial.append, last))
+                last = batch
             if writing is not None:
                 await writing
-            return await self._run(partial.finish, blob, self._file(blob))
+            return await self._run(partial.finish, blob, self._file(blob), last)
         except OSError as fault:
             raise self._explain(fault) from fault
         finally:
@@ -233,15 +237,16 @@ class _Partial:
             self._begun = self._size
         self._digest.update(batch)
 
-    def finish(self, blob: str, target: Path) -> Stored:
-        """Flush the file, give it its name, and flush the name."""
+    def finish(self, blob: str, target: Path, last: bytes | bytearray = b"") -> Stored:
+        """Write the last batch, flush the file, give it its name, and flush the name."""
+        if last:
+            self.append(last)
         descriptor = self._open()
         os.fsync(descriptor)
         os.close(descriptor)
         self._descriptor = None
         if not target.parent.is_dir():
-            target.parent.mkdir(mode=0o700, exist_ok=True)
-            _sync_folder(target.parent.parent)
+            _make_shards(target.parent)
         self._path.rename(target)
         _sync_folder(target.parent)
         return Stored(blob=blob, size=self._size, sha256=self._digest.hexdigest())
@@ -289,6 +294,15 @@ def _write_whole(path: Path, data: bytes) -> None:
         beside.finish("", path)
     finally:
         beside.discard()
+
+
+def _make_shards(missing: Path) -> None:
+    """Make the folder of a blob; all of them at once, so that a flush serves every one."""
+    root = missing.parent
+    missing.mkdir(mode=0o700, exist_ok=True)
+    for number in range(256):
+        (root / f"{number:02x}").mkdir(mode=0o700, exist_ok=True)
+    _sync_folder(root)
 
 
 def _sync_folder(folder: Path) -> None:
