@@ -448,6 +448,176 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/import/experiments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/import/experiments. */
+        post: operations["post_import_experiments"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/import/runs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/import/runs. */
+        post: operations["post_import_runs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/import/traces": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/import/traces. */
+        post: operations["post_import_traces"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/import/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/import/models. */
+        post: operations["post_import_models"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/import/logged-models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/import/logged-models. */
+        post: operations["post_import_logged_models"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/import/points": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/import/points: columns of points of some runs, as msgpack. */
+        post: operations["post_import_points"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/import/points/count": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/import/points/count. */
+        post: operations["post_import_points_count"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/export/deletions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/export/deletions: what MLflow's REST API does not tell. */
+        get: operations["get_export_deletions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/import/files/{owner}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/import/files/{owner}: what is here, with checksums. */
+        get: operations["get_import_files_owner_"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/import/files/{owner}/{path}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** PUT /api/v1/import/files/{owner}/{path...}: a file, of a deleted run too. */
+        put: operations["put_import_files_owner_path_"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/jobs": {
         parameters: {
             query?: never;
@@ -1701,6 +1871,362 @@ export interface components {
             subject: string;
             subject_id: string;
             data: Record<string, never>;
+        };
+        /**
+         * ImportedExperiments
+         * @description Some experiments, and what to do where the team has one of the same name.
+         */
+        ImportedExperiments: {
+            experiments: components["schemas"]["ImportedExperiment"][];
+            /**
+             * @default rename
+             * @enum {unknown}
+             */
+            same_name: "merge" | "rename";
+        };
+        /**
+         * ImportedExperiment
+         * @description An experiment as its source has it.
+         */
+        ImportedExperiment: {
+            source_id: string;
+            name: string;
+            /** @default 0 */
+            created_ms: number;
+            /** @default 0 */
+            updated_ms: number;
+            /**
+             * @default active
+             * @enum {unknown}
+             */
+            lifecycle: "active" | "deleted";
+            /** @default  */
+            artifact_location: string;
+            /** @default {} */
+            tags: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * Outcomes
+         * @description What became of each thing that was sent, in its order.
+         */
+        Outcomes: {
+            results: components["schemas"]["Outcome"][];
+        };
+        /**
+         * Outcome
+         * @description What became of one thing that was sent.
+         */
+        Outcome: {
+            id: string;
+            outcome: string;
+            /** @default  */
+            target: string;
+            /** @default  */
+            note: string;
+        };
+        /**
+         * ImportedRuns
+         * @description Some runs.
+         */
+        ImportedRuns: {
+            runs: components["schemas"]["ImportedRun"][];
+        };
+        /**
+         * ImportedRun
+         * @description A run as its source has it, without its metrics and files.
+         */
+        ImportedRun: {
+            run_id: string;
+            experiment_id: string;
+            /** @default  */
+            name: string;
+            /** @default  */
+            user: string;
+            /** @default FINISHED */
+            status: string;
+            /** @default null */
+            start_ms: number | null;
+            /** @default null */
+            end_ms: number | null;
+            /**
+             * @default active
+             * @enum {unknown}
+             */
+            lifecycle: "active" | "deleted";
+            /** @default null */
+            deleted_ms: number | null;
+            /** @default  */
+            artifact_uri: string;
+            /** @default {} */
+            params: {
+                [key: string]: string;
+            };
+            /** @default {} */
+            tags: {
+                [key: string]: string;
+            };
+            /** @default [] */
+            datasets: components["schemas"]["ImportedDataset"][];
+            /** @default [] */
+            models: components["schemas"]["ImportedModelLink"][];
+        };
+        /**
+         * ImportedDataset
+         * @description A data set that a run read.
+         */
+        ImportedDataset: {
+            name: string;
+            digest: string;
+            /** @default  */
+            source_type: string;
+            /** @default  */
+            source: string;
+            /** @default null */
+            schema: string | null;
+            /** @default null */
+            profile: string | null;
+            /** @default {} */
+            tags: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * ImportedModelLink
+         * @description A logged model that a run read or made.
+         */
+        ImportedModelLink: {
+            model_id: string;
+            /** @enum {unknown} */
+            direction: "input" | "output";
+            /** @default 0 */
+            step: number;
+        };
+        /**
+         * ImportedTraces
+         * @description Some traces.
+         */
+        ImportedTraces: {
+            traces: components["schemas"]["ImportedTrace"][];
+        };
+        /**
+         * ImportedTrace
+         * @description A trace in MLflow's form, with its spans where the source keeps them as rows.
+         */
+        ImportedTrace: {
+            info: Record<string, never>;
+            /** @default [] */
+            spans: components["schemas"]["ImportedSpan"][];
+            /** @default [] */
+            assessments: Record<string, never>[];
+            /** @default [] */
+            runs: string[];
+        };
+        /**
+         * ImportedSpan
+         * @description A span of a trace, in the form that clients read.
+         */
+        ImportedSpan: {
+            span_id: string;
+            start_ns: number;
+            data: Record<string, never>;
+        };
+        /**
+         * ImportedModels
+         * @description Some registered models.
+         */
+        ImportedModels: {
+            models: components["schemas"]["ImportedModel"][];
+        };
+        /**
+         * ImportedModel
+         * @description A registered model or prompt, with some of its versions.
+         */
+        ImportedModel: {
+            name: string;
+            /** @default  */
+            description: string;
+            /** @default 0 */
+            created_ms: number;
+            /** @default 0 */
+            updated_ms: number;
+            /** @default {} */
+            tags: {
+                [key: string]: string;
+            };
+            /** @default {} */
+            aliases: {
+                [key: string]: number;
+            };
+            /** @default [] */
+            versions: components["schemas"]["ImportedVersion"][];
+        };
+        /**
+         * ImportedVersion
+         * @description A version as its source has it.
+         */
+        ImportedVersion: {
+            version: number;
+            /** @default 0 */
+            created_ms: number;
+            /** @default 0 */
+            updated_ms: number;
+            /** @default  */
+            description: string;
+            /** @default  */
+            user: string;
+            /** @default None */
+            stage: string;
+            /** @default  */
+            source: string;
+            /** @default  */
+            run_id: string;
+            /** @default  */
+            run_link: string;
+            /** @default  */
+            model_id: string;
+            /** @default READY */
+            status: string;
+            /** @default  */
+            status_message: string;
+            /** @default  */
+            storage_location: string;
+            /** @default {} */
+            tags: {
+                [key: string]: string;
+            };
+        };
+        /**
+         * ImportedLoggedModels
+         * @description Some logged models.
+         */
+        ImportedLoggedModels: {
+            models: components["schemas"]["ImportedLoggedModel"][];
+        };
+        /**
+         * ImportedLoggedModel
+         * @description A logged model as its source has it, without its files.
+         */
+        ImportedLoggedModel: {
+            model_id: string;
+            experiment_id: string;
+            /** @default  */
+            name: string;
+            /** @default  */
+            model_type: string;
+            /** @default  */
+            source_run: string;
+            /**
+             * @default READY
+             * @enum {unknown}
+             */
+            status: "PENDING" | "READY" | "UPLOAD_FAILED";
+            /** @default  */
+            status_message: string;
+            /**
+             * @default active
+             * @enum {unknown}
+             */
+            lifecycle: "active" | "deleted";
+            /** @default 0 */
+            created_ms: number;
+            /** @default 0 */
+            updated_ms: number;
+            /** @default  */
+            artifact_uri: string;
+            /** @default {} */
+            tags: {
+                [key: string]: string;
+            };
+            /** @default {} */
+            params: {
+                [key: string]: string;
+            };
+            /** @default [] */
+            metrics: components["schemas"]["ImportedModelMetric"][];
+        };
+        /**
+         * ImportedModelMetric
+         * @description A metric of a logged model; null stands for NaN.
+         */
+        ImportedModelMetric: {
+            key: string;
+            value: number | null;
+            time_ms: number;
+            /** @default 0 */
+            step: number;
+            /** @default  */
+            run_id: string;
+            /** @default null */
+            dataset_name: string | null;
+            /** @default null */
+            dataset_digest: string | null;
+        };
+        /**
+         * PointsWritten
+         * @description How many of the points were new, and which metrics were refused.
+         */
+        PointsWritten: {
+            written: number;
+            refused: string[];
+        };
+        /**
+         * RunIds
+         * @description Some runs by their ids.
+         */
+        RunIds: {
+            run_ids: string[];
+        };
+        /**
+         * PointCounts
+         * @description What is here of each metric of each run; runs that are not here are absent.
+         */
+        PointCounts: {
+            runs: {
+                [key: string]: {
+                    [key: string]: components["schemas"]["Stored"];
+                };
+            };
+        };
+        /**
+         * Stored
+         * @description What is here of a metric: settled points, and the latest point; null stands for NaN.
+         */
+        Stored: [
+            number,
+            number,
+            number,
+            number | null
+        ];
+        /**
+         * Deletions
+         * @description When runs were deleted, and which versions of registered models were.
+         */
+        Deletions: {
+            runs: {
+                [key: string]: number;
+            };
+            versions: {
+                [key: string]: number[];
+            };
+        };
+        /**
+         * ImportedFiles
+         * @description A page of files; ask on after the last one's path.
+         */
+        ImportedFiles: {
+            files: components["schemas"]["ImportedFile"][];
+        };
+        /**
+         * ImportedFile
+         * @description A file that is here.
+         */
+        ImportedFile: {
+            path: string;
+            size: number;
+            sha256: string;
+            created_ms: number;
         };
         /**
          * Wish
@@ -3848,6 +4374,238 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    post_import_experiments: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImportedExperiments"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcomes"];
+                };
+            };
+        };
+    };
+    post_import_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImportedRuns"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcomes"];
+                };
+            };
+        };
+    };
+    post_import_traces: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImportedTraces"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcomes"];
+                };
+            };
+        };
+    };
+    post_import_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImportedModels"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcomes"];
+                };
+            };
+        };
+    };
+    post_import_logged_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ImportedLoggedModels"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Outcomes"];
+                };
+            };
+        };
+    };
+    post_import_points: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PointsWritten"];
+                };
+            };
+        };
+    };
+    post_import_points_count: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RunIds"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PointCounts"];
+                };
+            };
+        };
+    };
+    get_export_deletions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Deletions"];
+                };
+            };
+        };
+    };
+    get_import_files_owner_: {
+        parameters: {
+            query?: {
+                /** @description path of the last file of the page before */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                owner: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportedFiles"];
+                };
+            };
+        };
+    };
+    put_import_files_owner_path_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                owner: string;
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ImportedFile"];
+                };
             };
         };
     };

@@ -405,7 +405,10 @@ class MlflowDatabase:
     def _assessments(self, trace_id: str) -> list[dict[str, Any]]:
         if "assessments" not in self._columns:
             return []
-        sql = "SELECT * FROM assessments WHERE trace_id = ? ORDER BY created_timestamp, assessment_id"
+        sql = (
+            "SELECT * FROM assessments WHERE trace_id = ?"
+            " ORDER BY created_timestamp, assessment_id"
+        )
         return [assessment_of_row(row) for row in self._db.rows(sql, (trace_id,))]
 
     def _runs_of(self, trace_id: str) -> list[str]:
