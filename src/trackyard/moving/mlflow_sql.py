@@ -306,7 +306,11 @@ class MlflowDatabase:
             for row in self._db.rows(sql, ids):
                 pairs = getattr(found[row["model_id"]], table)
                 pairs[row[f"{word}_key"]] = row[f"{word}_value"] or ""
-        sql = f"SELECT * FROM logged_model_metrics WHERE model_id IN ({marks})"
+        # What is read twice must come in one order, or it would count as changed.
+        sql = (
+            f"SELECT * FROM logged_model_metrics WHERE model_id IN ({marks})"
+            " ORDER BY metric_name, metric_timestamp_ms, metric_step, run_id"
+        )
         for row in self._db.rows(sql, ids):
             found[row["model_id"]].metrics.append(
                 {
@@ -394,14 +398,17 @@ class MlflowDatabase:
     def _spans(self, trace_id: str) -> list[dict[str, Any]]:
         if "spans" not in self._columns:
             return []
-        sql = "SELECT content FROM spans WHERE trace_id = ?"
+        sql = "SELECT content FROM spans WHERE trace_id = ? ORDER BY start_time_unix_nano, span_id"
         rows = self._db.rows(sql, (trace_id,))
         return [stored_span(json.loads(row["content"])) for row in rows if row["content"]]
 
     def _assessments(self, trace_id: str) -> list[dict[str, Any]]:
         if "assessments" not in self._columns:
             return []
-        sql = "SELECT * FROM assessments WHERE trace_id = ? ORDER BY created_timestamp"
+        sql = (
+            "SELECT * FROM assessments WHERE trace_id = ?"
+            " ORDER BY created_timestamp, assessment_id"
+        )
         return [assessment_of_row(row) for row in self._db.rows(sql, (trace_id,))]
 
     def _runs_of(self, trace_id: str) -> list[str]:
@@ -409,7 +416,7 @@ class MlflowDatabase:
             return []
         sql = (
             "SELECT destination_id FROM entity_associations WHERE source_type = 'trace'"
-            " AND source_id = ? AND destination_type = 'run'"
+            " AND source_id = ? AND destination_type = 'run' ORDER BY destination_id"
         )
         return [row["destination_id"] for row in self._db.rows(sql, (trace_id,))]
 

@@ -182,12 +182,25 @@ def test_only_an_owner_may_import(world: World) -> None:
     yard(world.server, "import", "mlflow", "--from", where, token=made["token"], rc=4)
 
 
-def test_files_can_stay_where_they_are(world: World) -> None:
-    token = new_team(world.server, "left")
+def test_files_can_stay_where_they_are(tracking: TrackingServer, tmp_path: Path) -> None:
+    """Their addresses are kept, clients go on reading them there, and nothing is copied."""
+    store, token = unpack("folder3", tmp_path), new_team(tracking, "left")
+    names = ("--artifacts", "leave", "--from", store.where)
+    report = yard(tracking, "import", "mlflow", *names, token=token)
+    assert "files" not in report["counts"]
+    headers = {"Authorization": f"Bearer {token}"}
+    run_id = next(iter(store.said["experiments"]["vision"]["runs"]))
+    run = tracking.ask("GET", "runs/get", params={"run_id": run_id}, headers=headers).json()["run"]
+    uri = run["info"]["artifact_uri"]
+    assert uri.startswith("file:///")
+    assert uri.endswith(f"/{run_id}/artifacts")
+
+
+def test_a_run_belongs_to_one_team(world: World) -> None:
+    token = new_team(world.server, "second")
     store = world.stores["folder2"]
-    names = ("--experiment", "vision", "--artifacts", "leave", "--from", store.where)
+    names = ("--experiment", "vision", "--artifacts", "skip", "--from", store.where)
     report = yard(world.server, "import", "mlflow", *names, token=token, rc=1)
-    # The same runs belong to another team of this server, and a run has one team.
     assert {one["kind"] for one in report["missing"]} == {"runs", "traces"}
     assert "another team" in report["missing"][0]["reason"]
 
