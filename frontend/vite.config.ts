@@ -66,7 +66,8 @@ function packed(): Plugin {
 const GROUPS = [
   { name: "ask", priority: 3, test: /src\/(api\/(client|table-wish|team)|lib\/(address|view)|pages\/runs\/first)\.ts$/ },
   { name: "react", priority: 2, test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack\/(react-router|router-core|history|react-query|query-core|react-store|store))\// },
-  { name: "table", priority: 1, test: /node_modules\/@tanstack\/(react-table|table-core|react-virtual|virtual-core)\/|src\/(features\/(table|filter|actions|teach)\/[^c]|features\/chart\/(lit|export)|lib\/(yard-line|csv|grouping|colour)|ui\/use-narrow)/ },
+  { name: "shared", priority: 1.5, test: /src\/(ui\/(icon|menu|parts|toast|theme)|lib\/(format|states|search|reasons|job-states|yard-line|colour|curves|range|smoothing|files|run-facts)|api\/(session|stream|live|series|events|jobs|runs|models|wire|cluster)|features\/shell\/\w[\w-]*)\.tsx?$/ },
+  { name: "table", priority: 1, test: /node_modules\/@tanstack\/(react-table|table-core|react-virtual|virtual-core)\/|src\/features\/(table|filter)\/[^c]/ },
 ];
 
 export default defineConfig({

@@ -279,7 +279,7 @@ describe("the calendar", () => {
     await box.fill(node);
     await page.getByRole("option", { name: /node · / }).first().click();
     await page.getByRole("region", { name: `Node ${node}` }).waitFor();
-    expect(page.url()).toContain(`/app/nodes#node-${node}`);
+    expect(page.url()).toContain(`node=${node}`);
     await page.context().close();
   });
 

@@ -88,7 +88,7 @@ function useEntries(query: string): Entry[] {
       ),
     ];
     const nodes = (cluster.data?.nodes ?? []).map(
-      (one): Entry => ({ id: `n:${one.node_id}`, name: one.node_id, kind: `node · ${one.state}`, icon: "nodes", go: { to: "/app/nodes", hash: `node-${one.node_id}` } }),
+      (one): Entry => ({ id: `n:${one.node_id}`, name: one.node_id, kind: `node · ${one.state}`, icon: "nodes", go: { to: "/app/nodes", search: { node: one.node_id } } }),
     );
     const known = (jobs.data?.jobs ?? []).map(
       (one): Entry => ({ id: one.job_id, name: jobName(one), kind: `job · ${one.state}`, icon: "queue", go: { to: `/app/jobs/${one.job_id}` } }),
