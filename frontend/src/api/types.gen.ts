@@ -2843,6 +2843,30 @@ export interface components {
             };
             /** @default no */
             preemptible_default: string;
+            /** @default null */
+            slurm: components["schemas"]["SlurmOptions"] | null;
+        };
+        /**
+         * SlurmOptions
+         * @description What a queue asks of Slurm beneath it, and the site's rules that it mirrors.
+         */
+        SlurmOptions: {
+            /** @default  */
+            partition: string;
+            /** @default  */
+            account: string;
+            /** @default  */
+            qos: string;
+            /** @default  */
+            reservation: string;
+            /** @default  */
+            constraint: string;
+            /** @default [] */
+            directives: string[];
+            /** @default {} */
+            rules: {
+                [key: string]: string;
+            };
         };
         /**
          * ShareList
