@@ -3,7 +3,8 @@
     python -m bench.slurm [--rounds N] [--jobs N]
 
 Starts a Slurm of its own on this machine (tests/slurmcluster.py). A round submits one job each
-way, in turn, and takes the time from the submission to the first instruction of the command.
+way, in turn, and takes the time from the submission until squeue calls it running, and to the
+first instruction of the command, which with Trackyard has a runner around it.
 Then so many jobs are handed over at once, and every one is counted.
 """
 
@@ -16,6 +17,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.slurmcluster import NODES, SlurmCluster
 from trackyard.core.ports import AttemptPhase, LaunchSpec, NodeShare
@@ -23,6 +25,13 @@ from trackyard.engines.slurm import Site, SlurmEngine
 
 _numbers = itertools.count(1)
 PATIENCE = 600.0
+
+
+class Times(NamedTuple):
+    """Seconds after the submission of one job."""
+
+    running: float
+    first_instruction: float
 
 
 def main() -> None:
@@ -48,32 +57,44 @@ def measure(
 ) -> dict[str, object]:
     """Return the times of both ways, their ratio, and what became of many jobs at once."""
     engine.nodes()
-    alone: list[float] = []
-    ours: list[float] = []
+    alone: list[Times] = []
+    ours: list[Times] = []
     for number in range(args.rounds + 1):
         mark = folder / f"alone-{number}"
+        name = f"alone-{number}"
+        line = f"date +%s.%N > {mark}; sleep 1"
         began = time.time()
-        cluster.submit("--nodelist=n1", "--time=5", command=f"date +%s.%N > {mark}")
-        first = wait_for(mark) - began
+        cluster.submit("--nodelist=n1", "--time=5", f"--job-name={name}", command=line)
+        first = Times(until_running(cluster, name) - began, wait_for(mark) - began)
         cluster.wait_until_idle()
         mark = folder / f"ours-{number}"
         began = time.time()
-        spec = launch(engine, f"date +%s.%N > {mark}")
-        second = wait_for(mark) - began
+        spec = launch(engine, f"date +%s.%N > {mark}; sleep 1")
+        second = Times(until_running(cluster, spec.attempt_id) - began, wait_for(mark) - began)
         wait_until_ended(engine, [spec])
         cluster.wait_until_idle()
         if number:
             # The first of each warms up what both use.
             alone.append(first)
             ours.append(second)
-    many = at_once(engine, args.jobs)
-    middle = {"sbatch": statistics.median(alone), "trackyard": statistics.median(ours)}
-    return {
-        "seconds_to_first_instruction": {name: round(one, 3) for name, one in middle.items()},
-        "ratio": round(middle["trackyard"] / middle["sbatch"], 2),
-        "rounds": args.rounds,
-        **many,
-    }
+    found: dict[str, object] = {"rounds": args.rounds}
+    for what in Times._fields:
+        one = statistics.median(getattr(times, what) for times in alone)
+        two = statistics.median(getattr(times, what) for times in ours)
+        found[what] = {
+            "sbatch": round(one, 3),
+            "trackyard": round(two, 3),
+            "ratio": round(two / one, 2),
+        }
+    return {**found, **at_once(engine, args.jobs)}
+
+
+def until_running(cluster: SlurmCluster, name: str) -> float:
+    """Return when squeue first calls a job running."""
+    ends = time.monotonic() + PATIENCE
+    while not cluster.run("squeue", "-h", "-t", "RUNNING,COMPLETED", "-n", name, "-o", "%i"):
+        assert time.monotonic() < ends, f"{name} never ran"
+    return time.time()
 
 
 def at_once(engine: SlurmEngine, count: int) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 Owns the units that pytest-xdist hands out and their order. All that shares the Ray cluster is one
 unit, so that a single cluster lives, and so is all that shares Slurm; a module is a unit
-otherwise, and a test where a module is long and its tests share nothing. Long units start first, or the last would run on alone.
+otherwise, and a test where a module is long and its tests share nothing. Long units start first,
+or the last would run on alone.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ export const EMPTY: Form = {
 };
 
 export const PRIORITIES = ["scavenge", "low", "normal", "high", "urgent"] as const;
-export const LAUNCHERS = ["plain", "torchrun", "accelerate", "mpirun"] as const;
+export const LAUNCHERS = ["plain", "torchrun", "accelerate", "mpirun", "batch"] as const;
 export const STYLES = ["", "pack", "spread", "balanced", "least-fragmentation"] as const;
 const ENDINGS = ["success", "failure", "any-end"];
 

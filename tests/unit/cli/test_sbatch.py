@@ -30,7 +30,7 @@ def fields(*words: str) -> dict[str, Any]:
 
 def test_lines_are_read_up_to_the_first_command() -> None:
     options, rest = sbatch_script.split(
-        [word for word in sbatch_script.directives(SCRIPT.replace("my job", "'my job'"))]
+        sbatch_script.directives(SCRIPT.replace("my job", "'my job'"))
     )
     found = sbatch_script.read(options)
     assert rest == []

@@ -7,15 +7,25 @@ from pathlib import Path
 import pytest
 
 from trackyard.core.errors import SetupError
-from trackyard.server.engines import check_engine, ray_token
+from trackyard.server.engines import check_engine, ray_token, slurm_site
 from trackyard.server.settings import Settings
 
 
-@pytest.mark.parametrize("engine", ["slurm", "ray", "ray=", "ray=head:8265", "ray=ray://head:1"])
+@pytest.mark.parametrize("engine", ["pbs", "ray", "ray=", "ray=head:8265", "ray=ray://head:1"])
 def test_an_engine_that_is_not_there_is_refused(engine: str) -> None:
     with pytest.raises(SetupError) as told:
         check_engine(Settings(engine=engine))
     assert "ray=http://head:8265" in str(told.value.hint)
+
+
+def test_slurms_table_is_checked_and_its_folder_serves_where_the_server_is_out_of_reach() -> None:
+    with pytest.raises(SetupError, match="unknown key 'wey'"):
+        check_engine(Settings(engine="slurm", slurm={"wey": "behind"}))
+    check_engine(Settings(engine="slurm"))
+    assert not slurm_site(Settings(engine="slurm")).nodes_reach_server
+    assert slurm_site(
+        Settings(engine="slurm", job_url="https://yard.example.com")
+    ).nodes_reach_server
 
 
 def test_a_cluster_elsewhere_must_be_able_to_reach_the_server() -> None:

@@ -146,7 +146,8 @@ class View:
     def check(self, share: NodeShare) -> SlurmNode:
         """Return the node of a share, or refuse what the cluster cannot give."""
         name = share.node_id.partition(PLACE)[0] if self._site.is_behind else share.node_id
-        node = self.nodes().get(name)
+        # What the watcher saw last will do: Slurm itself has the last word on a job.
+        node = self._nodes.get(name) or self.nodes().get(name)
         if node is None:
             known = ", ".join(sorted(self._nodes)[:20])
             raise LaunchRefused(f"Slurm has no node {share.node_id}; it has {known}")

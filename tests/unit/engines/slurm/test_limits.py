@@ -114,8 +114,8 @@ def test_an_end_without_a_record_is_judged_by_slurms_state(
 @pytest.mark.parametrize(
     ("job", "nodes", "reason"),
     [
-        ("JobState=COMPLETING PreemptTime=None RunTime=00:01:00 TimeLimit=00:01:00", [], "time_limit"),
-        ("JobState=COMPLETING PreemptTime=None RunTime=00:01:00 TimeLimit=1-00:00:00", [], "stopped"),
+        ("JobState=COMPLETING RunTime=00:01:00 TimeLimit=00:01:00", [], "time_limit"),
+        ("JobState=COMPLETING RunTime=00:01:00 TimeLimit=1-00:00:00", [], "stopped"),
         ("JobState=COMPLETING PreemptTime=2026-01-01T00:00:00", [], "preempted"),
         ("JobState=RUNNING PreemptTime=2026-01-01T00:00:00", [], "preempted"),
         ("JobState=COMPLETING Restarts=1", [], "preempted"),
