@@ -59,24 +59,21 @@ def measure(
     engine.nodes()
     alone: list[Times] = []
     ours: list[Times] = []
+    ways = [
+        (alone, lambda line, name: submit_alone(cluster, line, name)),
+        (ours, lambda line, _name: launch(engine, line).attempt_id),
+    ]
     for number in range(args.rounds + 1):
-        mark = folder / f"alone-{number}"
-        name = f"alone-{number}"
-        line = f"date +%s.%N > {mark}; sleep 1"
-        began = time.time()
-        cluster.submit("--nodelist=n1", "--time=5", f"--job-name={name}", command=line)
-        first = Times(until_running(cluster, name) - began, wait_for(mark) - began)
-        cluster.wait_until_idle()
-        mark = folder / f"ours-{number}"
-        began = time.time()
-        spec = launch(engine, f"date +%s.%N > {mark}; sleep 1")
-        second = Times(until_running(cluster, spec.attempt_id) - began, wait_for(mark) - began)
-        wait_until_ended(engine, [spec])
-        cluster.wait_until_idle()
-        if number:
-            # The first of each warms up what both use.
-            alone.append(first)
-            ours.append(second)
+        # Each goes first in turn, so that neither always follows the other's end.
+        for kept, start in ways if number % 2 else reversed(ways):
+            mark = folder / f"mark-{number}-{kept is ours}"
+            began = time.time()
+            name = start(f"date +%s.%N > {mark}; sleep 1", f"alone-{number}")
+            times = Times(until_running(cluster, name) - began, wait_for(mark) - began)
+            cluster.wait_until_idle()
+            if number:
+                # The first of each warms up what both use.
+                kept.append(times)
     found: dict[str, object] = {"rounds": args.rounds}
     for what in Times._fields:
         one = statistics.median(getattr(times, what) for times in alone)
@@ -87,6 +84,12 @@ def measure(
             "ratio": round(two / one, 2),
         }
     return {**found, **at_once(engine, args.jobs)}
+
+
+def submit_alone(cluster: SlurmCluster, line: str, name: str) -> str:
+    """Submit a shell line as any user of Slurm does."""
+    cluster.submit("--nodelist=n1", "--time=5", f"--job-name={name}", command=line)
+    return name
 
 
 def until_running(cluster: SlurmCluster, name: str) -> float:
