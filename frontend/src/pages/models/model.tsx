@@ -169,7 +169,7 @@ interface VersionsProps {
 function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: VersionsProps): ReactElement {
   const sources = versions.map((version) => sourceOf(version).run);
   const found = useQueries({ queries: sources.slice(0, SCORED).map((run) => ({ ...runQuery(run ?? ""), enabled: run !== null, staleTime: 60_000 })) });
-  const scores = scoresOf(found.map(({ data }) => new Map((data?.metrics ?? []).map((metric) => [metric.key, metric.last]))));
+  const scores = scoresOf(found.map(({ data }) => new Map((data?.metrics ?? []).map((metric) => [metric.key, metric.last]))), 2);
   if (versions.length === 0) {
     return <p className="faint" style={{ padding: 12 }}>This model has no version yet.</p>;
   }
@@ -217,7 +217,7 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
                 </td>
               ))}
               <td className="muted wide-only">{version.current_stage === "None" ? "—" : version.current_stage}</td>
-              <td>
+              <td className="clip" style={{ maxWidth: 110 }}>
                 {run === null ? (
                   <span className="faint">—</span>
                 ) : (
