@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 NODES = ("n1", "n2")
@@ -208,7 +209,16 @@ class SlurmCluster:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+        self._end_steps()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _end_steps(self) -> None:
+        """End the step daemons of jobs, which outlive their node's daemon, with what they run."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if Path(process.cwd()).is_relative_to(self.folder):
+                    for one in [*process.children(recursive=True), process]:
+                        one.kill()
 
     def _spawn(self, name: str, line: list[str]) -> None:
         with (self.folder / f"{name}.out").open("ab") as output:
