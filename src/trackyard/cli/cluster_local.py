@@ -135,7 +135,8 @@ class LocalCluster:
             others = [one for one in self._facts.get("nodes", ()) if one["name"] != name]
             # The head is named first and ended last.
             self._facts["nodes"] = sorted(
-                [*others, asdict(node)], key=lambda one: one["name"] != "head"
+                [*others, asdict(node)],
+                key=lambda one: (one["name"] != "head", len(one["name"]), one["name"]),
             )
             self._facts["temp"] = [*self._facts.get("temp", ()), home]
             self._write()

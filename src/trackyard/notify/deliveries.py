@@ -130,7 +130,8 @@ class Deliveries:
             except Exception:
                 log.exception("a pass over the webhooks failed; it is tried again")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
 
     async def _pass(self) -> float:
         """Make what is to be sent, send what is due, and return the seconds until the next."""

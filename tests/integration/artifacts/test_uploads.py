@@ -22,7 +22,7 @@ WHOLE = b"".join(PIECES)
 
 async def put_part(uploads: Uploads, upload: Upload, number: int, data: bytes) -> Part:
     stored = await uploads.put_part(
-        upload.id, number, upload.tokens[number - 1], stream(data), length=len(data)
+        upload.id, number, upload.tokens()[number - 1], stream(data), length=len(data)
     )
     return Part(number=number, etag=f'"{stored.sha256}"')
 
@@ -113,7 +113,7 @@ async def test_a_part_cut_short_can_be_sent_again(
         await uploads.put_part(
             upload.id,
             1,
-            upload.tokens[0],
+            upload.tokens()[0],
             cut_stream(bytes(90_000), 60_000, BadRequest("lost")),
             length=90_000,
         )
@@ -146,11 +146,11 @@ class TestTokens:
         run = await team.run()
         upload = await uploads.begin(team.principal, run, "big", 2)
         other = await uploads.begin(team.principal, run, "other", 2)
-        good = upload.tokens[0]
+        good = upload.tokens()[0]
         flipped = f"{int(good[0], 16) ^ 1:x}{good[1:]}"
         for number, token in [
-            (1, upload.tokens[1]),
-            (1, other.tokens[0]),
+            (1, upload.tokens()[1]),
+            (1, other.tokens()[0]),
             (1, flipped),
             (1, ""),
             (1, "0" * 64),
@@ -171,11 +171,13 @@ class TestTokens:
         upload = await uploads.begin(team.principal, await team.run(), "big", 1)
         with pytest.raises(Denied, match="at most"):
             await uploads.put_part(
-                upload.id, 1, upload.tokens[0], stream(b"x"), length=PART_BYTES + 1
+                upload.id, 1, upload.tokens()[0], stream(b"x"), length=PART_BYTES + 1
             )
         monkeypatch.setattr("trackyard.artifacts.uploads.PART_BYTES", 10)
         with pytest.raises(Denied, match="at most"):
-            await uploads.put_part(upload.id, 1, upload.tokens[0], stream(b"x" * 11), length=None)
+            await uploads.put_part(
+                upload.id, 1, upload.tokens()[0], stream(b"x" * 11), length=None
+            )
         assert await blob_count(blobs) == 0
 
     async def test_an_expired_token_opens_nothing(

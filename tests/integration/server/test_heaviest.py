@@ -107,7 +107,9 @@ async def test_the_heaviest_request_of_every_route_holds_the_loop_for_no_time(
     sqlite_template: Path, tmp_path: Path, steps: Steps, writes: Writes, tuned: None
 ) -> None:
     shutil.copy(sqlite_template, tmp_path / "yard.db")
-    async with open_platform(f"sqlite:///{tmp_path / 'yard.db'}", tmp_path / "home") as platform:
+    inside = {"outbound_allow": ("127.0.0.1",), "outbound_http": True}
+    address = f"sqlite:///{tmp_path / 'yard.db'}"
+    async with open_platform(address, tmp_path / "home", **inside) as platform:
         world = await furnish(platform)
         routes = [one for one in chosen(platform.application.router.routes) if not _is_file(one)]
         routes.sort(key=lambda one: LAST.index(one.label) if one.label in LAST else -1)

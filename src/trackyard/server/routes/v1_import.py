@@ -28,6 +28,8 @@ from trackyard.tracking.importing.provenance import Outcome
 #: Bytes of one request: a data set's profile may have 16 MB, a million points have 24 MB.
 IMPORT_BYTES = 40 * 1024 * 1024
 FILES_PER_PAGE = 1000
+#: What one commit writes, in bytes as they were sent, and what each thing counts besides.
+PART_COST, ITEM_COST = 100_000, 1000
 
 
 class Outcomes(msgspec.Struct):
@@ -130,10 +132,14 @@ class ImportRoutes:
     async def _all(
         self, items: list[Any], name: Callable[[Any], str], put: Callable[[Tx, Any], Outcome]
     ) -> Response:
-        def write(tx: Tx) -> list[Outcome]:
-            return runs.each(items, name, partial(put, tx))
+        def write(tx: Tx, part: list[Any]) -> list[Outcome]:
+            return runs.each(part, name, partial(put, tx))
 
-        return JSONResponse(Outcomes(await self._db.write(write, is_long=True)))
+        results: list[Outcome] = []
+        # Each thing is imported by itself, so that others' writes may come between parts.
+        for part in await asyncio.to_thread(_in_parts, items):
+            results += await self._db.write(partial(write, part=part), is_long=True)
+        return JSONResponse(Outcomes(results))
 
     async def points(self, request: Request) -> Response:
         """POST /api/v1/import/points: columns of points of some runs, as msgpack."""
@@ -198,6 +204,20 @@ class ImportRoutes:
         return JSONResponse(
             ImportedFile(stored.path, stored.size, stored.sha256, stored.created_ms)
         )
+
+
+def _in_parts(items: list[Any]) -> list[list[Any]]:
+    """Divide what was sent into parts, each of which is written in little time."""
+    parts: list[list[Any]] = []
+    room = 0
+    for item in items:
+        cost = ITEM_COST + len(msgspec.json.encode(item))
+        if not parts or cost > room:
+            parts.append([])
+            room = PART_COST
+        parts[-1].append(item)
+        room -= cost
+    return parts
 
 
 def routes(services: Services) -> list[Route]:
