@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests need from the system: Chromium with a font, for the browser tests, nginx,
-# which stands before the server as the documentation has it, Prometheus, which scrapes it, and Slurm
-# with munge. The tests start a Slurm of their own, as whoever runs them; no service is left running.
+# which stands before the server as the documentation has it, Prometheus, which scrapes it, bubblewrap,
+# which keeps jobs apart, and Slurm with munge. The tests start a Slurm of their own, as whoever runs them; no service is left running.
 set -eu
 
 has() {
@@ -17,6 +17,7 @@ missing=""
 has chromium chromium-browser google-chrome || missing="$missing chromium fonts-dejavu-core"
 has nginx || missing="$missing nginx-light"
 has prometheus || missing="$missing prometheus"
+has bwrap || missing="$missing bubblewrap"
 has slurmctld || missing="$missing slurmctld"
 has slurmd || missing="$missing slurmd"
 has sbatch || missing="$missing slurm-client"
@@ -25,7 +26,7 @@ has munged || missing="$missing munge"
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
   echo "The tests need$missing, and only root on Debian or Ubuntu can have it installed here." >&2
-  echo "hint: install Chromium, nginx, Prometheus and Slurm (Debian: sudo apt install$missing), then run make test again" >&2
+  echo "hint: install them (Debian: sudo apt install$missing), then run make test again" >&2
   exit 1
 fi
 

@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,9 @@ class Receiver:
     def events(self) -> list[str]:
         bodies = [json.loads(body) for _, body in self.calls]
         return [f"{body['entity']}.{body['action']}" for body in bodies]
+
+    def has_heard(self, event: str) -> bool:
+        return event in self.events()
 
     def data(self) -> dict[str, Any]:
         return {
@@ -191,6 +195,8 @@ async def test_every_event_of_the_registry_is_told_signed_and_in_order(
         new = {"name": name, "source": source, "tags": text}
         answer = await ask("POST", "model-versions/create", new)
         assert answer.status == 200, answer.body
+        # What is told of a new thing is how it is by then; it must not have other tags yet.
+        await until(partial(receiver.has_heard, f"{name}_version.created"))
         if name == "prompt":
             await ask(
                 "POST", "registered-models/set-tag", {"name": name, "key": "k", "value": "v"}
