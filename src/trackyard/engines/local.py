@@ -28,7 +28,6 @@ from trackyard.core.ports import (
     AttemptPhase,
     AttemptReport,
     EngineError,
-    EngineNotice,
     ExitCause,
     ExitRecord,
     LaunchRefused,
@@ -43,6 +42,7 @@ from trackyard.core.ports import (
 from trackyard.engines import machine, wrapper
 from trackyard.engines.holds import Holds, check_held
 from trackyard.engines.isolation import Isolation
+from trackyard.engines.notices import Notices
 from trackyard.engines.nursery import UNKNOWN, Nursery, Runner
 from trackyard.engines.statefolder import (
     AttemptFolder,
@@ -88,6 +88,7 @@ class LocalEngine:
         self._attempts.chmod(self._isolation.passage)
         self._holds = Holds(home / LEASE_FILE)
         self._clock = clock
+        self._notices = Notices(clock)
         self._declared = declared
         self._looking = looking
         self._checks: tuple[CheckReport, ...] = ()
@@ -98,7 +99,6 @@ class LocalEngine:
         self._children: dict[tuple[str, int], Runner] = {}
         self._runners = Nursery()
         self._repeated: set[tuple[str, int]] = set()
-        self._listeners: list[Listener] = []
         self._phases: dict[str, AttemptPhase] = {}
         self._ended: dict[str, AttemptReport] = {}
         self._overdue: dict[str, float] = {}
@@ -218,14 +218,7 @@ class LocalEngine:
 
     def subscribe(self, listener: Listener) -> Unsubscribe:
         """Tell `listener` of attempts that start or end."""
-        with self._lock:
-            self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            with self._lock, contextlib.suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return unsubscribe
+        return self._notices.subscribe(listener)
 
     def hold_lease(self, hold: LeaseHold) -> None:
         """Write down for whom nodes are held; nobody else's attempt is started on them."""
@@ -416,11 +409,11 @@ class LocalEngine:
         self._machine = now
         for node_id in sorted({*before.node_ids, *now.node_ids}):
             if node_id not in before.node_ids:
-                self._tell(NoticeKind.NODE_JOINED, node_id)
+                self._notices.tell(NoticeKind.NODE_JOINED, node_id)
             elif node_id not in now.node_ids:
-                self._tell(NoticeKind.NODE_LOST, node_id)
+                self._notices.tell(NoticeKind.NODE_LOST, node_id)
             else:
-                self._tell(NoticeKind.NODE_CHANGED, node_id)
+                self._notices.tell(NoticeKind.NODE_CHANGED, node_id)
 
     def _child_ended(self, key: tuple[str, int], status: int) -> None:
         attempt_id, number = key
@@ -448,9 +441,9 @@ class LocalEngine:
         if phase is before:
             return
         if phase is AttemptPhase.RUNNING:
-            self._tell(NoticeKind.ATTEMPT_STARTED, attempt_id)
+            self._notices.tell(NoticeKind.ATTEMPT_STARTED, attempt_id)
         elif phase in (AttemptPhase.EXITED, AttemptPhase.LOST):
-            self._tell(NoticeKind.ATTEMPT_ENDED, attempt_id)
+            self._notices.tell(NoticeKind.ATTEMPT_ENDED, attempt_id)
 
     def _end_broken_gang(self, report: AttemptReport) -> None:
         if len(report.placement) == 1 or report.phase is not AttemptPhase.RUNNING:
@@ -483,13 +476,6 @@ class LocalEngine:
                             continue
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
-
-    def _tell(self, kind: NoticeKind, subject: str) -> None:
-        notice = EngineNotice(kind=kind, subject=subject, at=self._clock.now())
-        with self._lock:
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener(notice)
 
 
 def _combine(phases: Sequence[AttemptPhase | None]) -> AttemptPhase:

@@ -7,7 +7,6 @@ One list call serves all attempts of a tick. Must not touch the store.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,6 @@ from trackyard.core.ports import (
     AttemptPhase,
     AttemptReport,
     EngineError,
-    EngineNotice,
     EngineUnavailable,
     ExitCause,
     LaunchRefused,
@@ -32,6 +30,7 @@ from trackyard.core.ports import (
     Unsubscribe,
 )
 from trackyard.engines.holds import check_held
+from trackyard.engines.notices import Notices
 from trackyard.engines.ray import carrying, foreign, judging, submission
 from trackyard.engines.ray.api import RayApi
 from trackyard.engines.ray.channel import Channel, NoChannel
@@ -68,16 +67,16 @@ class RayEngine:
         self._site = site
         self._channel = channel or NoChannel()
         self._clock = clock
+        self._notices = Notices(clock)
         self._view = ClusterView(self._api, site.name, clock)
         self._stops = Stops(self._api, self._channel, clock)
         self._pending = Pending(clock)
-        self._keepers = Keepers(self._api, self._view, site, clock, tell=self._tell)
+        self._keepers = Keepers(self._api, self._view, site, clock, tell=self._notices.tell)
         self._lock = threading.RLock()
         self._barred: set[str] = set()
         self._forgotten: set[str] = set()
         self._phases: dict[str, AttemptPhase] = {}
         self._alive: dict[str, bool] = {}
-        self._listeners: list[Listener] = []
         self._trouble = ""
         self._attached = False
         self._closing = threading.Event()
@@ -190,14 +189,7 @@ class RayEngine:
 
     def subscribe(self, listener: Listener) -> Unsubscribe:
         """Tell `listener` of attempts that start or end and of nodes that come or go."""
-        with self._lock:
-            self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            with self._lock, contextlib.suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return unsubscribe
+        return self._notices.subscribe(listener)
 
     def hold_lease(self, hold: LeaseHold) -> None:
         """Have a job in the cluster keep the nodes from work past the queue, while it lasts."""
@@ -269,7 +261,7 @@ class RayEngine:
         for attempt_id in open_before - reports.keys():
             with self._lock:
                 self._phases.pop(attempt_id, None)
-            self._tell(NoticeKind.ATTEMPT_ENDED, attempt_id)
+            self._notices.tell(NoticeKind.ATTEMPT_ENDED, attempt_id)
         self._stops.press(reports)
         return any(report.phase in _LIVE for report in reports.values())
 
@@ -288,9 +280,9 @@ class RayEngine:
         if report.phase is before:
             return
         if report.phase is AttemptPhase.RUNNING:
-            self._tell(NoticeKind.ATTEMPT_STARTED, report.attempt_id)
+            self._notices.tell(NoticeKind.ATTEMPT_STARTED, report.attempt_id)
         elif report.phase not in _LIVE and before in _LIVE:
-            self._tell(NoticeKind.ATTEMPT_ENDED, report.attempt_id)
+            self._notices.tell(NoticeKind.ATTEMPT_ENDED, report.attempt_id)
 
     def _compare_nodes(self) -> None:
         now = {node.node_id: node.is_alive for node in self._view.nodes() if node.takes_work}
@@ -300,16 +292,9 @@ class RayEngine:
         for node_id in sorted({*before, *now}):
             lived, lives = before.get(node_id, False), now.get(node_id, False)
             if lives and not lived:
-                self._tell(NoticeKind.NODE_JOINED, node_id)
+                self._notices.tell(NoticeKind.NODE_JOINED, node_id)
             elif lived and not lives:
-                self._tell(NoticeKind.NODE_LOST, node_id)
-
-    def _tell(self, kind: NoticeKind, subject: str, detail: str = "") -> None:
-        notice = EngineNotice(kind=kind, subject=subject, at=self._clock.now(), detail=detail)
-        with self._lock:
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener(notice)
+                self._notices.tell(NoticeKind.NODE_LOST, node_id)
 
 
 def _check(attempt_id: str) -> None:

@@ -24,7 +24,6 @@ from trackyard.core.ports import (
     AttemptPhase,
     AttemptReport,
     EngineError,
-    EngineNotice,
     EngineUnavailable,
     ExitCause,
     LaunchRefused,
@@ -38,6 +37,7 @@ from trackyard.core.ports import (
 )
 from trackyard.engines import wrapper
 from trackyard.engines.holds import check_held
+from trackyard.engines.notices import Notices
 from trackyard.engines.slurm import nodes as slurm_nodes
 from trackyard.engines.slurm import submit
 from trackyard.engines.slurm.commands import Commands
@@ -72,16 +72,16 @@ class SlurmEngine:
     ) -> None:
         self._site = site
         self._clock = clock
+        self._notices = Notices(clock)
         self.commands = commands or Commands(folder=site.commands, config=site.conf)
         self.commands.check()
         self._attempts = site.folder / "attempts"
         self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._runner = _place_runner(site.folder)
         self._view = View(self.commands, site, clock)
-        self._reservations = Reservations(self.commands, site, tell=self._tell)
+        self._reservations = Reservations(self.commands, site, tell=self._notices.tell)
         self._relay = Relay(site.private or site.folder / "private", site.folder)
         self._lock = threading.RLock()
-        self._listeners: list[Listener] = []
         self._phases: dict[str, AttemptPhase] = {}
         self._ended: dict[str, AttemptReport] = {}
         self._overdue: dict[str, float] = {}
@@ -213,14 +213,7 @@ class SlurmEngine:
 
     def subscribe(self, listener: Listener) -> Unsubscribe:
         """Tell `listener` of attempts that start or end, nodes, and a silent controller."""
-        with self._lock:
-            self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            with self._lock, contextlib.suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return unsubscribe
+        return self._notices.subscribe(listener)
 
     def hold_lease(self, hold: LeaseHold) -> None:
         """Make the lease's reservation, or move it to what the lease says now."""
@@ -399,9 +392,9 @@ class SlurmEngine:
                 return
             self._phases[attempt_id] = phase
         if phase is AttemptPhase.RUNNING:
-            self._tell(NoticeKind.ATTEMPT_STARTED, attempt_id)
+            self._notices.tell(NoticeKind.ATTEMPT_STARTED, attempt_id)
         elif phase not in _LIVE:
-            self._tell(NoticeKind.ATTEMPT_ENDED, attempt_id)
+            self._notices.tell(NoticeKind.ATTEMPT_ENDED, attempt_id)
 
     def _end_overdue(self) -> None:
         now = self._clock.monotonic()
@@ -449,9 +442,9 @@ class SlurmEngine:
         for name in sorted({*before, *now}):
             was, is_up = before.get(name, False), now.get(name, False)
             if is_up and not was:
-                self._tell(NoticeKind.NODE_JOINED, name)
+                self._notices.tell(NoticeKind.NODE_JOINED, name)
             elif was and not is_up:
-                self._tell(NoticeKind.NODE_LOST, name)
+                self._notices.tell(NoticeKind.NODE_LOST, name)
 
     def _note_trouble(self, trouble: str) -> None:
         """Say once that the controller does not answer, and once that it does again."""
@@ -461,17 +454,12 @@ class SlurmEngine:
         if trouble:
             words = f"{trouble}; jobs that run go on, and new ones are handed over when it does"
             log.warning("%s", words)
-            self._tell(NoticeKind.ENGINE_SILENT, self.name, words)
+            self._notices.tell(NoticeKind.ENGINE_SILENT, self.name, words)
         else:
             log.warning("Slurm's controller answers again")
-            self._tell(NoticeKind.ENGINE_ANSWERS, self.name, "Slurm's controller answers again.")
-
-    def _tell(self, kind: NoticeKind, subject: str, detail: str = "") -> None:
-        notice = EngineNotice(kind=kind, subject=subject, at=self._clock.now(), detail=detail)
-        with self._lock:
-            listeners = list(self._listeners)
-        for listener in listeners:
-            listener(notice)
+            self._notices.tell(
+                NoticeKind.ENGINE_ANSWERS, self.name, "Slurm's controller answers again."
+            )
 
 
 def _check(attempt_id: str) -> None:
