@@ -10,5 +10,8 @@ export default defineConfig({
     restoreMocks: true,
     unstubGlobals: true,
     maxWorkers: 2,
+    // A busy machine is slow, not wrong.
+    testTimeout: 120_000,
+    expect: { poll: { timeout: 60_000 } },
   },
 });

@@ -95,8 +95,8 @@ class RayCluster:
 
     def clear(self) -> None:
         """Stop what others left running, so that one failed test fails alone."""
-        with httpx.Client(base_url=self.address, timeout=30) as ray:
-            deadline = time.monotonic() + 60
+        with httpx.Client(base_url=self.address, timeout=180) as ray:
+            deadline = time.monotonic() + 180
             while left := [one for one in ray.get("/api/jobs/").json() if _runs(one)]:
                 assert time.monotonic() < deadline, f"these do not end: {left}"
                 for one in left:
@@ -111,7 +111,7 @@ class RayCluster:
         if names:
             # What a lease's keeper held outlives it.
             line = [self.python, "-c", LET_GO, self.local.gcs, *names]
-            subprocess.run(line, check=True, capture_output=True, timeout=60)
+            subprocess.run(line, check=True, capture_output=True, timeout=180)
 
     def raylet(self, name: str) -> int:
         """The pid of a node's daemon."""
@@ -126,7 +126,7 @@ class RayCluster:
         node = self.node(name)
         os.kill(self.raylet(name), signal.SIGKILL)
         with contextlib.suppress(psutil.Error):
-            psutil.Process(node.pid).wait(timeout=30)
+            psutil.Process(node.pid).wait(timeout=180)
         end(node)
 
     def end_node(self, name: str) -> None:

@@ -122,7 +122,7 @@ class TrackingServer:
             if self.process.poll() is not None:
                 raise AssertionError(f"the server ended at start: {self.log}")
             try:
-                if httpx.get(f"{self.url}{path}", timeout=10).status_code == 200:
+                if httpx.get(f"{self.url}{path}", timeout=180).status_code == 200:
                     break
             except httpx.HTTPError:
                 pass

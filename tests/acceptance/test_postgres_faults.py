@@ -92,8 +92,8 @@ def test_the_same_words_to_two_servers_make_two_runs_unless_one_was_lost(
     first.start()
     second.start()
     with (
-        httpx.Client(base_url=first.url, headers=first.headers, timeout=60) as one,
-        httpx.Client(base_url=second.url, headers=first.headers, timeout=60) as other,
+        httpx.Client(base_url=first.url, headers=first.headers, timeout=180) as one,
+        httpx.Client(base_url=second.url, headers=first.headers, timeout=180) as other,
     ):
         answered = create_run(one, "both")
         one.close()

@@ -68,7 +68,7 @@ class Prometheus:
 
     def ask(self, query: str) -> list[dict[str, Any]]:
         """Return what a query finds now."""
-        answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}, timeout=30)
+        answer = httpx.get(f"{self.url}/api/v1/query", params={"query": query}, timeout=180)
         assert answer.status_code == 200, (query, answer.text)
         found: list[dict[str, Any]] = answer.json()["data"]["result"]
         return found
@@ -153,11 +153,11 @@ def test_queries_of_the_dashboard_and_the_rules_are_understood(prometheus: Prome
         time.sleep(0.2)
     for expression in queries().values():
         prometheus.ask(expression)
-    rules = httpx.get(f"{prometheus.url}/api/v1/rules", timeout=30).json()["data"]["groups"]
+    rules = httpx.get(f"{prometheus.url}/api/v1/rules", timeout=180).json()["data"]["groups"]
     assert len(rules[0]["rules"]) == 8
     firing = [rule["name"] for rule in rules[0]["rules"] if rule["state"] == "firing"]
     assert firing == []
 
 
 def test_a_stranger_reads_no_figures(server: JobServer) -> None:
-    assert httpx.get(f"{server.url}/metrics", timeout=30).status_code == 401
+    assert httpx.get(f"{server.url}/metrics", timeout=180).status_code == 401

@@ -88,6 +88,6 @@ def start_once() -> tuple[float, int]:
 
 def is_ready(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/ready", timeout=30).status_code == 200
+        return httpx.get(f"http://127.0.0.1:{port}/ready", timeout=180).status_code == 200
     except httpx.HTTPError:
         return False

@@ -40,7 +40,7 @@ def ends(server: TrackingServer) -> int:
 def submit(server: TrackingServer, until: threading.Event, done: list[int]) -> None:
     """Submit jobs one after the other, for as long as somebody answers."""
     body = {"command": ["true"], "hold": True}
-    with httpx.Client(base_url=server.url, headers=server.headers, timeout=60) as client:
+    with httpx.Client(base_url=server.url, headers=server.headers, timeout=180) as client:
         while not until.is_set():
             with contextlib.suppress(httpx.HTTPError):
                 done.append(client.post("/api/v1/jobs", json=body).status_code)

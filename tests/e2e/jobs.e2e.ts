@@ -7,8 +7,8 @@ import { Yard } from "./yard";
 const yard = new Yard();
 const LONG = "sh -c 'i=0; while true; do i=$((i+1)); echo tick $i; sleep 0.2; done'";
 
-beforeAll(() => yard.start(0, "--gpus", "2"), 120_000);
-afterAll(() => yard.stop(), 60_000);
+beforeAll(() => yard.start(0, "--gpus", "2"), 300_000);
+afterAll(() => yard.stop(), 300_000);
 
 interface JobRow {
   job_id: string;
@@ -53,7 +53,7 @@ describe("from the form to the end", () => {
     await page.getByRole("button", { name: "Submit", exact: true }).click();
     await page.waitForURL("**/app/jobs/*");
     await page.getByRole("heading", { name: "from-the-form" }).waitFor();
-    await expect.poll(() => stateOf("from-the-form"), { timeout: 20_000 }).toBe("running");
+    await expect.poll(() => stateOf("from-the-form"), { timeout: 120_000 }).toBe("running");
     await page.locator(".page-facts .state", { hasText: "running" }).waitFor();
 
     const queue = await page.context().newPage();
@@ -63,7 +63,7 @@ describe("from the form to the end", () => {
     await page.getByRole("tab", { name: "Logs" }).click();
     await page.locator(".log-line", { hasText: "tick" }).first().waitFor();
     const seen = await lastLine(page);
-    await expect.poll(() => lastLine(page), { timeout: 15_000 }).not.toBe(seen);
+    await expect.poll(() => lastLine(page), { timeout: 120_000 }).not.toBe(seen);
     await page.getByLabel("Find in the log").fill("tick 3$");
     await page.getByRole("button", { name: "Matches only" }).click();
     await expect.poll(() => page.locator(".log-line").allTextContents().then((lines) => lines.length === 1 && lines[0]?.endsWith("tick 3") === true)).toBe(true);
@@ -71,7 +71,7 @@ describe("from the form to the end", () => {
     await page.getByRole("button", { name: "Stop" }).click();
     await page.getByRole("dialog").getByText(/^yard stop j/).waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Stop", exact: true }).click();
-    await page.locator(".page-facts .state", { hasText: "stopped" }).waitFor({ timeout: 30_000 });
+    await page.locator(".page-facts .state", { hasText: "stopped" }).waitFor({ timeout: 120_000 });
     expect(await stateOf("from-the-form")).toBe("stopped");
     await queue.getByRole("row").filter({ hasText: "from-the-form" }).filter({ hasText: "stopped" }).waitFor();
     await page.context().close();
@@ -86,13 +86,13 @@ describe("waiting", () => {
     await page.getByRole("heading", { name: /Can never start as requested/ }).waitFor();
     await page.getByRole("row").filter({ hasText: "too-huge" }).getByText("Cannot fit").waitFor();
     await page.getByRole("region", { name: "Why held-back waits" }).getByRole("button", { name: "Release it" }).click();
-    await expect.poll(() => stateOf("held-back"), { timeout: 20_000 }).toBe("succeeded");
+    await expect.poll(() => stateOf("held-back"), { timeout: 120_000 }).toBe("succeeded");
     await page.getByRole("row").filter({ hasText: "held-back" }).getByText("succeeded").waitFor();
 
     await page.goto(`${yard.url}/app/jobs/${huge}`);
     await page.getByRole("region", { name: "Why too-huge waits" }).getByText("Cannot fit").waitFor();
     await page.getByRole("button", { name: /starts now/i }).click();
-    await expect.poll(() => stateOf("too-huge"), { timeout: 20_000 }).toBe("succeeded");
+    await expect.poll(() => stateOf("too-huge"), { timeout: 120_000 }).toBe("succeeded");
     await page.locator(".page-facts .state", { hasText: "succeeded" }).waitFor();
     await page.context().close();
   });
@@ -101,13 +101,13 @@ describe("waiting", () => {
 describe("after a failure", () => {
   test("the attempts show each cause, the run page carries the job's log and lanes", async () => {
     const id = await submit("fails-once", ["sh", "-c", 'if [ -e "$YARD_CHECKPOINT_DIR/x" ]; then echo second; else : > "$YARD_CHECKPOINT_DIR/x"; echo broken; exit 3; fi'], { retries: 1 });
-    await expect.poll(() => stateOf("fails-once"), { timeout: 40_000 }).toBe("succeeded");
+    await expect.poll(() => stateOf("fails-once"), { timeout: 120_000 }).toBe("succeeded");
     const page = await yard.open(`/app/jobs/${id}`);
     const attempts = page.getByRole("region", { name: "Attempts" });
     await attempts.getByText("exit code 3", { exact: true }).waitFor();
     expect(await attempts.getByRole("row").count()).toBe(3);
     const failing = await submit("fails-last", ["sh", "-c", "echo fine; echo 'ValueError: bad shape' >&2; exit 4"]);
-    await expect.poll(() => stateOf("fails-last"), { timeout: 20_000 }).toBe("failed");
+    await expect.poll(() => stateOf("fails-last"), { timeout: 120_000 }).toBe("failed");
     const queue = await page.context().newPage();
     await queue.goto(`${yard.url}/app/queue`);
     // What ended last stands first, with the line that says why.
@@ -134,7 +134,7 @@ describe("other teams", () => {
   test("what they hold is in the queue, by team and size alone; my team and mine leave it out", async () => {
     const token = await yard.member("vera", "vision");
     const job = await submit("hidden-name", ["sleep", "60"], { gpus: 1 });
-    await expect.poll(() => stateOf("hidden-name"), { timeout: 20_000 }).toBe("running");
+    await expect.poll(() => stateOf("hidden-name"), { timeout: 120_000 }).toBe("running");
     const page = await yard.open("/app/queue", { signedIn: false });
     await page.getByLabel("Token").fill(token);
     await page.getByRole("button", { name: "Sign in" }).click();
@@ -172,7 +172,7 @@ describe("links between teams", () => {
 describe("the nodes", () => {
   test("show who holds which GPU, and a drained node takes no job until it is given back", async () => {
     await submit("holder", ["sleep", "60"], { gpus: 0.5 });
-    await expect.poll(() => stateOf("holder"), { timeout: 20_000 }).toBe("running");
+    await expect.poll(() => stateOf("holder"), { timeout: 120_000 }).toBe("running");
     const page = await yard.open("/app/nodes", { dark: true });
     await page.getByRole("grid", { name: "GPUs by node" }).locator(".heat-cell[title*='holder of admin, team default']").waitFor();
     await page.getByLabel("Find a node").fill("team-of-nobody");
@@ -193,7 +193,7 @@ describe("the nodes", () => {
     await page.getByRole("region", { name: "Demand that is not met" }).getByText("Nodes out of service").waitFor();
     await page.getByRole("button", { name: /^Actions for / }).click();
     await page.getByRole("menuitem", { name: "Let it take jobs again" }).click();
-    await expect.poll(() => stateOf("after-drain"), { timeout: 20_000 }).toBe("succeeded");
+    await expect.poll(() => stateOf("after-drain"), { timeout: 120_000 }).toBe("succeeded");
     await yard.call("POST", "/api/v1/jobs/holder/stop", {});
     await page.context().close();
   });

@@ -9,13 +9,13 @@ let food = "";
 
 beforeAll(() => yard.start(0.3).then(async () => {
   food = await yard.experiment("food11-classifier");
-}), 180_000);
-afterAll(() => yard.stop(), 60_000);
+}), 300_000);
+afterAll(() => yard.stop(), 300_000);
 
 /** The rows of a table that has settled on a number of them; while it asks, it has fewer than none. */
 async function settled(page: Page, wanted: (rows: number) => boolean): Promise<number> {
   const rows = (): Promise<number> => page.locator("[role=grid]").getAttribute("aria-rowcount").then((text) => Number(text) - 1);
-  await expect.poll(() => rows().then((count) => count >= 0 && wanted(count)), { timeout: 15_000 }).toBe(true);
+  await expect.poll(() => rows().then((count) => count >= 0 && wanted(count)), { timeout: 120_000 }).toBe(true);
   return rows();
 }
 
@@ -74,7 +74,7 @@ describe("by keyboard and by bare words", () => {
     await settled(page, (rows) => rows > 10);
     const filled = async (): Promise<string[]> =>
       (await page.locator(".grid-name .dot").evaluateAll((dots) => dots.map((dot) => (dot as HTMLElement).style.background))).filter((one) => one.startsWith("rgb"));
-    await expect.poll(async () => (await filled()).length, { timeout: 15_000 }).toBeGreaterThanOrEqual(10);
+    await expect.poll(async () => (await filled()).length, { timeout: 120_000 }).toBeGreaterThanOrEqual(10);
     const colours = await filled();
     expect(new Set(colours).size).toBe(colours.length);
     await page.context().close();

@@ -28,8 +28,8 @@ beforeAll(async () => {
   const config = join(yard.home, "yard.toml");
   writeFileSync(config, CONFIG);
   await yard.start(0, "--gpus", "2", "--config", config);
-}, 120_000);
-afterAll(() => yard.stop(), 60_000);
+}, 300_000);
+afterAll(() => yard.stop(), 300_000);
 
 const leases = async (): Promise<Lease[]> => (await yard.call<{ leases: Lease[] }>("GET", "/api/v1/leases?all=1")).leases;
 const lease = async (name: string): Promise<Lease | undefined> => (await leases()).find((one) => one.name === name);
@@ -168,7 +168,7 @@ describe("the calendar", () => {
     const vision = await yard.member("bob", "vision");
     await yard.call("POST", "/api/v1/jobs", { name: "theirs", command: ["sleep", "300"], gpus: 2, nodes: 3, preemptible: true, grace_seconds: 1 }, vision);
     const running = async (): Promise<string> => (await yard.call<{ job: { state: string } }>("GET", "/api/v1/jobs/theirs", undefined, vision)).job.state;
-    await expect.poll(running, { timeout: 20_000 }).toBe("running");
+    await expect.poll(running, { timeout: 120_000 }).toBe("running");
     const page = await yard.open("/app/leases?scale=day");
     await page.getByRole("button", { name: "Lease node-1" }).click();
     const dialog = page.getByRole("dialog");
@@ -186,7 +186,7 @@ describe("the calendar", () => {
   test("an idle lease is nudged and lent, called back, and handed over", async () => {
     await yard.member("ada", "default");
     await yard.call("POST", "/api/v1/leases", { name: "idle", nodes: ["node-2"], minutes: 60 });
-    await expect.poll(async () => (await lease("idle"))?.lent_ms, { timeout: 20_000 }).not.toBe(null);
+    await expect.poll(async () => (await lease("idle"))?.lent_ms, { timeout: 120_000 }).not.toBe(null);
     const page = await yard.open("/app/leases?scale=day");
     const mine = page.getByRole("region", { name: "My leases" });
     await mine.getByText(/2 GPUs idle .*; release\?/).waitFor();

@@ -48,8 +48,8 @@ beforeAll(async () => {
   ]);
   await send([span(bad, 1, 0, "answer badly", 0, 40, { status: { code: 2, message: "no such city" } })]);
   await yard.call("POST", `/api/3.0/mlflow/traces/tr-${good}/assessments`, { assessment: { assessment_name: "helpful", feedback: { value: true }, rationale: "short and right", source: { source_type: "HUMAN", source_id: "ada" } } });
-}, 120_000);
-afterAll(() => yard.stop(), 60_000);
+}, 300_000);
+afterAll(() => yard.stop(), 300_000);
 
 describe("the traces of a run", () => {
   test.each([false, true])("are listed and opened as a waterfall (dark: %s)", async (dark) => {

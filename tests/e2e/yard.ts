@@ -134,7 +134,7 @@ export class Yard {
       colorScheme: options.dark === true ? "dark" : "light",
       acceptDownloads: true,
     });
-    context.setDefaultTimeout(20_000);
+    context.setDefaultTimeout(120_000);
     context.on("request", (request) => {
       if (!request.url().startsWith(this.url) && !/^(blob|data):/.test(request.url())) {
         this.foreign.push(request.url());
@@ -165,7 +165,7 @@ export class Yard {
       const { jobs } = await this.call<{ jobs: { job_id: string; state: string }[] }>("GET", "/api/v1/jobs?all=1&limit=500");
       return jobs.filter((job) => ["queued", "starting", "running"].includes(job.state)).map((job) => job.job_id);
     };
-    for (let look = 0; this.server !== null && look < 50; look += 1) {
+    for (let look = 0; this.server !== null && look < 900; look += 1) {
       const left = await open();
       if (left.length === 0) {
         return;

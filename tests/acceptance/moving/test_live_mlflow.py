@@ -33,7 +33,7 @@ class StockServer:
 
     def call(self, method: str, path: str, **body: Any) -> Any:
         how = {"params": body} if method == "GET" else {"json": body}
-        answer = httpx.request(method, f"{self.url}/api/2.0/mlflow/{path}", timeout=60, **how)
+        answer = httpx.request(method, f"{self.url}/api/2.0/mlflow/{path}", timeout=180, **how)
         assert answer.status_code == 200, answer.text
         return answer.json()
 

@@ -98,7 +98,7 @@ def start_nodes(folder: Path, gcs: int, dashboard: int) -> list[subprocess.Popen
 
     def alive() -> int:
         try:
-            rows = httpx.get(f"{api}/api/v0/nodes?limit=100", timeout=10).json()
+            rows = httpx.get(f"{api}/api/v0/nodes?limit=100", timeout=180).json()
         except (httpx.TransportError, ValueError):
             return 0
         found = (rows.get("data") or {}).get("result", {}).get("result", [])

@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self, body: bytes) -> tuple[int, bytes]:
         target = self.relay.target
-        connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=60)
+        connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=180)
         try:
             headers = {"Content-Type": self.headers.get("Content-Type") or "application/json"}
             connection.request(self.command, self.path, body=body or None, headers=headers)

@@ -87,7 +87,7 @@ def s3_endpoint() -> Iterator[str]:
 
 
 def _wait_for(endpoint: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         try:
             httpx.get(f"{endpoint}/moto-api/", timeout=2)

@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not _is_signed(self.headers.get("x-amz-content-sha256"), body):
             return 400, [], b"<Error><Code>XAmzContentSHA256Mismatch</Code></Error>"
         target = self.proxy.target
-        connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=60)
+        connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=180)
         headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
         headers["Host"] = target.netloc
         try:

@@ -68,7 +68,7 @@ class Caller:
 
     def send(self, method: str, target: str, body: Any = None, **headers: str) -> Answer:
         """Send a request whose target is not touched on the way."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.site.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.site.port, timeout=180)
         lines = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.token:
             lines.setdefault("Authorization", f"Bearer {self.token}")
@@ -98,7 +98,7 @@ class Caller:
 
     def open(self, method: str, target: str, *lines: str) -> socket.socket:
         """Send a request's head and leave the rest to the test."""
-        connection = socket.create_connection(("127.0.0.1", self.site.port), timeout=30)
+        connection = socket.create_connection(("127.0.0.1", self.site.port), timeout=180)
         head = [
             f"{method} {target} HTTP/1.1",
             f"Host: 127.0.0.1:{self.site.port}",

@@ -42,7 +42,7 @@ class Harness:
     """What a suite needs of an engine under test; engines override what differs."""
 
     #: seconds to wait at most for anything
-    patience = 90.0
+    patience = 180.0
     #: GPUs of one node that an attempt may hold together, and what it leaves free of each
     gpu_shares: tuple[GpuShare, ...] = (GpuShare(index=0, fraction=0.5), GpuShare(index=1))
     free_during: tuple[float, ...] = (0.5, 0.0)

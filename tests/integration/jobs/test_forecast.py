@@ -73,7 +73,7 @@ async def test_the_end_waits_for_no_forecast(yard: Yard, desk: Desk) -> None:
     os.kill(desk.pid, signal.SIGSTOP)
     asking = asyncio.ensure_future(desk.ask(question, dict[str, EtaView | None]))
     await asyncio.sleep(0)
-    await asyncio.wait_for(desk.close(), 60)
+    await asyncio.wait_for(desk.close(), 120)
     with pytest.raises(Unanswered):
         await asking
     with pytest.raises(Unanswered):

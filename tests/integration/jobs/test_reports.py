@@ -78,8 +78,8 @@ async def test_follow_tells_the_whole_log_and_ends_with_the_attempt(yard: Yard) 
     assert not following.done()
     assert not reading.done()
     await yard.jobs.take_log(*runner, member=0, offset=8, data=b"end\n")
-    assert await asyncio.wait_for(following, 60) == b"one\ntwo\nend\n"
-    assert await asyncio.wait_for(reading, 60) == 12
+    assert await asyncio.wait_for(following, 120) == b"one\ntwo\nend\n"
+    assert await asyncio.wait_for(reading, 120) == 12
 
 
 async def take_exit(yard: Yard, job: str, *, code: int = 0, log_bytes: int = 0) -> None:

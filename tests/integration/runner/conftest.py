@@ -51,7 +51,7 @@ class Runner:
         self.process.wait(timeout)
         return self.record
 
-    def wait_for_log(self, text: bytes, seconds: float = 60) -> None:
+    def wait_for_log(self, text: bytes, seconds: float = 180) -> None:
         wait_until(lambda: text in self.log, f"{text!r} never came", seconds)
 
     def send_stop(self, reason: str, grace: float) -> None:
@@ -70,7 +70,7 @@ class Runner:
         self.process.wait()
 
 
-def wait_until(what: Callable[[], Any], why: str, seconds: float = 60) -> None:
+def wait_until(what: Callable[[], Any], why: str, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < deadline, why

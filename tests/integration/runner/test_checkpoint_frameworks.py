@@ -138,7 +138,7 @@ def test_a_stopped_training_resumes_and_ends_like_an_undisturbed_one(
     first = train(script + MAIN, "checkpoints", pause=0.05)
     first.wait_for_log(b"step 13", seconds=120)
     first.send_stop("preempted", 60)
-    record = first.wait(timeout=90)
+    record = first.wait(timeout=180)
     assert (record["cause"], record["saved"]) == ("preempted", True), first.log[-2000:]
     assert record["checkpoint"]["step"] >= 13
     second = train(script + MAIN, "checkpoints")

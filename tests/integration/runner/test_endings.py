@@ -105,7 +105,7 @@ def test_a_shell_does_not_go_on_with_its_script_after_a_stop(start: Start) -> No
     runner = start(argv=["sh", "-c", line])
     runner.wait_for_log(b"ready")
     runner.send_stop("stopped", 60)
-    record = runner.wait(timeout=90)
+    record = runner.wait(timeout=180)
     assert (record["cause"], record["forced"]) == ("stopped", False)
     assert b"last" not in runner.log
     assert record["duration_seconds"] < 50

@@ -171,7 +171,7 @@ def test_what_runs_inside_a_cluster_ends_with_the_process_above_it() -> None:
         [sys.executable, "-c", LEFT_BEHIND.format(held=held)],
         pass_fds=[held],
         check=True,
-        timeout=60,
+        timeout=180,
     )
     os.close(held)
     # Nothing is ever written: it becomes readable when the last holder of the other end is gone.

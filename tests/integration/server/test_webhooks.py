@@ -91,7 +91,7 @@ async def make(caller: Caller, url: str, *events: dict[str, str], **more: Any) -
 
 
 async def until(check: Any) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not check():  # noqa: ASYNC110 - a server in a thread has no event of ours
             await asyncio.sleep(0.01)
 
@@ -266,7 +266,7 @@ async def test_a_delivery_that_fails_is_tried_again_and_noted(
     await until(lambda: len(receiver.calls) == 4)
 
     async def settled() -> list[dict[str, Any]]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while True:
                 found = await deliveries(yard.admin, hook["webhook_id"])
                 if len(found) == 2 and all(one["state"] != "pending" for one in found):

@@ -149,7 +149,7 @@ class Caller:
         return int(lines[0].split()[1]), headers, body
 
     async def ended(self) -> bytes:
-        return await asyncio.wait_for(self.reader.read(), 10)
+        return await asyncio.wait_for(self.reader.read(), 120)
 
 
 @pytest.fixture
@@ -260,7 +260,7 @@ async def test_an_answer_shorter_than_promised_is_cut_not_padded(caller: Caller)
         )
         writer.write(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path)
         with contextlib.suppress(ConnectionError):
-            heard = await asyncio.wait_for(reader.read(), 10)
+            heard = await asyncio.wait_for(reader.read(), 120)
             assert not heard.endswith(b"0\r\n\r\n")
         writer.close()
 
@@ -293,7 +293,7 @@ async def test_a_slow_reader_holds_the_stream_back(port: int, app: App) -> None:
         slow.sendall(b"GET /flood HTTP/1.1\r\nHost: x\r\n\r\n")
         await asyncio.sleep(0.5)
         assert app.sent < 20
-    await asyncio.wait_for(app.cut.wait(), 10)
+    await asyncio.wait_for(app.cut.wait(), 120)
 
 
 async def test_an_upload_that_breaks_off_is_told_to_the_application(
@@ -301,7 +301,7 @@ async def test_an_upload_that_breaks_off_is_told_to_the_application(
 ) -> None:
     await caller.say(b"PUT /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 30000000\r\n\r\n" + BIG)
     caller.writer.close()
-    await asyncio.wait_for(app.cut.wait(), 10)
+    await asyncio.wait_for(app.cut.wait(), 120)
 
 
 async def test_a_large_upload_arrives_whole(caller: Caller) -> None:
@@ -316,7 +316,7 @@ async def test_a_large_upload_arrives_whole(caller: Caller) -> None:
 async def test_the_application_learns_that_its_caller_has_gone(caller: Caller, app: App) -> None:
     await caller.say(b"GET /sleep HTTP/1.1\r\nHost: x\r\n\r\n")
     caller.writer.close()
-    await asyncio.wait_for(app.cut.wait(), 10)
+    await asyncio.wait_for(app.cut.wait(), 120)
 
 
 CREATE = b"POST /created HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
@@ -340,7 +340,7 @@ async def test_an_answer_to_a_caller_who_has_gone_is_not_even_begun(port: int, a
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
         line.sendall(CREATE)
     app.go_on.set()
-    await asyncio.wait_for(app.cut.wait(), 60)
+    await asyncio.wait_for(app.cut.wait(), 120)
     assert app.heard == ["asked", "lost"]
 
 
@@ -450,7 +450,7 @@ async def test_pings_whose_answers_are_never_read_end_the_websocket(
                 await asyncio.sleep(0)
                 if not listener.connections:
                     break
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while listener.connections:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     # One read of the socket may bring its answers on top.
@@ -517,7 +517,7 @@ async def test_silent_sockets_make_room_for_callers(app: App) -> None:
     new = Caller(*await asyncio.open_connection("127.0.0.1", number))
     for caller in (new, old):
         await caller.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert (await asyncio.wait_for(caller.hear(), 10))[0] == 200
+        assert (await asyncio.wait_for(caller.hear(), 120))[0] == 200
     assert len(listener.connections) <= 10
     for _, writer in [*crowd, (None, old.writer), (None, new.writer)]:
         writer.close()

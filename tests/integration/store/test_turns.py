@@ -28,7 +28,7 @@ async def test_a_single_read_passes_two_hundred_of_another_caller(database: Data
     ]
     await asyncio.sleep(0)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             light = asyncio.create_task(
                 read_as("light", database, lambda reader: reader.one("SELECT 1"))
             )
@@ -55,7 +55,7 @@ async def test_a_long_write_leaves_the_loop_to_others(database: Database) -> Non
         return int(row[0])
 
     writing = database.write(change, is_long=True)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not begun.is_set():  # noqa: ASYNC110 - set by another thread
             await asyncio.sleep(0.01)
     assert await database.read(count) == 0

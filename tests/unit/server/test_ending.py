@@ -61,7 +61,7 @@ async def test_a_step_that_hangs_or_fails_holds_up_nothing(
 
     ending = Ending(exit_now=Exits())
     await ending.wait_for("a lock", asyncio.Event().wait(), 0.01)
-    await ending.wait_for("a disk", fail(), 60)
+    await ending.wait_for("a disk", fail(), 120)
     assert "a lock did not end within" in caplog.text
     assert "a disk did not end well" in caplog.text
 

@@ -137,7 +137,7 @@ async def test_a_socket_ends_with_the_credential_that_opened_it() -> None:
         await asyncio.Event().wait()
         yield "never"
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         assert await open_socket.pump(endless())
     assert open_socket.is_refused
     assert line.sent == ["one"]

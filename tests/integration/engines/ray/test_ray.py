@@ -31,7 +31,7 @@ from trackyard.engines.ray.submission import Site
 
 
 class RayHarness(Harness):
-    patience = 120.0
+    patience = 180.0
     gpu_shares = (GpuShare(index=0, fraction=0.5),)
     free_during = (0.5,)
     gpu_index = 0
@@ -58,7 +58,7 @@ class RayHarness(Harness):
 
     def ask_ray(self, method: str, path: str, body: object = None) -> Any:
         """Speak to the head past the engine."""
-        answer = httpx.request(method, f"{self.cluster.address}{path}", json=body, timeout=60)
+        answer = httpx.request(method, f"{self.cluster.address}{path}", json=body, timeout=180)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
