@@ -36,6 +36,8 @@ from trackyard.finetune.shapes import BUILT_IN, ModelShape  # noqa: E402
 
 PREDICTED = HERE / "predicted.json"
 WARM_UP, STEPS = 2, 3
+#: A worker's exit status when the last cell left memory behind that it cannot free.
+STAINED, STAIN_BYTES = 3, 64 * 1024**2
 
 
 def tiny() -> list[dict[str, Any]]:
@@ -214,6 +216,9 @@ def work(cells: list[dict[str, Any]], device: str) -> None:
         facts["gpu"] = torch.cuda.get_device_name()
     for cell in cells:
         reset()
+        # Hooks on gradients (the optimizer in backward) outlive their model, with its weights.
+        if device == "cuda" and torch.cuda.memory_allocated() > STAIN_BYTES:
+            sys.exit(STAINED)
         began = time.perf_counter()
         found = attempt(cell, device)
         took = time.perf_counter() - began
@@ -243,7 +248,7 @@ def drive(cells: list[dict[str, Any]], out: Path, limit: float) -> None:
                     break
         known = done(out)
         still = [cell for cell in left if cell["name"] not in known]
-        if still and time.monotonic() - began < limit:
+        if still and worker.returncode != STAINED and time.monotonic() - began < limit:
             lost = {"name": still[0]["name"], "outcome": "failed", "words": "the worker died"}
             with out.open("a") as file:
                 file.write(json.dumps(lost) + "\n")

