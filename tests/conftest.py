@@ -7,11 +7,23 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.raycluster import _whole_cluster, clear_cluster, ray_cluster
+from tests.raycluster import (
+    _whole_cluster,
+    clear_cluster,
+    pytest_runtest_teardown,
+    ray_cluster,
+)
 from tests.slurmcluster import _whole_slurm, slurm_cluster
 from tests.spreading import Spreading, is_counted, place_of, unit_of
 
-__all__ = ["_whole_cluster", "_whole_slurm", "clear_cluster", "ray_cluster", "slurm_cluster"]
+__all__ = [
+    "_whole_cluster",
+    "_whole_slurm",
+    "clear_cluster",
+    "pytest_runtest_teardown",
+    "ray_cluster",
+    "slurm_cluster",
+]
 
 #: Settings a developer's shell may hold, which would lead a test to another server or home.
 FOREIGN = ("YARD_", "MLFLOW_", "RAY_", "SLURM_")

@@ -21,6 +21,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.spreading import CLUSTER_UNIT, unit_of
 from trackyard.cli.cluster_local import LocalCluster, NodeProcess, end, lives
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,6 +71,9 @@ class RayCluster:
         self.local.start(workers=workers, gpus=gpus, cpus=cpus)
 
     def stop(self) -> None:
+        """End it; once is enough."""
+        if not self.folder.exists():
+            return
         # Nothing in it is needed any more, so nobody waits for farewells.
         for node in self.local.nodes:
             if lives(node):
@@ -170,15 +174,30 @@ def _whole_cluster(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("ray_cluster").restore()
 
 
+#: The session's cluster while it lives.
+_running: list[RayCluster] = []
+
+
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[RayCluster]:
     """One cluster for the whole session."""
     cluster = RayCluster()
     try:
         cluster.start()
+        _running.append(cluster)
         yield cluster
     finally:
         cluster.stop()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the cluster with the last test that uses it: idle, it takes a tenth of the machine."""
+    if unit_of(item.nodeid) != CLUSTER_UNIT:
+        return
+    if nextitem is not None and unit_of(nextitem.nodeid) != CLUSTER_UNIT:
+        while _running:
+            _running.pop().stop()
 
 
 @pytest.fixture(scope="module")

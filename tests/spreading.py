@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-#: Folders and modules whose tests use the session's Ray cluster.
+#: The unit of all tests that use the session's Ray cluster.
+CLUSTER_UNIT = "ray cluster"
+#: Their folders and modules.
 ON_THE_CLUSTER = (
     "tests/acceptance/ray/",
     "tests/acceptance/ray_door/test_on_a_cluster.py",
@@ -26,7 +28,7 @@ APART = (
 )
 #: The longest, in the order in which they start: those that wait stand between those that compute.
 FIRST = (
-    "ray cluster",
+    CLUSTER_UNIT,
     "slurm cluster",
     "tests/integration/runner/test_checkpoint_frameworks.py",
     "tests/acceptance/leases/",
@@ -57,7 +59,7 @@ def is_counted(nodeid: str) -> bool:
 def unit_of(nodeid: str) -> str:
     """Name the unit that a test belongs to."""
     if nodeid.startswith(ON_THE_CLUSTER):
-        return "ray cluster"
+        return CLUSTER_UNIT
     if nodeid.startswith(ON_SLURM):
         return "slurm cluster"
     if nodeid.startswith(APART):
