@@ -30,10 +30,22 @@ class Seal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        #: name of the only key that may seal, where several servers share a database
+        self.expected: str | None = None
         self._key: bytes | None = None
+
+    def key_name(self) -> str:
+        """Return the name of the key in the file, which is made if there is none."""
+        return _name(self._load() or self._make())
+
+    def lacks_key(self) -> bool:
+        """Say whether another server of the database has the key, and this one does not."""
+        return bool(self.expected and self.missing([self.expected]))
 
     def close(self, value: str, *, purpose: str) -> str:
         """Return a value as it may be stored."""
+        if self.lacks_key():
+            raise InternalFault(lacking(self.expected or "", self.path))
         key = self._load() or self._make()
         nonce = secrets.token_bytes(NONCE_BYTES)
         sealed = _cipher(key).encrypt(nonce, value.encode(), purpose.encode())
@@ -95,6 +107,15 @@ class Seal:
         if key is None:
             raise SetupError(f"the key file {self.path} cannot be made")
         return key
+
+
+def lacking(name: str, path: Path) -> str:
+    """Tell an admin how a server gets the key that it has to share."""
+    return (
+        f"this server cannot seal values: its database's key is {name}, which is not in {path}."
+        " Copy `secrets.key` from the home of another server of this database to there, or name"
+        " one file for all of them by the setting secrets_key; then start this server again"
+    )
 
 
 def key_of(sealed: str) -> str:

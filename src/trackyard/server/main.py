@@ -23,6 +23,7 @@ from trackyard.access.directory import Directory, create_team, create_user
 from trackyard.access.sealing import Seal
 from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
+from trackyard.access.shared_key import agree_on_key
 from trackyard.access.tokens import digest, new_token
 from trackyard.artifacts.blobs import open_blobs
 from trackyard.artifacts.service import Artifacts
@@ -163,13 +164,15 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     services = build(settings)
     services.database.start()
     is_checked = await check_store(services)
+    seal = services.seal
+    await agree_on_key(services.database, seal, is_named=bool(settings.secrets_key))
     await services.creates.recover()
     code = await _first_start(services)
     await _apply_config(services)
     warning = await services.database.read(lambda reader: shared_rights(settings, reader))
     if warning:
         log.warning("%s", warning)
-    for told in await services.database.read(lambda reader: key_warnings(settings, reader)):
+    for told in await services.database.read(lambda reader: key_warnings(settings, seal, reader)):
         log.warning("%s", told)
     services.tracking.start()
     services.hub.start()
@@ -253,6 +256,7 @@ def build(settings: Settings) -> Services:
         creates=Creates(database, PendingFile(settings.home / "pending")),
         directory=directory,
         sessions=sessions,
+        seal=seal,
         secrets=secrets,
         gate=gate,
         hub=hub,
@@ -271,8 +275,7 @@ def build(settings: Settings) -> Services:
             scheduler,
             Rule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
             desk=Desk(Setup(settings.database_url, policy(settings), leases.rules)),
-            # Servers on one database read each other's jobs only with one key between them.
-            seal=seal if database.is_sqlite or settings.secrets_key else None,
+            seal=seal,
         ),
         leases=leases,
         webhooks=webhooks,

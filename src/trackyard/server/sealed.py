@@ -1,4 +1,4 @@
-"""What a start tells of sealed values: those whose key is not here, and those that are not sealed.
+"""What a start tells of sealed values: those whose key is not here, and when nothing can be sealed.
 
 Owns the sentences. A server without a key goes on: whatever needs the key says so when it is used.
 """
@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 
-from trackyard.access.sealing import Seal, key_of
+from trackyard.access.sealing import Seal, key_of, lacking
 from trackyard.server.settings import Settings
 from trackyard.store.database import Reader
 
 
-def key_warnings(settings: Settings, reader: Reader) -> list[str]:
+def key_warnings(settings: Settings, seal: Seal, reader: Reader) -> list[str]:
     """Return what an admin should know about the key of secrets, one sentence each."""
     found = [_missing(settings, reader)]
-    if not settings.database_url.startswith("sqlite") and not settings.secrets_key:
-        found.append(
-            "values of --env are stored as they are: servers on one PostgreSQL read each other's"
-            " jobs, so they need one key between them. Put a file that each of them has into the"
-            " setting secrets_key (`openssl rand -hex 32` makes one)"
-        )
+    if seal.lacks_key():
+        found.append(lacking(seal.expected or "", seal.path))
     return [one for one in found if one]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trackyard.access.directory import Directory
+from trackyard.access.sealing import Seal
 from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
 from trackyard.artifacts.service import Artifacts
@@ -35,6 +36,7 @@ class Services:
     creates: Creates
     directory: Directory
     sessions: Sessions
+    seal: Seal
     secrets: Secrets
     gate: Gate
     hub: Hub
