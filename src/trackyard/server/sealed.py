@@ -1,4 +1,4 @@
-"""What a start tells of sealed values: those whose key is not here, and when nothing can be sealed.
+"""What a start tells of sealed values: those whose key is not here, or that none can be sealed.
 
 Owns the sentences. A server without a key goes on: whatever needs the key says so when it is used.
 """
