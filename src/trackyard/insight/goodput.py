@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import pairwise
 
 from trackyard.core.resources import WHOLE
 
@@ -145,6 +146,8 @@ class Ledger:
     held: dict[tuple[int, str, GpuClass], int] = field(default_factory=lambda: defaultdict(int))
     #: by node, class and lease (0: none)
     unheld: dict[tuple[str, GpuClass, int], int] = field(default_factory=lambda: defaultdict(int))
+    #: GPUs of leased nodes times the time of the lease, used or not
+    leased: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     #: GPUs of each node times the time that they were there
     wall: dict[str, int] = field(default_factory=lambda: defaultdict(int))
 
@@ -301,7 +304,9 @@ def _fit(
 
 def _bounded(pieces: list[_Piece], capacity: int) -> list[_Piece]:
     """Cut pieces down to what a node has; who was first there keeps it."""
-    edges = [(one.since, one.milli) for one in pieces] + [(one.until, -one.milli) for one in pieces]
+    edges = [(one.since, one.milli) for one in pieces] + [
+        (one.until, -one.milli) for one in pieces
+    ]
     # At one moment ends come before beginnings.
     edges.sort()
     held = most = 0
@@ -313,7 +318,7 @@ def _bounded(pieces: list[_Piece], capacity: int) -> list[_Piece]:
     ordered = sorted(pieces, key=lambda one: (one.attempt.admitted_ms, one.attempt.key))
     moments = sorted({moment for moment, _ in edges})
     found = []
-    for since, until in zip(moments, moments[1:], strict=False):
+    for since, until in pairwise(moments):
         left = capacity
         for one in ordered:
             if one.since <= since and until <= one.until and left:
@@ -367,6 +372,8 @@ def _write_rest(
         length = span.until_ms - span.since_ms
         ledger.wall[node] += length * span.gpus * WHOLE
         for since, until, lease in _leased(span, leases):
+            if lease:
+                ledger.leased[lease] += (until - since) * span.gpus * WHOLE
             used = sum(
                 max(0, min(one.until, until) - max(one.since, since)) * one.milli
                 for one in held

@@ -23,15 +23,14 @@ END = 60
 
 def random_history(seed: int) -> History:
     """Nodes that come, go, drain and lose GPUs; gangs, fractions, restarts, leases, stalls."""
-    dice = random.Random(seed)  # noqa: S311 - a reproducible history, no secret
+    dice = random.Random(seed)
     nodes = {f"n{number}": _life(dice) for number in range(dice.randint(1, 3))}
-    attempts = []
-    for key in range(1, dice.randint(1, 9)):
-        attempts.append(_attempt(dice, key, sorted(nodes)))
+    attempts = [_attempt(dice, key, sorted(nodes)) for key in range(1, dice.randint(1, 9))]
     leases = []
     for number in range(1, dice.randint(1, 4)):
         since = dice.randrange(END)
-        leases.append(LeaseSpan(dice.choice(sorted(nodes)), since, dice.randint(since, END), number))
+        node, until = dice.choice(sorted(nodes)), dice.randint(since, END)
+        leases.append(LeaseSpan(node, since, until, number))
     idle = {
         (node, gpu): [(low, low + 5) for low in range(0, END, 5) if dice.random() < 0.2]
         for node in nodes
@@ -46,9 +45,7 @@ def _life(dice: random.Random) -> list[NodeSpan]:
         until = at + dice.randint(1, 30)
         state = dice.choice(["ready", "ready", "out", "down", "absent"])
         if state != "absent":
-            spans.append(
-                NodeSpan(at, until, dice.randint(0, 4), state == "out", state == "down")
-            )
+            spans.append(NodeSpan(at, until, dice.randint(0, 4), state == "out", state == "down"))
         at = until
     return spans
 
