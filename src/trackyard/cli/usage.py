@@ -90,9 +90,11 @@ def _query(args: argparse.Namespace) -> dict[str, Any]:
     query: dict[str, Any] = {"by": args.by}
     query |= {
         name: value
-        for name in ("team", "user", "project", "job", "month")
+        for name in ("user", "project", "job", "month")
         if (value := getattr(args, name))
     }
+    if args.team:
+        query["of_team"] = args.team
     if args.days is not None:
         if args.month:
             raise SetupError("--month and --days exclude each other", hint="leave one out")

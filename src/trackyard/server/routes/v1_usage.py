@@ -29,7 +29,7 @@ _USAGE_QUERY = {
     "since": "begin of a window in ms, instead of a month",
     "until": "end of the window in ms, now unless given",
     "by": f"group by one or several of {', '.join(DIMENSIONS)}, with commas; default team",
-    "team": "only this team",
+    "of_team": "only this team",
     "user": "only this user",
     "project": "only this project (experiment)",
     "job": "only this job, by id or name",
@@ -110,7 +110,7 @@ class UsageRoutes:
 
     def _wanted(self, request: Request) -> Filter:
         """Return whose usage may be shown: without admin rights one's own team's."""
-        principal, team = request.principal, request.arg("team") or ""
+        principal, team = request.principal, request.arg("of_team") or ""
         if not principal.is_admin:
             if team and team != principal.team:
                 raise NotFound(
