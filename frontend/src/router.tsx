@@ -117,6 +117,18 @@ const leases = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/leases/leases"), "LeasesPage"),
 });
+const usage = createRoute({
+  getParentRoute: () => app,
+  path: "usage",
+  validateSearch: words,
+  component: page(() => import("./pages/usage/usage"), "UsagePage"),
+});
+const fleet = createRoute({
+  getParentRoute: () => app,
+  path: "fleet",
+  validateSearch: words,
+  component: page(() => import("./pages/fleet/fleet"), "FleetPage"),
+});
 const events = createRoute({
   getParentRoute: () => app,
   path: "log",
@@ -128,7 +140,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     start,
-    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, leases, events]),
+    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, leases, usage, fleet, events]),
   ]),
   basepath: BASE === "" ? "/" : BASE,
   parseSearch: parseQuery,

@@ -1458,6 +1458,143 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/usage: GPU-hours, goodput and cost of a month or a window. */
+        get: operations["get_usage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/usage/months": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/usage/months: the closed ones. */
+        get: operations["get_usage_months"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/usage/months/{month}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/usage/months/{month}/close: freeze a month that is over. */
+        post: operations["post_usage_months_month_close"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/usage/rates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/usage/rates: the rate card in force. */
+        get: operations["get_usage_rates"];
+        /** PUT /api/v1/usage/rates: another rate card; closed months keep theirs. */
+        put: operations["put_usage_rates"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/budgets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/budgets: all for an admin, else one's own. */
+        get: operations["get_budgets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/teams/{team}/budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** PUT /api/v1/teams/{team}/budget: what a team may use in a month. */
+        put: operations["put_teams_team_budget"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/fleet/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/fleet/history: what each GPU was doing, and who waited. */
+        get: operations["get_fleet_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/fleet/trace": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/fleet/trace: past jobs and present nodes, for a replay. */
+        get: operations["get_fleet_trace"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/admin/verify/files": {
         parameters: {
             query?: never;
@@ -1739,6 +1876,8 @@ export interface components {
             size_bytes: number;
             /** @default 0 */
             created_ms: number;
+            /** @default 0 */
+            blocked_ms: number;
         };
         /**
          * HeartbeatReply
@@ -3697,6 +3836,233 @@ export interface components {
             params: string[];
             /** @default [] */
             tags: string[];
+        };
+        /**
+         * UsageReport
+         * @description Usage as people read it.
+         */
+        UsageReport: {
+            since_ms: number;
+            until_ms: number;
+            by: string[];
+            groups: components["schemas"]["UsageGroup"][];
+            total: components["schemas"]["UsageGroup"];
+            fleet: {
+                [key: string]: number;
+            };
+            wall_gpu_hours: number;
+            fleet_goodput: number | null;
+            losses: components["schemas"]["Loss"][];
+            job_mtbf_hours: number | null;
+            interruptions: number;
+            node_mtbf_hours: number | null;
+            node_failures: number;
+            currency: string;
+            carbon_g_per_kwh: number;
+            pue: number;
+            /** @default  */
+            month: string;
+            /** @default null */
+            closed_ms: number | null;
+            /** @default  */
+            closed_by: string;
+        };
+        /**
+         * UsageGroup
+         * @description What one team, user or whatever was asked for used.
+         */
+        UsageGroup: {
+            key: {
+                [key: string]: string;
+            };
+            gpu_hours: number;
+            classes: {
+                [key: string]: number;
+            };
+            goodput: number | null;
+            cost: number;
+            carbon_kg: number;
+            /** @default 0 */
+            lease_gpu_hours: number;
+            /** @default null */
+            quota_ratio: number | null;
+            /** @default  */
+            name: string;
+        };
+        /**
+         * Loss
+         * @description Held time that computed nothing that counts, by cause.
+         */
+        Loss: {
+            kind: string;
+            cause: string;
+            gpu_hours: number;
+            cost: number;
+            jobs: number;
+            job: string;
+            job_name: string;
+        };
+        /**
+         * MonthList
+         * @description The closed months.
+         */
+        MonthList: {
+            months: components["schemas"]["ClosedMonthView"][];
+        };
+        /**
+         * ClosedMonthView
+         * @description A closed month.
+         */
+        ClosedMonthView: {
+            month: string;
+            closed_ms: number;
+            closed_by: string;
+        };
+        /**
+         * RateCard
+         * @description Prices, power and carbon.
+         */
+        RateCard: {
+            /** @default USD */
+            currency: string;
+            /** @default {} */
+            rates: {
+                [key: string]: components["schemas"]["Rate"];
+            };
+            /** @default {} */
+            default: components["schemas"]["Rate"];
+            /** @default 0 */
+            per_kwh: number;
+            /** @default 1.3 */
+            pue: number;
+            /** @default 400 */
+            carbon_g_per_kwh: number;
+        };
+        /**
+         * Rate
+         * @description The price of one type of GPU.
+         */
+        Rate: {
+            /** @default null */
+            per_gpu_hour: number | null;
+            /** @default null */
+            spot_per_gpu_hour: number | null;
+            /** @default null */
+            purchase: number | null;
+            /** @default 4 */
+            years: number;
+            /** @default null */
+            watts: number | null;
+            /** @default null */
+            idle_watts: number | null;
+        };
+        /**
+         * BudgetList
+         * @description The budgets a caller may see.
+         */
+        BudgetList: {
+            budgets: components["schemas"]["BudgetView"][];
+        };
+        /**
+         * BudgetView
+         * @description A budget and what was used of it.
+         */
+        BudgetView: {
+            team: string;
+            gpu_hours: number | null;
+            cost: number | null;
+            warn_at: number;
+            hold: boolean;
+            month: string;
+            used_gpu_hours: number;
+            used_cost: number;
+            used_ratio: number;
+            counted_ms: number;
+            state: string;
+        };
+        /**
+         * Budget
+         * @description What a team may use in a month; null means no limit of that kind.
+         */
+        Budget: {
+            /** @default null */
+            gpu_hours: number | null;
+            /** @default null */
+            cost: number | null;
+            /** @default 0.8 */
+            warn_at: number;
+            /** @default true */
+            hold: boolean;
+        };
+        /**
+         * FleetHistory
+         * @description The fleet over time.
+         */
+        FleetHistory: {
+            since_ms: number;
+            until_ms: number;
+            width_ms: number;
+            gpus: components["schemas"]["GpuRow"][];
+            queue: components["schemas"]["QueueClass"][];
+        };
+        /**
+         * GpuRow
+         * @description One GPU over time.
+         */
+        GpuRow: {
+            node: string;
+            gpu: number;
+            type: string;
+            cells: string;
+            levels: string;
+            used_percent: number;
+        };
+        /**
+         * QueueClass
+         * @description How jobs of one priority class waited.
+         */
+        QueueClass: {
+            priority: string;
+            depth: number[];
+            started: number;
+            p50_wait_seconds: number | null;
+            p90_wait_seconds: number | null;
+        };
+        /**
+         * LiveTrace
+         * @description What a replay of the past needs.
+         */
+        LiveTrace: {
+            jobs: components["schemas"]["TraceLine"][];
+            nodes: components["schemas"]["TraceNode"][];
+        };
+        /**
+         * TraceLine
+         * @description A past job as it was asked for, and for how long it ran.
+         */
+        TraceLine: {
+            id: string;
+            submitted_at: number;
+            duration: number;
+            gpus: number;
+            gpu_milli: number;
+            gpu_types: string[];
+            cpu_milli: number;
+            memory_bytes: number;
+            user: string;
+            team: string;
+            name: string;
+        };
+        /**
+         * TraceNode
+         * @description A node that is there now.
+         */
+        TraceNode: {
+            id: string;
+            gpus: number;
+            type: string;
+            cpu_milli: number;
+            memory_bytes: number;
         };
         /**
          * FilesVerified
@@ -6113,6 +6479,229 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunsTable"];
+                };
+            };
+        };
+    };
+    get_usage: {
+        parameters: {
+            query?: {
+                /** @description a month as in 2026-10; the present one unless a window is given */
+                month?: string;
+                /** @description begin of a window in ms, instead of a month */
+                since?: string;
+                /** @description end of the window in ms, now unless given */
+                until?: string;
+                /** @description group by one or several of team, user, project, queue, job, node, gpu, cause, class, day, week, with commas; default team */
+                by?: string;
+                /** @description only this team */
+                team?: string;
+                /** @description only this user */
+                user?: string;
+                /** @description only this project (experiment) */
+                project?: string;
+                /** @description only this job, by id or name */
+                job?: string;
+                /** @description json (default) or csv */
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageReport"];
+                };
+            };
+        };
+    };
+    get_usage_months: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MonthList"];
+                };
+            };
+        };
+    };
+    post_usage_months_month_close: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                month: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ClosedMonthView"];
+                };
+            };
+        };
+    };
+    get_usage_rates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RateCard"];
+                };
+            };
+        };
+    };
+    put_usage_rates: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RateCard"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RateCard"];
+                };
+            };
+        };
+    };
+    get_budgets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetList"];
+                };
+            };
+        };
+    };
+    put_teams_team_budget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                team: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Budget"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Budget"];
+                };
+            };
+        };
+    };
+    get_fleet_history: {
+        parameters: {
+            query?: {
+                /** @description begin in ms, a week before the end unless given */
+                since?: string;
+                /** @description end in ms, now unless given */
+                until?: string;
+                /** @description stretches of time, up to 400, default 168 */
+                points?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FleetHistory"];
+                };
+            };
+        };
+    };
+    get_fleet_trace: {
+        parameters: {
+            query?: {
+                /** @description days back, up to 400, default 30 */
+                days?: string;
+                /** @description most jobs, default 20000 */
+                limit?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LiveTrace"];
                 };
             };
         };

@@ -427,6 +427,11 @@ def _check_member(tx: Tx, team_id: int, user_id: int, who: str) -> None:
         raise Denied(f"no token for {who}: only platform admins issue tokens for one another")
 
 
+def team_names(reader: Reader | Tx) -> dict[int, str]:
+    """Return the names of all teams by their inner id."""
+    return {row[0]: row[1] for row in reader.all("SELECT id, name FROM teams")}
+
+
 def team_id_of(tx: Reader | Tx, name: str) -> int:
     """Return a team's id by name."""
     row = tx.one("SELECT id FROM teams WHERE name = ?", (name,))

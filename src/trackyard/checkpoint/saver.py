@@ -12,6 +12,7 @@ import logging
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,15 +61,17 @@ class Saver:
         caller will not change instead of copying them.
         """
         self._raise_fault()
+        blocked = _stopwatch()
         fill = states.filler(state, snapshot=not wait, link=link)
         if wait:
             self.wait()
-            checkpoint = self._write(fill, step, metadata)
+            checkpoint = self._write(fill, step, metadata, blocked)
             self._upload(checkpoint)
             return checkpoint
+        copied = blocked()
 
         def work() -> None:
-            self._upload(self._write(fill, step, metadata))
+            self._upload(self._write(fill, step, metadata, lambda: copied))
 
         self._put(work)
         return None
@@ -82,11 +85,13 @@ class Saver:
         wait: bool = True,
     ) -> Checkpoint | None:
         """Have `fill` write the files itself, then make them a checkpoint; or have it done."""
+        blocked = _stopwatch()
         self.wait()
         if not wait:
-            self._put(lambda: self._upload(self._write(fill, step, metadata)))
+            waited = blocked()
+            self._put(lambda: self._upload(self._write(fill, step, metadata, lambda: waited)))
             return None
-        checkpoint = self._write(fill, step, metadata)
+        checkpoint = self._write(fill, step, metadata, blocked)
         self._put(lambda: self._upload(checkpoint))
         return checkpoint
 
@@ -139,9 +144,13 @@ class Saver:
             raise CheckpointError(f"a checkpoint could not be saved: {fault}") from fault
 
     def _write(
-        self, fill: states.Fill, step: int, metadata: Mapping[str, Any] | None
+        self,
+        fill: states.Fill,
+        step: int,
+        metadata: Mapping[str, Any] | None,
+        blocked_ms: Callable[[], int],
     ) -> Checkpoint:
-        checkpoint = self._folder.write(fill, step=step, metadata=metadata)
+        checkpoint = self._folder.write(fill, step=step, metadata=metadata, blocked_ms=blocked_ms)
         progress(step)
         return checkpoint
 
@@ -154,6 +163,12 @@ class Saver:
             # Training is worth more than the second copy.
             self.upload_failures.append(str(fault))
             log.warning("checkpoint %s was not uploaded: %s", checkpoint.name, fault)
+
+
+def _stopwatch() -> Callable[[], int]:
+    """Return a function that tells the milliseconds since now."""
+    began = time.monotonic()
+    return lambda: round((time.monotonic() - began) * 1000)
 
 
 def make_target(upload: str | Target | None, *, keep: int) -> Target | None:

@@ -107,8 +107,12 @@ class CheckpointFolder:
         step: int,
         metadata: Mapping[str, Any] | None = None,
         name: str | None = None,
+        blocked_ms: Callable[[], int] = lambda: 0,
     ) -> Checkpoint:
-        """Have `fill` write files into a new folder and commit them as one checkpoint."""
+        """Have `fill` write files into a new folder and commit them as one checkpoint.
+
+        `blocked_ms` is asked at the end for how long training has waited for it.
+        """
         if step < 0:
             raise ValueError("a step cannot be negative")
         name = name or f"step-{step:08d}-{secrets.token_hex(4)}"
@@ -116,7 +120,7 @@ class CheckpointFolder:
         hidden.mkdir()
         try:
             fill(hidden)
-            checkpoint = self._commit(hidden, name, step, metadata or {})
+            checkpoint = self._commit(hidden, name, step, metadata or {}, blocked_ms)
         except BaseException:
             shutil.rmtree(hidden, ignore_errors=True)
             raise
@@ -153,7 +157,12 @@ class CheckpointFolder:
         return gone
 
     def _commit(
-        self, hidden: Path, name: str, step: int, metadata: Mapping[str, Any]
+        self,
+        hidden: Path,
+        name: str,
+        step: int,
+        metadata: Mapping[str, Any],
+        blocked_ms: Callable[[], int],
     ) -> Checkpoint:
         parts = tuple(_seal(path, hidden) for path in _files(hidden))
         if not parts:
@@ -172,16 +181,17 @@ class CheckpointFolder:
         _sync_folders(hidden)
         hidden.rename(checkpoint.path)
         _sync_folder(self.path)
-        self._move_latest(checkpoint)
+        self._move_latest(checkpoint, blocked_ms())
         return checkpoint
 
-    def _move_latest(self, checkpoint: Checkpoint) -> None:
+    def _move_latest(self, checkpoint: Checkpoint, blocked_ms: int) -> None:
         pointer = {
             "name": checkpoint.name,
             "step": checkpoint.step,
             "sequence": checkpoint.sequence,
             "size_bytes": checkpoint.size_bytes,
             "created_ms": checkpoint.created_ms,
+            "blocked_ms": blocked_ms,
         }
         beside = self.path / f".{LATEST}.{_writer()}"
         write_durably(beside, json.dumps(pointer).encode())

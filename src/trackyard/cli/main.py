@@ -39,6 +39,8 @@ VERBS = (
     "queues",
     "queue",
     "explain-policy",
+    "usage",
+    "budget",
     "teams",
     "team",
     "token",

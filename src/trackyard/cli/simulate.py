@@ -9,13 +9,16 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
+from trackyard.cli.simulate_live import changed, read_live
 from trackyard.core.errors import InvalidInput
 from trackyard.core.node import Node
 from trackyard.core.reasons import duration_words
@@ -32,7 +35,9 @@ _EPILOG = """examples:
   yard simulate --trace philly.csv.gz --nodes 640 --policy fifo,sjf-oracle,default
   yard simulate --trace jobs.swf --nodes 16x8 --policy default --plot waits.png
   yard simulate --trace openb_pod_list_default.csv.gz --nodes openb_node_list_gpu_node.csv.gz \\
-      --policy random,bestfit,default --arrive 100%"""
+      --policy random,bestfit,default --arrive 100%
+  yard simulate --from live --add 8xH100
+  yard simulate --from live --policy default,fifo"""
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -44,13 +49,31 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--trace", required=True, type=Path, help="trace file, also gzipped")
+    parser.add_argument("--trace", type=Path, help="trace file, also gzipped")
     parser.add_argument(
-        "--nodes", required=True, help="GPUs in one pool, NxM nodes by GPUs, or a node-list file"
+        "--from",
+        dest="source",
+        choices=["live"],
+        help="replay the server's own past jobs on its present nodes (admins)",
+    )
+    parser.add_argument("--days", type=int, default=30, help="days back with --from live")
+    parser.add_argument(
+        "--add",
+        action="append",
+        default=[],
+        metavar="NxTYPE",
+        help="with --from live: a further node, as in 8xH100, or 4*8xH100 for four",
     )
     parser.add_argument(
+        "--remove",
+        action="append",
+        default=[],
+        metavar="NODE",
+        help="with --from live: without it",
+    )
+    parser.add_argument("--nodes", help="GPUs in one pool, NxM nodes by GPUs, or a node-list file")
+    parser.add_argument(
         "--policy",
-        default="fifo,default",
         help=f"one or several of {', '.join(POLICIES)}; with --arrive: {', '.join(PLACEMENTS)}",
     )
     parser.add_argument(
@@ -101,30 +124,37 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.set_defaults(func=run)
 
 
+class Case(NamedTuple):
+    """One column: a policy on a cluster."""
+
+    label: str
+    policy: str
+    nodes: tuple[Node, ...]
+
+
 def run(args: argparse.Namespace) -> int:
     """Carry out the verb."""
-    trace = read_trace(args.trace, limit=args.limit)
-    nodes = read_cluster(args.nodes)
-    names = [name.strip() for name in args.policy.split(",") if name.strip()]
+    trace, cases = _cases(args)
     if args.arrive is not None:
-        return _pack(args, trace, nodes, names)
+        return _pack(args, trace, cases[0].nodes, [case.policy for case in cases])
     costs = _costs(args)
-    teams = even_quotas(trace, nodes) if args.quotas else ()
     rows: list[Measures] = []
     outcomes = []
     with Progress(console=Console(stderr=True), disable=not sys.stderr.isatty()) as bar:
-        for name in names:
+        for case in cases:
             setting = setting_for(
-                name,
+                case.policy,
                 habits=_habits(args),
                 costs=costs,
                 style=args.placement,
-                teams=teams,
+                teams=even_quotas(trace, case.nodes) if args.quotas else (),
             )
-            task = bar.add_task(name, total=len(trace.jobs))
-            measures, outcome = replay(trace, nodes, setting, progress=partial(_show, bar, task))
+            task = bar.add_task(case.label, total=len(trace.jobs))
+            measures, outcome = replay(
+                trace, case.nodes, setting, progress=partial(_show, bar, task)
+            )
             bar.update(task, completed=len(trace.jobs))
-            rows.append(measures)
+            rows.append(replace(measures, policy=case.label))
             outcomes.append(outcome)
     if args.plot is not None:
         draw(outcomes, args.plot)
@@ -133,8 +163,43 @@ def run(args: argparse.Namespace) -> int:
         print(json.dumps({**head, "policies": [row.as_dict() for row in rows]}, indent=2))
     else:
         # Figures are never cut: a narrow terminal wraps the lines, a pipe gets them whole.
-        Console(width=max(Console().width, 36 + 14 * len(rows))).print(_table(trace, rows))
+        Console(
+            width=max(Console().width, 36 + 14 * len(rows) + sum(len(row.policy) for row in rows))
+        ).print(_table(trace, rows))
     return 0
+
+
+def _cases(args: argparse.Namespace) -> tuple[Trace, list[Case]]:
+    """Return the trace and what to replay it under."""
+    live = args.source == "live"
+    names = [name.strip() for name in (args.policy or "").split(",") if name.strip()]
+    if not live:
+        if args.trace is None or args.nodes is None or args.add or args.remove:
+            raise InvalidInput(
+                "give --trace and --nodes, or --from live, which --add and --remove go with"
+            )
+        trace, nodes = read_trace(args.trace, limit=args.limit), read_cluster(args.nodes)
+        return trace, [Case(name, name, nodes) for name in names or ["fifo", "default"]]
+    if args.trace is not None:
+        raise InvalidInput("--trace and --from live exclude each other; leave one out")
+    trace, today = read_live(args.days, args.limit)
+    base = today if args.nodes is None else read_cluster(args.nodes)
+    wanted = changed(base, args.add, args.remove)
+    first = names[0] if len(names) > 1 else "default"
+    cases = [Case("today", first, today)]
+    cases += [
+        Case(_label(args, name, wanted != today), name, wanted)
+        for name in names or ["default"]
+        if wanted != today or name != first
+    ]
+    return trace, cases
+
+
+def _label(args: argparse.Namespace, policy: str, is_changed: bool) -> str:
+    words = [f"+{one}" for one in args.add] + [f"-{one}" for one in args.remove]
+    if is_changed and args.nodes is not None:
+        words.insert(0, args.nodes)
+    return " ".join([*words, *([policy] if policy != "default" or not words else [])])
 
 
 def _show(bar: Progress, task: TaskID, done: int) -> None:

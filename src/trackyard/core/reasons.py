@@ -81,6 +81,7 @@ class Code(StrEnum):
     BORROW_LIMIT = "borrow_limit"
     QUOTA_LENT = "quota_lent"
     TEAM_JOBS = "team_jobs"
+    BUDGET_USED_UP = "budget_used_up"
     QUEUE_QUOTA = "queue_quota"
     QUEUE_JOBS = "queue_jobs"
     USER_GPUS = "user_gpus"
@@ -214,6 +215,11 @@ CATALOGUE: Mapping[Code, Entry] = {
         Tier.OVER_QUOTA,
         "Team `{what}` runs {limit} jobs, its limit",
         "Wait for one of them, or stop one",
+    ),
+    Code.BUDGET_USED_UP: Entry(
+        Tier.OVER_QUOTA,
+        "Team `{what}` has used up its budget of the month: {used} of {budget}",
+        "Wait for the next month, or have an admin raise the budget: `yard budget set`",
     ),
     Code.QUEUE_QUOTA: Entry(
         Tier.OVER_QUOTA,
@@ -451,7 +457,11 @@ _UNITS: Mapping[Code, str] = {
         (Code.WALL_TIME_OVER_LIMIT, Code.WALL_TIME_MISSING, Code.RUNS_INTO_LEASE), "seconds"
     ),
 }
-_OUT_OF_LINE_CODES = (Code.LARGER_THAN_QUOTA, Code.LEASE_NOT_STARTED)
+_OUT_OF_LINE_CODES = (
+    Code.LARGER_THAN_QUOTA,
+    Code.LEASE_NOT_STARTED,
+    Code.BUDGET_USED_UP,
+)
 
 
 def stands_in_line(reasons: Sequence[Reason] | None) -> bool:

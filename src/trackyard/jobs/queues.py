@@ -13,6 +13,7 @@ import msgspec
 from trackyard.access.directory import team_id_of
 from trackyard.core.errors import InvalidInput, NotFound, SetupError
 from trackyard.core.ids import QUEUE_NAME
+from trackyard.jobs.budgets import budget_holds
 from trackyard.jobs.settings import QueueSettings, TeamShare, check_departments
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.snapshot import Queue, Team
@@ -203,8 +204,10 @@ def scheduler_queues(reader: Reader) -> tuple[Queue, ...]:
     )
 
 
-def scheduler_teams(reader: Reader, usage: dict[str, float]) -> tuple[Team, ...]:
-    """Return the teams in the scheduler's own words, with their use."""
+def scheduler_teams(reader: Reader, usage: dict[str, float], now_ms: int) -> tuple[Team, ...]:
+    """Return the teams in the scheduler's own words, with their use and spent budgets."""
+    shares = load_shares(reader)
+    held = budget_holds(reader, {name: share.parent for name, share in shares.items()}, now_ms)
     return tuple(
         Team(
             id=name,
@@ -215,8 +218,9 @@ def scheduler_teams(reader: Reader, usage: dict[str, float]) -> tuple[Team, ...]
             weight=share.share,
             max_running=share.max_running,
             usage_gpu_seconds=usage.get(name, 0.0),
+            budget_hold=held.get(name),
         )
-        for name, share in load_shares(reader).items()
+        for name, share in shares.items()
     )
 
 

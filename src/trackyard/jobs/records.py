@@ -120,6 +120,8 @@ class AttemptRow(NamedTuple):
     nan_seen: int
     settled: int
     log_pruned_ms: int | None
+    unpacked_ms: int | None = None
+    first_step_ms: int | None = None
 
     @property
     def is_over(self) -> bool:

@@ -38,6 +38,7 @@ WRITE_EVERY_MS = 10_000
 MAX_REMEMBERED = 20_000
 MAX_SAMPLES = 500
 MAX_SAMPLE_VALUES = 200
+DAY_MS = 86_400_000
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -57,6 +58,8 @@ class Saved(msgspec.Struct, frozen=True):
     sequence: Int64 = 0
     size_bytes: Int64 = 0
     created_ms: Int64 = 0
+    #: how long training waited for it
+    blocked_ms: Int64 = 0
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
@@ -183,20 +186,42 @@ def take_heartbeat(tx: Tx, attempt_id: str, beat: Heartbeat) -> None:
     )
     if beat.state == "running" and attempt.state == AttemptState.STARTING:
         note_running(tx, attempt_id, hostname=beat.hostname[:200])
-    columns: dict[str, Any] = {"seen_ms": tx.now_ms}
-    if beat.progress is not None and beat.progress.step is not None:
-        columns["step"] = beat.progress.step
-    if beat.notes and beat.member == 0:
-        columns["notes"] = msgspec.json.encode([n[:500] for n in beat.notes[:50]]).decode()
+    columns = _columns(beat, attempt, tx.now_ms)
     job = job_by_inner(tx, attempt.job)
     if beat.member == 0 and "step" not in columns:
         columns["step"] = last_step(tx, job, attempt)
+    if attempt.first_step_ms is None and columns.get("step") is not None:
+        columns["first_step_ms"] = _first_step(tx, job, attempt)
     attempt = change_attempt(tx, attempt, **columns)
     if beat.checkpoint is not None:
         note_checkpoint(tx, job, attempt, beat.checkpoint)
     if beat.member == 0:
         _watch_progress(tx, job, attempt, beat.progress)
         _watch_loss(tx, job, attempt)
+
+
+def _columns(beat: Heartbeat, attempt: AttemptRow, now_ms: int) -> dict[str, Any]:
+    """Return what a heartbeat says of its attempt by itself."""
+    columns: dict[str, Any] = {"seen_ms": now_ms}
+    if beat.progress is not None and beat.progress.step is not None:
+        columns["step"] = beat.progress.step
+    if beat.state == "environment" and attempt.unpacked_ms is None:
+        columns["unpacked_ms"] = now_ms
+    if beat.notes and beat.member == 0:
+        columns["notes"] = msgspec.json.encode([n[:500] for n in beat.notes[:50]]).decode()
+    return columns
+
+
+def _first_step(tx: Tx, job: JobRow, attempt: AttemptRow) -> int:
+    """Return when an attempt's first step was seen, and say so once."""
+    job_event(
+        tx,
+        "attempt.first_step",
+        job,
+        attempt=attempt.number,
+        loaded_in_ms=tx.now_ms - (attempt.started_ms or tx.now_ms),
+    )
+    return tx.now_ms
 
 
 def node_of(attempt: AttemptRow, member: int) -> str | None:
@@ -231,8 +256,8 @@ def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> N
     if len(saved.name) > 200 or not saved.name.isprintable():
         return
     done = tx.run(
-        "INSERT INTO checkpoints (job, attempt, name, step, sequence, size_bytes, created_ms)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, name) DO NOTHING",
+        "INSERT INTO checkpoints (job, attempt, name, step, sequence, size_bytes, created_ms,"
+        " blocked_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, name) DO NOTHING",
         (
             job.id,
             attempt.number,
@@ -241,6 +266,7 @@ def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> N
             saved.sequence,
             saved.size_bytes,
             saved.created_ms or tx.now_ms,
+            min(max(saved.blocked_ms, 0), DAY_MS),
         ),
     )
     if done > 0:

@@ -148,6 +148,7 @@ class Supervisor:
             env = workspace.job_environment(self._spec, venv=None, own=self._own_variables())
             folder = workspace.prepare_folder(self._spec, self._pause)
             modules = workspace.prepare_modules(self._spec, self._pause)
+            self._state = "environment"
             clean = {k: v for k, v in env.items() if k not in self._spec.platform_env}
             venv = workspace.prepare_python(
                 self._spec, folder, clean, run=self._run_program, pause=self._pause

@@ -132,7 +132,16 @@ class Department(Holder):
 class TeamUse(Holder):
     """What a team holds now, has used, and may have."""
 
-    __slots__ = ("above", "brief_milli", "brief_seconds", "owner", "path", "stretch", "usage")
+    __slots__ = (
+        "above",
+        "brief_milli",
+        "brief_seconds",
+        "budget_hold",
+        "owner",
+        "path",
+        "stretch",
+        "usage",
+    )
 
     parent: Department
 
@@ -151,6 +160,8 @@ class TeamUse(Holder):
         self.brief_seconds = 0
         #: decayed GPU-seconds
         self.usage = team.usage_gpu_seconds
+        #: the budget that keeps its jobs from starting
+        self.budget_hold = team.budget_hold
         #: factor on the length of its jobs under the default order
         self.stretch = 1.0
         self.committed, self.entitled = self.floor, self.own

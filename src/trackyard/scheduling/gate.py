@@ -81,8 +81,19 @@ def _moments(
         yield _dependency(dependency, state_of)
     if job.held:
         yield Reason(code=Code.HELD)
+    yield _budget(job, ledger)
     if job.not_before > now:
         yield Reason(code=Code.NOT_BEFORE, until=job.not_before)
+
+
+def _budget(job: Job, ledger: Ledger) -> Reason | None:
+    """Return the budget that holds the job's team; what a running job asked for is no new job."""
+    team = ledger.teams.get(job.team)
+    hold = None if team is None or job.part_of else team.budget_hold
+    if hold is None:
+        return None
+    facts = (("used", hold.used), ("budget", hold.budget))
+    return Reason(code=Code.BUDGET_USED_UP, what=hold.team, until=hold.until, facts=facts)
 
 
 def _dependency(

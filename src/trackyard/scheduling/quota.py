@@ -47,6 +47,8 @@ class Ledger:
         #: teams of the snapshot; without any, every team is welcome
         self.declared = frozenset(self.teams)
         self.is_open = not self.teams
+        #: teams that a used-up budget holds
+        self.spent = frozenset(n for n, one in self.teams.items() if one.budget_hold is not None)
         #: shares that differ are a promise: the default order then serves teams by them first
         shares = self.tree.shares().values()
         self.keeps_shares = max(shares, default=0.0) > 1.000001 * min(shares, default=0.0)

@@ -191,7 +191,7 @@ class Scheduler:
 
     def _load_plain(self, everyone: Sequence[Waiting]) -> list[tuple[int, Waiting]]:
         """Take in all ordinary jobs in columns; return the others."""
-        checked, known = self._checked, self._orders
+        checked, known, spent = self._checked, self._orders, self.state.ledger.spent
         special = [
             (number, one)
             for number, one in enumerate(everyone)
@@ -206,6 +206,7 @@ class Scheduler:
             or job.lease
             or job.array_cap
             or job.part_of
+            or job.team in spent
         ]
         state = self.state
         shapes = state.table.shapes([one.job.request for one in everyone])
@@ -263,12 +264,14 @@ class Scheduler:
         shape_of, where, checked = self.state.table.shape, self._where, self._checked
         measure_of = Measurer(self.state.durations)
         default, orders = self.state.policy.order, self._orders
+        spent = self.state.ledger.spent
         for number, one in waiting:
             job = one.job
             order = orders.get(job.queue, default)
             shape = shape_of(job.request)
             pending = measure_of(one, shape, number, order)
-            if job.held or job.dependencies or job.not_before or job.lease or job.queue in checked:
+            is_special = job.held or job.dependencies or job.not_before or job.lease
+            if is_special or job.queue in checked or job.team in spent:
                 reason = self._moment(job)
                 if reason is not None:
                     self._gated[job.id] = (pending, reason)

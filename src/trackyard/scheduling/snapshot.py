@@ -18,6 +18,19 @@ from trackyard.scheduling.policy import Order, Policy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BudgetHold:
+    """A budget that is used up."""
+
+    #: the team or department whose budget it is
+    team: str
+    #: in words, with the unit
+    used: str
+    budget: str
+    #: when the next month begins
+    until: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Team:
     """A tenant and its claim on the GPUs."""
 
@@ -38,6 +51,8 @@ class Team:
     max_running: int | None = None
     #: GPU-seconds used so far, decayed with the policy's half-life up to the snapshot's time
     usage_gpu_seconds: float = 0.0
+    #: the budget that keeps its jobs from starting; None: they may
+    budget_hold: BudgetHold | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,6 +31,7 @@ from trackyard.core.clock import Clock
 from trackyard.core.errors import InvalidInput, SetupError
 from trackyard.fleet.policy import read_policy
 from trackyard.fleet.service import Fleet
+from trackyard.insight.service import Usage
 from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.edges import Edges
 from trackyard.jobs.admission.moving import Foresight
@@ -179,6 +180,7 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     services.watchdog.start()
     services.jobs.start()
     services.deliveries.start()
+    services.usage.start()
     application = Application(
         Router(table.routes(services)),
         services.gate,
@@ -247,6 +249,8 @@ def build(settings: Settings) -> Services:
     )
     Edges(database, leases, scheduler)
     leases.foresee = Foresight(scheduler)
+    usage = Usage(database)
+    usage.on_change, usage.is_leader = scheduler.wake, lambda: scheduler.is_leader
     allowed = read_allowed(settings.outbound_allow, plain=settings.outbound_http)
     webhooks = Webhooks(database, seal, allowed)
     return Services(
@@ -278,6 +282,7 @@ def build(settings: Settings) -> Services:
             seal=seal,
         ),
         leases=leases,
+        usage=usage,
         webhooks=webhooks,
         deliveries=Deliveries(database, webhooks),
     )
@@ -407,6 +412,7 @@ async def _stop(services: Services, ending: Ending) -> None:
     """Commit what is queued and close."""
     await ending.wait_for("settling of metrics", services.tracking.stop(), 2.0)
     await ending.wait_for("webhooks", services.deliveries.stop(), 1.0)
+    await ending.wait_for("budgets", services.usage.stop(), 1.0)
     await ending.wait_for("the database", services.database.close(), ENDLESS)
     services.creates.file.close()
     await services.artifacts.blobs.close()

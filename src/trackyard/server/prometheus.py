@@ -66,6 +66,8 @@ class Facts:
     database_bytes: int
     commits: int
     writes: int
+    #: by class, where this server counts them
+    gpu_seconds: Mapping[str, float]
 
 
 def exposition(facts: Facts) -> bytes:
@@ -86,6 +88,7 @@ class _Families:
         yield from _health(facts)
         yield from _queue(facts)
         yield from _attempts(facts.tally)
+        yield from _gpu_seconds(facts)
         yield from _answers(facts.tally)
         yield from _database(facts)
         yield from _event_loop(facts.watchdog)
@@ -211,6 +214,15 @@ def _attempts(tally: Tally) -> Iterator[Metric]:
     waits.add_metric([], _buckets(tally.waits, WAIT_EDGES), tally.waits.total)
     yield waits
     yield CounterMetricFamily("yard_metric_points", "Metric points taken in.", value=tally.points)
+
+
+def _gpu_seconds(facts: Facts) -> Iterator[Metric]:
+    """Where GPU time went; what a job held counts once its attempt has ended."""
+    words = "GPU-seconds by what they were spent on; those of a job count when its attempt ends."
+    family = CounterMetricFamily("yard_gpu_seconds", words, labels=["class"])
+    for kind, seconds in facts.gpu_seconds.items():
+        family.add_metric([kind], seconds)
+    yield family
 
 
 def _answers(tally: Tally) -> Iterator[Metric]:

@@ -10,6 +10,7 @@ from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
+from trackyard.insight.service import Usage
 from trackyard.jobs.service import Jobs
 from trackyard.leases.service import Leases
 from trackyard.notify.deliveries import Deliveries
@@ -48,5 +49,6 @@ class Services:
     artifacts: Artifacts
     jobs: Jobs
     leases: Leases
+    usage: Usage
     webhooks: Webhooks
     deliveries: Deliveries

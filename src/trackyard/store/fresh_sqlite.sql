@@ -18,6 +18,13 @@ CREATE TABLE child_runs (
 	CONSTRAINT pk_child_runs PRIMARY KEY (run_uuid)
 );
 CREATE INDEX ix_child_runs_root_uuid ON child_runs (root_uuid);
+CREATE TABLE closed_months (
+	month TEXT NOT NULL,
+	closed_ms BIGINT NOT NULL,
+	actor TEXT NOT NULL,
+	data BLOB NOT NULL,
+	CONSTRAINT pk_closed_months PRIMARY KEY (month)
+);
 CREATE TABLE events (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	time_ms BIGINT NOT NULL,
@@ -28,6 +35,7 @@ CREATE TABLE events (
 	subject_id TEXT NOT NULL,
 	data TEXT NOT NULL
 );
+CREATE INDEX ix_events_stalls ON events (time_ms) WHERE kind IN ('job.stalled', 'job.recovered');
 CREATE INDEX ix_events_subject_subject_id_id ON events (subject, subject_id, id);
 CREATE INDEX ix_events_team_id_id ON events (team_id, id);
 CREATE TABLE job_specs (
@@ -208,6 +216,21 @@ CREATE TABLE arriving_arrays (
 	written_ms BIGINT NOT NULL,
 	CONSTRAINT pk_arriving_arrays PRIMARY KEY (array_id),
 	CONSTRAINT fk_arriving_arrays_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE TABLE budgets (
+	team_id INTEGER NOT NULL,
+	gpu_hours FLOAT,
+	cost FLOAT,
+	warn_at FLOAT,
+	hold BIGINT NOT NULL,
+	month TEXT NOT NULL,
+	used_gpu_hours FLOAT NOT NULL,
+	used_cost FLOAT NOT NULL,
+	counted_ms BIGINT NOT NULL,
+	state TEXT NOT NULL,
+	updated_ms BIGINT NOT NULL,
+	CONSTRAINT pk_budgets PRIMARY KEY (team_id),
+	CONSTRAINT fk_budgets_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
 CREATE TABLE eval_datasets (
 	id TEXT NOT NULL,
@@ -510,11 +533,14 @@ CREATE TABLE attempts (
 	settled BIGINT NOT NULL,
 	log_pruned_ms BIGINT,
 	priority BIGINT,
+	unpacked_ms BIGINT,
+	first_step_ms BIGINT,
 	CONSTRAINT pk_attempts PRIMARY KEY (id),
 	CONSTRAINT uq_attempts_attempt_id UNIQUE (attempt_id),
 	CONSTRAINT uq_attempts_job_number UNIQUE (job, number),
 	CONSTRAINT fk_attempts_job FOREIGN KEY(job) REFERENCES jobs (id) ON DELETE CASCADE
 );
+CREATE INDEX ix_attempts_ended_ms ON attempts (ended_ms);
 CREATE INDEX ix_attempts_settled_state ON attempts (settled, state);
 CREATE INDEX ix_attempts_state ON attempts (state);
 CREATE TABLE checkpoints (
@@ -526,10 +552,12 @@ CREATE TABLE checkpoints (
 	sequence BIGINT NOT NULL,
 	size_bytes BIGINT NOT NULL,
 	created_ms BIGINT NOT NULL,
+	blocked_ms BIGINT DEFAULT '0' NOT NULL,
 	CONSTRAINT pk_checkpoints PRIMARY KEY (id),
 	CONSTRAINT uq_checkpoints_job_name UNIQUE (job, name),
 	CONSTRAINT fk_checkpoints_job FOREIGN KEY(job) REFERENCES jobs (id) ON DELETE CASCADE
 );
+CREATE INDEX ix_checkpoints_created_ms ON checkpoints (created_ms);
 CREATE TABLE datasets (
 	id INTEGER NOT NULL,
 	experiment_id INTEGER NOT NULL,

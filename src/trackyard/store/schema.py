@@ -153,6 +153,13 @@ Table(
     _text("data"),
     Index(None, "team_id", "id"),
     Index(None, "subject", "subject_id", "id"),
+    #: stalls alone, which usage is counted by
+    Index(
+        "ix_events_stalls",
+        "time_ms",
+        sqlite_where=text("kind IN ('job.stalled', 'job.recovered')"),
+        postgresql_where=text("kind IN ('job.stalled', 'job.recovered')"),
+    ),
     sqlite_autoincrement=True,
 )
 Table(
@@ -492,6 +499,7 @@ from trackyard.store import (  # noqa: E402
     schema_ray,
     schema_traces,
     schema_trials,
+    schema_usage,
     schema_webhooks,
 )
 
@@ -505,5 +513,6 @@ __all__ = [
     "schema_ray",
     "schema_traces",
     "schema_trials",
+    "schema_usage",
     "schema_webhooks",
 ]

@@ -7,6 +7,7 @@ epoch; GPUs in settings are numbers, in placements thousandths.
 from __future__ import annotations
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     Float,
     Index,
@@ -198,10 +199,14 @@ Table(
     integer("log_pruned_ms", nullable=True),
     #: priority class it was admitted with; null: before that was kept
     integer("priority", nullable=True),
+    #: when its package was in place, and when its first step was seen; null: not known
+    integer("unpacked_ms", nullable=True),
+    integer("first_step_ms", nullable=True),
     UniqueConstraint("attempt_id"),
     UniqueConstraint("job", "number"),
     Index(None, "state"),
     Index(None, "settled", "state"),
+    Index(None, "ended_ms"),
 )
 Table(
     "attempt_members",
@@ -242,7 +247,10 @@ Table(
     integer("sequence"),
     integer("size_bytes"),
     integer("created_ms"),
+    #: how long training waited for it
+    Column("blocked_ms", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("job", "name"),
+    Index(None, "created_ms"),
 )
 Table(
     "child_runs",

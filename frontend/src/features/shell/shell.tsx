@@ -26,6 +26,7 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/queue", word: "Queue", icon: "queue", key: "q" },
   { to: "/app/nodes", word: "Nodes", icon: "nodes", key: "n" },
   { to: "/app/leases", word: "Leases", icon: "calendar", key: "s" },
+  { to: "/app/usage", word: "Usage", icon: "usage", key: "u" },
   { to: "/app/log", word: "Log", icon: "log", key: "l" },
 ];
 

@@ -127,7 +127,7 @@ class Board:
             nodes=nodes,
             waiting=waiting,
             running=(*holding, *foreign_jobs(load_nodes(reader), now_ms / 1000)),
-            teams=scheduler_teams(reader, self._usage(reader, now_ms, running)),
+            teams=scheduler_teams(reader, self._usage(reader, now_ms, running), now_ms),
             queues=queues,
             leases=tuple(leases),
             outcomes=_outcomes(reader, waiting, live, self._known),

@@ -56,6 +56,7 @@ class MetricsRoutes:
             database_bytes=size,
             commits=database.committed_groups,
             writes=database.committed_requests,
+            gpu_seconds=await parts.usage.gpu_seconds() if scheduler.is_leader else {},
         )
 
 

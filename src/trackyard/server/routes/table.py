@@ -39,6 +39,7 @@ from trackyard.server.routes import (
     v1_runs,
     v1_secrets,
     v1_ui,
+    v1_usage,
     v1_verify,
     web,
 )
@@ -76,6 +77,7 @@ _FAMILIES = (
     v1_runs,
     v1_secrets,
     v1_ui,
+    v1_usage,
     v1_verify,
     web,
 )

@@ -1,0 +1,1 @@
+"""Insight: what happened and what it cost, computed from the event log."""

@@ -1,0 +1,289 @@
+"""Usage by team, user, project, job, node or time, with its cost. Pure.
+
+Owns the entries that an account is written down as, their grouping, goodput, the causes of loss
+and CSV. Amounts are GPU-microseconds until they are shown as hours. Knows no table.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from trackyard.core.errors import InvalidInput
+from trackyard.insight.goodput import HELD, GpuClass, Ledger
+from trackyard.insight.rates import RateCard
+
+HOUR_US = 3_600_000_000
+_HELD = frozenset(HELD)
+#: Ends that a job did not bring about itself.
+INTERRUPTIONS = frozenset(("node_lost", "node_unfit", "engine", "fenced"))
+DAY_MS = 86_400_000
+
+
+class Holder(NamedTuple):
+    """Whose an attempt or a lease is."""
+
+    team: str
+    user: str
+    project: str = ""
+    queue: str = ""
+    job: str = ""
+    job_name: str = ""
+    #: how the attempt ended; empty while it runs
+    cause: str = ""
+    lease: str = ""
+
+
+class Machine(NamedTuple):
+    """What a node is made of."""
+
+    gpu_type: str = ""
+    is_spot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Names for the numbers of a ledger."""
+
+    attempts: Mapping[int, Holder]
+    leases: Mapping[int, Holder]
+    machines: Mapping[str, Machine]
+
+
+class Entry(NamedTuple):
+    """GPU time of one holder on one node in one class."""
+
+    team: str
+    user: str
+    project: str
+    queue: str
+    job: str
+    job_name: str
+    cause: str
+    lease: str
+    node: str
+    gpu_type: str
+    is_spot: bool
+    kind: str
+    #: begin of its day in ms, where the account was cut by days; else of the window
+    day_ms: int
+    amount: int
+
+
+NOBODY = Holder("", "")
+_ANY = Machine()
+
+
+def entries(ledger: Ledger, facts: Facts) -> list[Entry]:
+    """Write a ledger down with names."""
+    found = []
+    day, machines = ledger.since_ms, facts.machines
+    for (key, node, kind), amount in ledger.held.items():
+        if amount:
+            holder, machine = facts.attempts.get(key, NOBODY), machines.get(node, _ANY)
+            found.append(Entry(*holder, node, *machine, kind.value, day, amount))
+    for (node, kind, lease), amount in ledger.unheld.items():
+        holder, machine = facts.leases.get(lease, NOBODY), machines.get(node, _ANY)
+        found.append(Entry(*holder, node, *machine, kind.value, day, amount))
+    return found
+
+
+def _day(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, tz=UTC).strftime("%Y-%m-%d")
+
+
+def _week(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, tz=UTC).strftime("%G-W%V")
+
+
+#: What usage can be grouped by.
+DIMENSIONS: Mapping[str, Callable[[Entry], str]] = {
+    "team": lambda one: one.team,
+    "user": lambda one: one.user,
+    "project": lambda one: one.project,
+    "queue": lambda one: one.queue,
+    "job": lambda one: one.job,
+    "node": lambda one: one.node,
+    "gpu": lambda one: one.gpu_type,
+    "cause": lambda one: one.cause,
+    "class": lambda one: one.kind,
+    "day": lambda one: _day(one.day_ms),
+    "week": lambda one: _week(one.day_ms),
+}
+#: These need an account that is cut by days.
+BY_TIME = frozenset(("day", "week"))
+
+
+class UsageGroup(msgspec.Struct):
+    """What one team, user or whatever was asked for used."""
+
+    #: by the names asked for
+    key: dict[str, str]
+    #: held by jobs, and leased without one
+    gpu_hours: float
+    #: hours of each class
+    classes: dict[str, float]
+    #: productive part of what jobs held; null: they held nothing
+    goodput: float | None
+    cost: float
+    carbon_kg: float
+    #: GPU-hours of leases, used or not
+    lease_gpu_hours: float = 0.0
+    #: GPU-hours over those of the quota; null: no quota
+    quota_ratio: float | None = None
+    #: name of the job, where grouped by job
+    name: str = ""
+
+
+class Loss(msgspec.Struct):
+    """Held time that computed nothing that counts, by cause."""
+
+    kind: str
+    #: how the attempt ended, for time that was lost
+    cause: str
+    gpu_hours: float
+    cost: float
+    #: jobs that it befell
+    jobs: int
+    #: one of them, the most expensive
+    job: str
+    job_name: str
+
+
+@dataclass(slots=True)
+class _Sum:
+    amounts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    cost: float = 0.0
+    carbon: float = 0.0
+    name: str = ""
+
+
+class _Prices:
+    """Price and emission of an hour, looked up once for each kind of GPU."""
+
+    def __init__(self, card: RateCard) -> None:
+        self._card = card
+        self._known: dict[tuple[str, bool, bool], tuple[float, float]] = {}
+
+    def of(self, entry: Entry) -> tuple[float, float]:
+        key = (entry.gpu_type, entry.is_spot, entry.kind in _HELD)
+        found = self._known.get(key)
+        if found is None:
+            gpu, spot, held = key
+            found = self._known[key] = (
+                self._card.price(gpu, is_spot=spot, is_held=held),
+                self._card.carbon_kg(gpu, is_held=held),
+            )
+        return found
+
+
+def parse_by(text: str) -> tuple[str, ...]:
+    """Read what to group by: names with commas."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names:
+        if name not in DIMENSIONS:
+            raise InvalidInput(
+                f"usage is not grouped by {name[:40]!r}; choose among {', '.join(DIMENSIONS)}"
+            )
+    return names
+
+
+def is_charged(entry: Entry) -> bool:
+    """Tell whether somebody pays for it: what is free or broken is nobody's."""
+    return entry.kind in _HELD or entry.kind == GpuClass.IDLE_LEASED
+
+
+def group(found: Iterable[Entry], by: Sequence[str], card: RateCard) -> list[UsageGroup]:
+    """Add entries up by the names asked for, the most used first."""
+    readers = [DIMENSIONS[name] for name in by]
+    prices = _Prices(card)
+    sums: dict[tuple[str, ...], _Sum] = defaultdict(_Sum)
+    for entry in found:
+        one = sums[tuple(read(entry) for read in readers)]
+        one.amounts[entry.kind] += entry.amount
+        price, carbon = prices.of(entry)
+        hours = entry.amount / HOUR_US
+        one.cost += hours * price
+        one.carbon += hours * carbon
+        one.name = entry.job_name
+    groups = [_group(dict(zip(by, key, strict=True)), one) for key, one in sums.items()]
+    timed = next((name for name in by if name in BY_TIME), None)
+    if timed is not None:
+        return sorted(groups, key=lambda one: (one.key[timed], -one.gpu_hours))
+    return sorted(groups, key=lambda one: (-one.gpu_hours, sorted(one.key.items())))
+
+
+def _group(key: dict[str, str], one: _Sum) -> UsageGroup:
+    held = sum(amount for kind, amount in one.amounts.items() if kind in _HELD)
+    leased = one.amounts.get(GpuClass.IDLE_LEASED.value, 0)
+    return UsageGroup(
+        key=key,
+        gpu_hours=(held + leased) / HOUR_US,
+        classes={kind: amount / HOUR_US for kind, amount in sorted(one.amounts.items())},
+        goodput=one.amounts.get(GpuClass.PRODUCTIVE.value, 0) / held if held else None,
+        cost=round(one.cost, 6),
+        carbon_kg=round(one.carbon, 6),
+        name=one.name if "job" in key else "",
+    )
+
+
+def losses(found: Iterable[Entry], card: RateCard, most: int = 20) -> list[Loss]:
+    """Return the most expensive causes of held time that did not count."""
+    prices = _Prices(card)
+    sums: dict[tuple[str, str], tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    jobs: dict[tuple[str, str], dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
+    for entry in found:
+        if not is_charged(entry) or entry.kind == GpuClass.PRODUCTIVE:
+            continue
+        key = (entry.kind, entry.cause if entry.kind == GpuClass.LOST else "")
+        amount, cost = sums[key]
+        hours = entry.amount / HOUR_US
+        sums[key] = (amount + entry.amount, cost + hours * prices.of(entry)[0])
+        if entry.job:
+            jobs[key][entry.job, entry.job_name] += entry.amount
+    ordered = sorted(sums.items(), key=lambda one: (-one[1][1], -one[1][0]))[:most]
+    lines = []
+    for (kind, cause), (amount, cost) in ordered:
+        hit = jobs[kind, cause]
+        job, name = max(hit, key=lambda one: (hit[one], one)) if hit else ("", "")
+        lines.append(Loss(kind, cause, amount / HOUR_US, round(cost, 6), len(hit), job, name))
+    return lines
+
+
+#: Columns of CSV after those that were grouped by.
+_CLASS_COLUMNS = tuple(kind.value for kind in GpuClass)
+
+
+def as_csv(groups: Sequence[UsageGroup], by: Sequence[str], currency: str) -> str:
+    """Write groups as CSV, hours with three decimals more than a second needs."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    names = ("gpu_hours", *(f"{name}_hours" for name in _CLASS_COLUMNS), "goodput")
+    more = (f"cost_{currency.lower()}", "carbon_kg", "lease_gpu_hours", "quota_ratio")
+    writer.writerow([*by, *names, *more])
+    for one in groups:
+        writer.writerow(
+            [
+                *(_plain(one.key[name]) for name in by),
+                f"{one.gpu_hours:.6f}",
+                *(f"{one.classes.get(name, 0.0):.6f}" for name in _CLASS_COLUMNS),
+                "" if one.goodput is None else f"{one.goodput:.4f}",
+                f"{one.cost:.4f}",
+                f"{one.carbon_kg:.4f}",
+                f"{one.lease_gpu_hours:.6f}",
+                "" if one.quota_ratio is None else f"{one.quota_ratio:.4f}",
+            ]
+        )
+    return out.getvalue()
+
+
+def _plain(text: str) -> str:
+    """Keep a name from being run as a formula by the program that opens the file."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
