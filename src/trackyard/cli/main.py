@@ -49,6 +49,7 @@ VERBS = (
     "diff",
     "edit",
     "models",
+    "data",
     "register",
     "alias",
     "events",

@@ -9,6 +9,7 @@ from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
+from trackyard.datasets.service import DataSets
 from trackyard.jobs.service import Jobs
 from trackyard.leases.service import Leases
 from trackyard.notify.deliveries import Deliveries
@@ -44,6 +45,7 @@ class Services:
     registry: Registry
     logged_models: LoggedModels
     artifacts: Artifacts
+    data: DataSets
     jobs: Jobs
     leases: Leases
     webhooks: Webhooks
