@@ -104,6 +104,19 @@ def note_held(tx: Tx, job: int, node: str | None, digests: Sequence[str]) -> Non
         note_places(tx, row[0], node, digests)
 
 
+#: Nodes that hold a version, by team and digest; and what a job reads, as team and digests.
+Places = dict[tuple[int, str], frozenset[str]]
+DataOf = tuple[int, tuple[str, ...]]
+
+
+def holders(places: Places, wanted: DataOf) -> tuple[str, ...]:
+    """Return the nodes that hold all of a job's data sets, else those that hold one of them."""
+    team_id, digests = wanted
+    held = [places.get((team_id, digest), frozenset()) for digest in digests]
+    found = frozenset.intersection(*held) or frozenset.union(*held)
+    return tuple(sorted(found))
+
+
 def open_jobs(reader: Reader | Tx, jobs: Sequence[str]) -> list[str]:
     """Return those of some jobs that have not ended."""
     found: list[str] = []

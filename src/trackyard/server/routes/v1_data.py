@@ -433,58 +433,54 @@ async def _generated(pieces: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None
         yield piece
 
 
+def _get(
+    path: str,
+    handler: Any,
+    gives: Any,
+    query: dict[str, str] | None = None,
+    *,
+    jobs: bool = False,
+) -> Route:
+    return Route(
+        method="GET",
+        path=path,
+        handler=handler,
+        permission=Permission.READ,
+        attempts=jobs,
+        runners=jobs,
+        gives=gives,
+        query=query or {},
+    )
+
+
+def _post(path: str, handler: Any, takes: Any, gives: Any, **more: Any) -> Route:
+    permission = more.pop("permission", Permission.LOG)
+    return Route(
+        method="POST",
+        path=path,
+        handler=handler,
+        permission=permission,
+        takes=takes,
+        gives=gives,
+        **more,
+    )
+
+
+_PAGING = {"after": "go on after this name", "limit": f"at most so many, up to {MAX_PAGE}"}
+_ONE = "/api/v1/data/{name}/versions/{version}"
+
+
 def routes(services: Services) -> list[Route]:
     """Return the routes of data sets."""
     do = DataRoutes(services)
-    one = "/api/v1/data/{name}/versions/{version}"
-    read, write = Permission.READ, Permission.LOG
-
-    def get(
-        path: str,
-        handler: Any,
-        gives: Any,
-        query: dict[str, str] | None = None,
-        *,
-        jobs: bool = False,
-    ) -> Route:
-        return Route(
-            method="GET",
-            path=path,
-            handler=handler,
-            permission=read,
-            attempts=jobs,
-            runners=jobs,
-            gives=gives,
-            query=query or {},
-        )
-
-    def post(path: str, handler: Any, takes: Any, gives: Any, **more: Any) -> Route:
-        return Route(
-            method="POST",
-            path=path,
-            handler=handler,
-            permission=more.pop("permission", write),
-            takes=takes,
-            gives=gives,
-            **more,
-        )
-
-    page = {"after": "go on after this name", "limit": f"at most so many, up to {MAX_PAGE}"}
+    by_jobs = {"permission": Permission.READ, "attempts": True, "runners": True}
     return [
-        get("/api/v1/data", do.list, DataList, page),
-        post("/api/v1/data/missing", do.missing, ContentNames, MissingReply),
-        post("/api/v1/data/contents", do.store, None, StoredReply),
-        post(
-            "/api/v1/data/fetch",
-            do.fetch,
-            ContentNames,
-            None,
-            permission=read,
-            attempts=True,
-            runners=True,
-        ),
-        post("/api/v1/data/clean", do.clean, CleanWish, CleanReply, permission=Permission.CURATE),
-        post(
+        _get("/api/v1/data", do.list, DataList, _PAGING),
+        _post("/api/v1/data/missing", do.missing, ContentNames, MissingReply),
+        _post("/api/v1/data/contents", do.store, None, StoredReply),
+        _post("/api/v1/data/fetch", do.fetch, ContentNames, None, **by_jobs),
+        _post("/api/v1/data/clean", do.clean, CleanWish, CleanReply, permission=Permission.CURATE),
+        _post(
             "/api/v1/data/{name}/versions",
             do.add,
             None,
@@ -495,34 +491,34 @@ def routes(services: Services) -> list[Route]:
             },
             body_limit=MANIFEST_BYTES,
         ),
-        get("/api/v1/data/{name}", do.show, DataDetail, jobs=True),
-        get(
+        _get("/api/v1/data/{name}", do.show, DataDetail, jobs=True),
+        _get(
             "/api/v1/data/{name}/diff",
             do.diff,
             DiffReply,
-            {
-                "old": "version to compare with, as v1",
-                "new": "version to compare, newest by default",
-            },
+            {"old": "version to compare with, as v1", "new": "the other; newest by default"},
         ),
-        get(one, do.version, VersionView, jobs=True),
+        *_version_routes(do),
+    ]
+
+
+def _version_routes(do: DataRoutes) -> list[Route]:
+    path = {"path": "path of the file"}
+    one_class = {"of_class": "folder of one class", "limit": "at most so many, up to 200"}
+    return [
+        _get(_ONE, do.version, VersionView, jobs=True),
         Route(
             method="DELETE",
-            path=one,
+            path=_ONE,
             handler=do.remove,
             permission=Permission.CURATE,
             gives=VersionView,
             query={"force": "1 removes it though a model or job needs it"},
         ),
-        get(f"{one}/manifest", do.manifest, None, jobs=True),
-        get(f"{one}/files", do.files, FilesReply, {"folder": "folder within the version", **page}),
-        get(
-            f"{one}/samples",
-            do.samples,
-            FilesReply,
-            {"of_class": "folder of one class", "limit": "at most so many, up to 200"},
-        ),
-        get(f"{one}/preview", do.look, LookReply, {"path": "path of the file"}),
-        get(f"{one}/file", do.file, None, {"path": "path of the file"}, jobs=True),
-        get(f"{one}/users", do.users, UsersReply),
+        _get(f"{_ONE}/manifest", do.manifest, None, jobs=True),
+        _get(f"{_ONE}/files", do.files, FilesReply, {"folder": "folder in it", **_PAGING}),
+        _get(f"{_ONE}/samples", do.samples, FilesReply, one_class),
+        _get(f"{_ONE}/preview", do.look, LookReply, path),
+        _get(f"{_ONE}/file", do.file, None, path, jobs=True),
+        _get(f"{_ONE}/users", do.users, UsersReply),
     ]
