@@ -73,8 +73,9 @@ async def _orphans(
 def _used(reader: Reader, digit: str) -> set[str]:
     rows = reader.all(
         "SELECT blob FROM artifacts WHERE substr(blob, 1, 1) = ?"
-        " UNION SELECT blob FROM packages WHERE substr(blob, 1, 1) = ?",
-        (digit, digit),
+        " UNION SELECT blob FROM packages WHERE substr(blob, 1, 1) = ?"
+        " UNION SELECT blob FROM data_packs WHERE substr(blob, 1, 1) = ?",
+        (digit, digit, digit),
     )
     return {row[0] for row in rows}
 

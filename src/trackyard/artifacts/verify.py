@@ -14,12 +14,16 @@ from trackyard.store.database import Database, Reader
 
 #: Files looked up at a time.
 _PAGE = 200
-_ARTIFACT, _PACKAGE = "artifact", "package"
-_PLACE = re.compile(r"(artifact:[0-9]{1,18}|package:[0-9a-f]{0,32})\Z")
+_ARTIFACT, _PACKAGE, _DATA = "artifact", "package", "data"
+#: Tables in the order they are walked.
+_TABLES = {_ARTIFACT: "artifacts", _PACKAGE: "packages", _DATA: "data_packs"}
+_PLACE = re.compile(r"(artifact:[0-9]{1,18}|(package|data):[0-9a-f]{0,32})\Z")
 _QUERIES = {
     _ARTIFACT: "SELECT id, owner, path, blob, size, sha256 FROM artifacts"
     f" WHERE id > ? ORDER BY id LIMIT {_PAGE}",
     _PACKAGE: "SELECT blob, digest, format, blob, size, digest FROM packages"
+    f" WHERE blob > ? ORDER BY blob LIMIT {_PAGE}",
+    _DATA: "SELECT blob, 'data sets', blob, blob, size, sha256 FROM data_packs"
     f" WHERE blob > ? ORDER BY blob LIMIT {_PAGE}",
 }
 
@@ -28,7 +32,7 @@ _QUERIES = {
 class StoredFile:
     """A file that the database names."""
 
-    #: `artifact`, or `package` of a job
+    #: `artifact`, `package` of a job, or `data` of data sets
     kind: str
     #: where this file stands in the walk
     place: str
@@ -107,7 +111,9 @@ async def _page(database: Database, place: str) -> tuple[list[StoredFile], str |
     ]
     if len(rows) == _PAGE:
         return files, files[-1].place
-    return files, f"{_PACKAGE}:" if kind == _ARTIFACT else None
+    kinds = list(_TABLES)
+    following = kinds[kinds.index(kind) + 1 :]
+    return files, f"{following[0]}:" if following else None
 
 
 async def _fault_of(blobs: BlobStore, file: StoredFile) -> str | None:
@@ -123,5 +129,5 @@ async def _fault_of(blobs: BlobStore, file: StoredFile) -> str | None:
 
 def _is_there(reader: Reader, file: StoredFile) -> bool:
     """Tell whether the file was not replaced or deleted while it was read."""
-    table = "artifacts" if file.kind == _ARTIFACT else "packages"
-    return reader.one(f"SELECT 1 FROM {table} WHERE blob = ?", (file.blob,)) is not None
+    sql = f"SELECT 1 FROM {_TABLES[file.kind]} WHERE blob = ?"
+    return reader.one(sql, (file.blob,)) is not None

@@ -51,6 +51,7 @@ VERBS = (
     "diff",
     "edit",
     "models",
+    "data",
     "register",
     "alias",
     "events",

@@ -155,6 +155,9 @@ def _check_contents(path: Path, manifest: Manifest) -> None:
             "SELECT blob, owner || '/' || path FROM artifacts"
             " UNION SELECT blob, 'package/' || digest FROM packages"
         ).fetchall()
+        # Backups of releases before there were data sets lack the table.
+        if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'data_packs'").fetchone():
+            rows += conn.execute("SELECT blob, 'data/' || blob FROM data_packs").fetchall()
     if mark != manifest.mark:
         raise SetupError(
             f"the database ends at event {mark}, the manifest says {manifest.mark}",

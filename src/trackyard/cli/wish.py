@@ -155,6 +155,10 @@ FLAGS: tuple[Flag, ...] = (
         "secret", "secrets", _listed, "secret of the team, in a variable of its name", "NAME",
         repeats=True,
     ),
+    Flag(
+        "data", "data", _listed, "data set to read: NAME, NAME@v3, or VARIABLE=NAME@v3",
+        "NAME@VERSION", repeats=True,
+    ),
     Flag("experiment", "experiment", _text, "experiment of its run", "NAME"),
     Flag("lease", "lease", _text, "run on this lease alone", "LEASE"),
     Flag(

@@ -100,6 +100,8 @@ EVENT_KINDS: dict[str, str] = {
     "attempt.log_removed": "the log of an attempt that ended long ago was removed",
     "attempt.refused": "the engine would not start an attempt",
     "checkpoint.saved": "a job saved a complete checkpoint",
+    "data.added": "a version of a data set was added",
+    "data.removed": "a version of a data set was removed, by someone or as unused",
     "package.uploaded": "a job's working folder was uploaded",
     "queue.set": "a queue was made or its limits changed",
     "queue.deleted": "a queue was removed",

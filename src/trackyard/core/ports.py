@@ -195,6 +195,25 @@ class PackageRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DataRef:
+    """A version of a data set that the command reads from a folder of its node."""
+
+    name: str
+    version: int
+    #: SHA-256 of its manifest, 64 hex digits
+    digest: str
+    #: address of the server's routes for it: `/manifest` below it names its files
+    location: str
+    size_bytes: int
+    #: the environment variable that holds the folder's path
+    variable: str
+
+    def __post_init__(self) -> None:
+        if not DIGEST.match(self.digest) or not ENV_NAME.match(self.variable):
+            raise ValueError("a data set needs a digest of 64 hex digits and a variable's name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RayWish:
     """What a stock Ray client asked for, in its own words, for engines that speak them."""
 
@@ -262,6 +281,10 @@ class LaunchSpec:
     package: PackageRef | None = None
     #: archives whose roots Python imports from
     modules: tuple[PackageRef, ...] = ()
+    #: data sets, brought to each node before the command starts
+    data: tuple[DataRef, ...] = ()
+    #: bytes that data sets may take in a node's cache; 0: as many as the disk holds
+    data_cache_bytes: int = 0
     #: set for jobs of Ray's own clients
     ray: RayWish | None = None
     #: lines of a pip requirements file

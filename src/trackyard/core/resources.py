@@ -57,6 +57,8 @@ class Request:
     exclusive: bool = False
     #: placement; None leaves it to the queue
     style: Style | None = None
+    #: nodes that hold its data already, which win where others serve as well
+    near: tuple[str, ...] = ()
 
     @property
     def gpu_milli_per_node(self) -> int:

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trackyard.core.ports import LaunchSpec, PackageRef, ReportTo
+from trackyard.core.ports import DataRef, LaunchSpec, PackageRef, ReportTo
 
 SPEC_VERSION = 1
 PACKAGE_DIR = Path(__file__).resolve().parent.parent
@@ -89,6 +89,8 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
         "platform_env": dict(spec.platform_env),
         "package": None if spec.package is None else _package(spec.package),
         "modules": [_package(module) for module in spec.modules],
+        "data": [_data(one) for one in spec.data],
+        "data_cache_bytes": spec.data_cache_bytes,
         "ray_rules": spec.ray is not None,
         "pip": list(spec.pip),
         "pip_system_site_packages": spec.pip_system_site_packages,
@@ -119,6 +121,10 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
 def _report(report: ReportTo) -> dict[str, Any]:
     """Return what the runner is told; how that was sealed is for those who open it."""
     return {name: value for name, value in asdict(report).items() if name not in ("ticket", "key")}
+
+
+def _data(ref: DataRef) -> dict[str, Any]:
+    return asdict(ref)
 
 
 def _package(ref: PackageRef) -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from trackyard.access.principal import Principal, Role
+from trackyard.jobs.data_inputs import note_submitted
 from trackyard.jobs.records import load_spec
 from trackyard.jobs.wishes import JobSpec, parse_array, parse_priority
 from trackyard.store.database import Database, Reader, Tx
@@ -165,7 +166,9 @@ def make(
             for job_id, index, run_id in zip(ids, indices, runs, strict=True)
         ],
     )
-    for job_id, run_id in zip(ids, runs, strict=True):
+    made = list(zip(ids, runs, strict=True))
+    note_submitted(tx, plan.team_id, spec, experiment=plan.experiment_id, jobs=made)
+    for job_id, run_id in made:
         tx.event(
             "job.submitted",
             team_id=plan.team_id,

@@ -23,11 +23,12 @@ from trackyard.core.ports import ExitRecord
 from trackyard.core.reasons import duration_words
 from trackyard.fleet.evidence import Reporter
 from trackyard.fleet.service import Fleet
+from trackyard.jobs.data_inputs import note_held
 from trackyard.jobs.life import change_attempt, job_event, note_running
 from trackyard.jobs.load import note_samples
 from trackyard.jobs.progress import last_step
 from trackyard.jobs.records import AttemptRow, JobRow, attempt_of, job_by_inner
-from trackyard.store.bounds import Figures, Free, Int64, Lines, Word
+from trackyard.store.bounds import Figures, Free, Int64, Lines, Word, Words
 from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.ingest import Series, write_batch
@@ -76,6 +77,8 @@ class Heartbeat(msgspec.Struct, frozen=True):
     #: the node's own time, and its health as the runner found it before the start
     time_ms: Int64 = 0
     health: Annotated[list[Free], Meta(max_length=1000)] = []
+    #: digests of the data sets in the node's cache
+    data: Words = []
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -186,6 +189,7 @@ def take_heartbeat(tx: Tx, attempt_id: str, beat: Heartbeat) -> None:
     )
     if beat.state == "running" and attempt.state == AttemptState.STARTING:
         note_running(tx, attempt_id, hostname=beat.hostname[:200])
+    note_held(tx, attempt.job, node_of(attempt, beat.member), beat.data)
     columns = _columns(beat, attempt, tx.now_ms)
     job = job_by_inner(tx, attempt.job)
     if beat.member == 0 and "step" not in columns:

@@ -18,6 +18,7 @@ from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
 from trackyard.jobs.arrivals import Plan, begin
+from trackyard.jobs.data_inputs import resolve
 from trackyard.jobs.demand_shapes import choose, parse_gang
 from trackyard.jobs.packages import require_package
 from trackyard.jobs.queue_rules import check_rules, queue_rules, with_preemption
@@ -70,6 +71,7 @@ def prepare(
     spec = with_preemption(spec, rules, wish.queue, wish.preemptible)
     if spec.package:
         require_package(reader, principal, spec.package)
+    spec = resolve(reader, principal.team_id, spec)
     after = _after(reader, principal, wish)
     lease = _lease(reader, principal, spec.lease)
     spec = msgspec.structs.replace(spec, after=after, lease=lease)

@@ -28,6 +28,7 @@ from trackyard.core.resources import (
     Request,
     Style,
 )
+from trackyard.jobs.data_inputs import DataInput, read_inputs
 from trackyard.jobs.demand_shapes import parse_gang
 from trackyard.store.bounds import Int64, Labels, Lines, Text, Word, Words
 
@@ -124,6 +125,8 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     env: Environment = {}
     #: names of the team's secrets, each handed over in a variable of that name
     secrets: Words = []
+    #: data sets it reads, each as [VARIABLE=]NAME[@VERSION]
+    data: Words = []
     pip: Lines = []
     pip_system_site_packages: bool = True
     package: Word = ""
@@ -192,6 +195,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     sealed: str = ""
     #: names of the team's secrets, each handed over in a variable of that name
     secrets: list[str] = []
+    #: data sets it reads, resolved to versions
+    data: list[DataInput] = []
     pip: list[str] = []
     pip_system_site_packages: bool = True
     package: str = ""
@@ -313,6 +318,7 @@ def check(wish: Wish) -> JobSpec:
         gang=_gang(wish),
         env=wish.env,
         secrets=wish.secrets,
+        data=_data(wish),
         pip=wish.pip,
         pip_system_site_packages=wish.pip_system_site_packages,
         package=wish.package,
@@ -348,6 +354,16 @@ def _gang(wish: Wish) -> str:
             " for the command itself"
         )
     return wish.gang
+
+
+def _data(wish: Wish) -> list[DataInput]:
+    found = read_inputs(wish.data)
+    chosen = [one.variable for one in found if not one.variable.startswith(RESERVED_PREFIX)]
+    check_env(dict.fromkeys(chosen, ""))
+    both = sorted(set(chosen) & {*wish.env, *wish.secrets})
+    if both:
+        raise InvalidInput(f"{both[0]} is to hold both a data set's path and a value of your own")
+    return found
 
 
 def _check_secrets(wish: Wish) -> None:

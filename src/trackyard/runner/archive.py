@@ -85,7 +85,7 @@ class _Writer:
     def __init__(self, target: Path, limits: Limits, archive_bytes: int) -> None:
         self.files = 0
         self._target = target
-        self._limits = limits
+        self.limits = limits
         self._allowed = min(
             limits.bytes, max(FREE_EXPANSION_BYTES, limits.ratio * max(archive_bytes, 1))
         )
@@ -98,8 +98,8 @@ class _Writer:
     def count(self) -> None:
         """Take note of one more entry."""
         self._entries += 1
-        if self._entries > self._limits.entries:
-            raise BadArchiveError(f"the archive has over {self._limits.entries} entries")
+        if self._entries > self.limits.entries:
+            raise BadArchiveError(f"the archive has over {self.limits.entries} entries")
 
     def add_folder(self, name: str) -> None:
         """Make a folder and those above it; naming one twice is fine."""
@@ -125,7 +125,7 @@ class _Writer:
         self.files += 1
 
     def _copy(self, name: str, source: IO[bytes], sink: IO[bytes], packed: int) -> None:
-        allowed = max(FREE_EXPANSION_BYTES, self._limits.ratio * packed) if packed else None
+        allowed = max(FREE_EXPANSION_BYTES, self.limits.ratio * packed) if packed else None
         size = 0
         while True:
             chunk = source.read(CHUNK_BYTES)
@@ -135,8 +135,8 @@ class _Writer:
             self._written += len(chunk)
             if self._written > self._allowed or (allowed is not None and size > allowed):
                 raise BadArchiveError(
-                    f"entry {name!r} expands too far: over {self._limits.ratio} times its packed "
-                    f"size, or over {self._limits.bytes} bytes in all"
+                    f"entry {name!r} expands too far: over {self.limits.ratio} times its packed "
+                    f"size, or over {self.limits.bytes} bytes in all"
                 )
             sink.write(chunk)
 
@@ -152,7 +152,7 @@ class _Writer:
 
 
 def _unpack_zip(archive: Path, writer: _Writer) -> None:
-    _check_zip_directory(archive)
+    _check_zip_directory(archive, writer.limits)
     with zipfile.ZipFile(archive) as bundle:
         for info in bundle.infolist():
             writer.count()
@@ -172,7 +172,7 @@ def _unpack_zip(archive: Path, writer: _Writer) -> None:
                 writer.add_file(name, source, mode=mode, packed=packed)
 
 
-def _check_zip_directory(archive: Path) -> None:
+def _check_zip_directory(archive: Path, limits: Limits) -> None:
     # zipfile reads the whole directory into objects: refuse a million entries before it does.
     with archive.open("rb") as file:
         file.seek(0, os.SEEK_END)
@@ -184,10 +184,11 @@ def _check_zip_directory(archive: Path) -> None:
         raise BadArchiveError("the archive is damaged: no zip directory")
     fields = _ZIP_END.unpack_from(tail, at)
     entries, directory_bytes = fields[4], fields[5]
-    most = (_ZIP_ENTRY_BYTES + MAX_NAME_BYTES + 64) * MAX_ENTRIES
-    too_many = entries > MAX_ENTRIES or directory_bytes > min(most, 64 * 1024**2)
+    most = (_ZIP_ENTRY_BYTES + MAX_NAME_BYTES + 64) * limits.entries
+    longest = 64 * 1024**2 * max(1, limits.entries // MAX_ENTRIES)
+    too_many = entries > limits.entries or directory_bytes > min(most, longest)
     if too_many:
-        raise BadArchiveError(f"the archive has over {MAX_ENTRIES} entries")
+        raise BadArchiveError(f"the archive has over {limits.entries} entries")
 
 
 def _unpack_tar(archive: Path, writer: _Writer, *, compressed: bool) -> None:

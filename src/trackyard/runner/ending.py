@@ -19,6 +19,8 @@ _GPU_MEMORY = re.compile(
 _ERROR_LINE = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt|Exit)\b.*|.*\b(?:error|fatal|panic)\b.*)$", re.I
 )
+#: The runner's own exit status where the command never started.
+FAILED_SETUP_CODE = 70
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -161,3 +163,21 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def start_failure(program: str, fault: OSError) -> str:
+    """Say why a program could not be started."""
+    if isinstance(fault, FileNotFoundError):
+        return f"The program {program!r} was not found: check its name and the job's environment."
+    if isinstance(fault, PermissionError):
+        return f"The program {program!r} may not be executed: is it a program, with mode +x?"
+    return f"The program {program!r} could not be started: {fault}."
+
+
+def exit_status(verdict: Verdict) -> int:
+    """Return the code that the runner exits with."""
+    if verdict.exit_code is not None:
+        return verdict.exit_code
+    if verdict.signal is not None:
+        return 128 + verdict.signal
+    return FAILED_SETUP_CODE

@@ -57,6 +57,9 @@ def prefix(spec: Spec) -> List[str]:
         words += ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", "/dev/null", str(path)]
     for path in (*sandbox.show, spec.state_dir):
         words += ["--bind", str(path), str(path)]
+    cached = spec.cache_dir / "data"
+    if cached.is_dir():
+        words += ["--ro-bind", str(cached), str(cached)]
     return [*words, "--chdir", "{folder}", "--"]
 
 

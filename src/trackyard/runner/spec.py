@@ -32,6 +32,24 @@ class Package:
 
 
 @dataclass(frozen=True)
+class DataSet:
+    """A version of a data set that the command reads."""
+
+    name: str
+    version: int
+    digest: str
+    #: address of the server's routes for it
+    location: str
+    size_bytes: int
+    variable: str
+
+    @property
+    def label(self) -> str:
+        """The version as people write it."""
+        return f"{self.name}@v{self.version}"
+
+
+@dataclass(frozen=True)
 class Gpu:
     """One GPU given to this member."""
 
@@ -120,6 +138,9 @@ class Spec:
     package: Optional[Package] = None
     #: archives whose roots Python imports from
     modules: Tuple[Package, ...] = ()
+    #: data sets to bring here before the command starts, and how much of them may lie here
+    data: Tuple[DataSet, ...] = ()
+    data_cache_bytes: int = 0
     #: as Ray does: import from the working folder too, and fill in ${NAME} in variables
     ray_rules: bool = False
     #: what to copy into the command's folder if there is no package; None: nothing
@@ -221,6 +242,8 @@ def _parse(data: Dict[str, Any]) -> Spec:
         platform_env=_environment(data, "platform_env"),
         package=_package(data.get("package")),
         modules=tuple(_required(module) for module in data.get("modules") or ()),
+        data=tuple(_data_set(one) for one in data.get("data") or ()),
+        data_cache_bytes=int(data.get("data_cache_bytes") or 0),
         ray_rules=bool(data.get("ray_rules", False)),
         source_dir=_path(data.get("source_dir")),
         pip=tuple(str(line) for line in data.get("pip") or ()),
@@ -276,6 +299,22 @@ def _required(data: Dict[str, Any]) -> Package:
     if not re.match(r"[0-9a-f]{64}\Z", digest):
         raise BadSpecError("the package digest is not 64 hex digits")
     return Package(digest, str(data["location"]), str(data.get("format", "zip")))
+
+
+def _data_set(data: Dict[str, Any]) -> DataSet:
+    digest, variable = str(data["digest"]), str(data["variable"])
+    if not re.match(r"[0-9a-f]{64}\Z", digest):
+        raise BadSpecError("the digest of a data set is not 64 hex digits")
+    if not ENV_NAME.match(variable):
+        raise BadSpecError(f"data has {variable!r}, which is no variable name")
+    return DataSet(
+        name=str(data["name"]),
+        version=int(data["version"]),
+        digest=digest,
+        location=str(data["location"]).rstrip("/"),
+        size_bytes=int(data["size_bytes"]),
+        variable=variable,
+    )
 
 
 def _gpu(data: Dict[str, Any]) -> Gpu:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Set, Union
 
 from trackyard.runner import ending, gang, limits, processes, records, sandbox, workspace
+from trackyard.runner.data import Data
 from trackyard.runner.fitness import Fitness
 from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.gpus import drivers
@@ -43,7 +44,6 @@ SHELL_SECONDS = 0.3
 SIGNAL_SECONDS = 0.5
 #: to save, at most, where the cluster has lost the node and may start the job elsewhere
 LOSS_SECONDS = 10.0
-FAILED_SETUP_CODE = 70
 
 
 class StopAsked(Exception):
@@ -88,6 +88,7 @@ class Supervisor:
         self._sampler = _sampler(spec)
         self._fitness = Fitness(spec)
         self._reporter: Union[Reporter, FolderReporter, None] = None
+        self._data = Data(spec, self._say, self._beat_soon)
 
     def run(self) -> int:
         """Live through the attempt and return the code to exit with."""
@@ -104,7 +105,7 @@ class Supervisor:
             with contextlib.suppress(OSError):
                 (self._spec.state_dir / "delivered").touch()
         self._spool.close()
-        return _code(verdict)
+        return ending.exit_status(verdict)
 
     # Set-up
 
@@ -149,6 +150,7 @@ class Supervisor:
             folder = workspace.prepare_folder(self._spec, self._pause)
             modules = workspace.prepare_modules(self._spec, self._pause)
             self._state = "environment"
+            self._data.prepare(self._pause)
             clean = {k: v for k, v in env.items() if k not in self._spec.platform_env}
             venv = workspace.prepare_python(
                 self._spec, folder, clean, run=self._run_program, pause=self._pause
@@ -167,7 +169,7 @@ class Supervisor:
         except workspace.SetupError as fault:
             return self._failed("setup", str(fault))
         except OSError as fault:
-            return self._failed("command", _start_failure(self._spec, fault))
+            return self._failed("command", ending.start_failure(self._spec.argv[0], fault))
         self._watch_command()
         self._end_command()
         return self._facts(status=self._main_status)
@@ -194,7 +196,7 @@ class Supervisor:
             spec.checkpoint_dir.mkdir(parents=True, exist_ok=True)
             values["YARD_CHECKPOINT_DIR"] = str(spec.checkpoint_dir)
         values.update(gang.environment(spec.gang, len(spec.gpus or ())))
-        return values
+        return {**values, **self._data.variables()}
 
     def _start_command(self, folder: Path, env: Dict[str, str]) -> None:
         spec = self._spec
@@ -209,6 +211,9 @@ class Supervisor:
         self._command_began = time.monotonic()
         self._signs.started()
         self._state = "running"
+        self._beat_soon()
+
+    def _beat_soon(self) -> None:
         if self._reporter is not None:
             self._reporter.beat_soon()
 
@@ -428,8 +433,7 @@ class Supervisor:
         self._state = "stopping"
         if request.grace_seconds > 0:
             self._ask_politely(request)
-        if self._reporter is not None:
-            self._reporter.beat_soon()
+        self._beat_soon()
 
     def _ask_politely(self, request: StopRequest) -> None:
         notice = {
@@ -505,8 +509,9 @@ class Supervisor:
             "log_age_seconds": round(self._output.quiet_seconds, 1),
             "progress": self._signs.progress(),
             "checkpoint": self._signs.checkpoint(),
-            "notes": list(self._notes),
+            "notes": [*self._notes, *self._data.notes],
             "health": self._fitness.checks,
+            "data": self._data.held,
         }
 
     def _sample(self) -> Dict[str, float]:
@@ -569,7 +574,7 @@ class Supervisor:
             "hostname": socket.gethostname(),
             "checkpoint": self._signs.checkpoint(),
             "step": self._signs.progress().get("step"),
-            "notes": self._notes,
+            "notes": [*self._notes, *self._data.notes],
             "health": self._fitness.after(verdict.cause),
         }
 
@@ -581,20 +586,3 @@ def _sampler(spec: Spec) -> Sampler:
         gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
         prefix="system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/",
     )
-
-
-def _start_failure(spec: Spec, fault: OSError) -> str:
-    program = spec.argv[0]
-    if isinstance(fault, FileNotFoundError):
-        return f"The program {program!r} was not found: check its name and the job's environment."
-    if isinstance(fault, PermissionError):
-        return f"The program {program!r} may not be executed: is it a program, with mode +x?"
-    return f"The program {program!r} could not be started: {fault}."
-
-
-def _code(verdict: ending.Verdict) -> int:
-    if verdict.exit_code is not None:
-        return verdict.exit_code
-    if verdict.signal is not None:
-        return 128 + verdict.signal
-    return FAILED_SETUP_CODE

@@ -201,7 +201,10 @@ def site(settings: Settings) -> Site:
     """Return where jobs reach this server."""
     scheme = "https" if settings.tls_cert else "http"
     host = "127.0.0.1" if _is_wild(settings.host) else settings.host
-    return Site(url=settings.job_url or f"{scheme}://{host}:{settings.port}")
+    return Site(
+        url=settings.job_url or f"{scheme}://{host}:{settings.port}",
+        data_cache_bytes=max(0, settings.data_cache_gib) * 1024**3,
+    )
 
 
 def policy(settings: Settings) -> Policy:

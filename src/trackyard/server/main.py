@@ -29,6 +29,7 @@ from trackyard.artifacts.blobs import open_blobs
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
 from trackyard.core.errors import InvalidInput, SetupError
+from trackyard.datasets.service import DataSets
 from trackyard.fleet.policy import read_policy
 from trackyard.fleet.service import Fleet
 from trackyard.insight.service import Usage
@@ -36,6 +37,7 @@ from trackyard.jobs.admission.dispatch import Dispatcher
 from trackyard.jobs.admission.edges import Edges
 from trackyard.jobs.admission.moving import Foresight
 from trackyard.jobs.admission.scheduler import Scheduler
+from trackyard.jobs.data_inputs import open_jobs
 from trackyard.jobs.demand_watch import Rule
 from trackyard.jobs.forecast.desk import Desk
 from trackyard.jobs.forecast.words import Setup
@@ -49,6 +51,7 @@ from trackyard.leases.service import Leases
 from trackyard.notify.deliveries import Deliveries
 from trackyard.notify.webhooks import Webhooks
 from trackyard.outbound.addresses import read_allowed
+from trackyard.registry.lineage import models_behind
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
@@ -253,6 +256,9 @@ def build(settings: Settings) -> Services:
     usage.on_change, usage.is_leader = scheduler.wake, lambda: scheduler.is_leader
     allowed = read_allowed(settings.outbound_allow, plain=settings.outbound_http)
     webhooks = Webhooks(database, seal, allowed)
+    artifacts = Artifacts(
+        database, blobs, linger_seconds=0.0 if database.is_sqlite else LINGER_SECONDS
+    )
     return Services(
         settings=settings,
         clock=clock,
@@ -269,9 +275,8 @@ def build(settings: Settings) -> Services:
         tracking=tracking,
         registry=Registry(database, sources_must_exist=settings.missing_sources == "refuse"),
         logged_models=LoggedModels(database),
-        artifacts=Artifacts(
-            database, blobs, linger_seconds=0.0 if database.is_sqlite else LINGER_SECONDS
-        ),
+        artifacts=artifacts,
+        data=DataSets(database, artifacts, models_behind=models_behind, open_jobs=open_jobs),
         jobs=Jobs(
             database,
             tracking,

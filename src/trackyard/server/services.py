@@ -11,6 +11,7 @@ from trackyard.access.sessions import Sessions
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
 from trackyard.insight.service import Usage
+from trackyard.datasets.service import DataSets
 from trackyard.jobs.service import Jobs
 from trackyard.leases.service import Leases
 from trackyard.notify.deliveries import Deliveries
@@ -47,6 +48,7 @@ class Services:
     registry: Registry
     logged_models: LoggedModels
     artifacts: Artifacts
+    data: DataSets
     jobs: Jobs
     leases: Leases
     usage: Usage

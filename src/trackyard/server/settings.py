@@ -90,6 +90,8 @@ class Settings:
     their team, or also `stop` them after undeclared_grace."""
     undeclared_grace: int = 60
     """Seconds that such a job has to give them back before it is stopped."""
+    data_cache_gib: int = 100
+    """GiB that copies of data sets may take in each node's cache; 0: as many as its disk holds."""
     log_days: int = 0
     """Days that logs of ended jobs are kept; 0 keeps them for ever."""
     key_days: int = 30

@@ -25,7 +25,8 @@ _LEFT_OUT = (
 #: Each blob once, with the first of the objects that it belongs to.
 _NAMED = (
     "SELECT blob, size, sha256, owner, path FROM artifacts WHERE blob {0} ? UNION ALL"
-    " SELECT blob, size, digest, 'package', digest FROM packages WHERE blob {0} ?"
+    " SELECT blob, size, digest, 'package', digest FROM packages WHERE blob {0} ? UNION ALL"
+    " SELECT blob, size, sha256, 'data', blob FROM data_packs WHERE blob {0} ?"
 )
 _BLOBS = (
     "SELECT blob, max(size), max(sha256), min(owner), min(path)"
@@ -58,7 +59,7 @@ class BlobRow:
     blob: str
     size: int
     sha256: str
-    #: run or logged model and path, or `package` and digest
+    #: run or logged model and path, `package` and digest, or `data` of data sets
     owner: str
     path: str
 
@@ -104,7 +105,7 @@ def snapshot(url: str, target: Path) -> Snapshot:
 def blobs_after(path: Path, after: str, limit: int = _PAGE) -> list[BlobRow]:
     """Return blobs that a copy refers to, in the order of their ids."""
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as copy:
-        rows = copy.execute(_BLOBS, (after, after, limit)).fetchall()
+        rows = copy.execute(_BLOBS, (after, after, after, limit)).fetchall()
     copy.close()
     return [_row(row) for row in rows]
 
@@ -112,7 +113,7 @@ def blobs_after(path: Path, after: str, limit: int = _PAGE) -> list[BlobRow]:
 def find_blob(path: Path, blob: str) -> BlobRow | None:
     """Return a blob if the copy refers to it."""
     with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as copy:
-        row = copy.execute(_NAMED.format("="), (blob, blob)).fetchone()
+        row = copy.execute(_NAMED.format("="), (blob, blob, blob)).fetchone()
     copy.close()
     return None if row is None else _row(row)
 
@@ -130,7 +131,7 @@ def _damage(copy: sqlite3.Connection) -> list[str]:
 def _every_blob(copy: sqlite3.Connection) -> Iterator[BlobRow]:
     after = ""
     while True:
-        rows = copy.execute(_BLOBS, (after, after, _PAGE)).fetchall()
+        rows = copy.execute(_BLOBS, (after, after, after, _PAGE)).fetchall()
         for row in rows:
             after = row[0]
             yield _row(row)

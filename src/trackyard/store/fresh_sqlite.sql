@@ -231,6 +231,44 @@ CREATE TABLE budgets (
 	updated_ms BIGINT NOT NULL,
 	CONSTRAINT pk_budgets PRIMARY KEY (team_id),
 	CONSTRAINT fk_budgets_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+CREATE TABLE data_contents (
+	team_id INTEGER NOT NULL,
+	sha256 TEXT NOT NULL,
+	blob TEXT NOT NULL,
+	start BIGINT NOT NULL,
+	size BIGINT NOT NULL,
+	seen_ms BIGINT NOT NULL,
+	CONSTRAINT pk_data_contents PRIMARY KEY (team_id, sha256),
+	CONSTRAINT fk_data_contents_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_data_contents_blob ON data_contents (blob);
+CREATE TABLE data_packs (
+	blob TEXT NOT NULL,
+	team_id INTEGER NOT NULL,
+	size BIGINT NOT NULL,
+	sha256 TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_data_packs PRIMARY KEY (blob),
+	CONSTRAINT fk_data_packs_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE TABLE data_places (
+	team_id INTEGER NOT NULL,
+	node TEXT NOT NULL,
+	digest TEXT NOT NULL,
+	seen_ms BIGINT NOT NULL,
+	CONSTRAINT pk_data_places PRIMARY KEY (team_id, node, digest),
+	CONSTRAINT fk_data_places_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE TABLE data_sets (
+	id INTEGER NOT NULL,
+	team_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	user_name TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	last_version BIGINT NOT NULL,
+	CONSTRAINT pk_data_sets PRIMARY KEY (id),
+	CONSTRAINT uq_data_sets_team_id_name UNIQUE (team_id, name),
+	CONSTRAINT fk_data_sets_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
 CREATE TABLE eval_datasets (
 	id TEXT NOT NULL,
@@ -558,6 +596,29 @@ CREATE TABLE checkpoints (
 	CONSTRAINT fk_checkpoints_job FOREIGN KEY(job) REFERENCES jobs (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_checkpoints_created_ms ON checkpoints (created_ms);
+CREATE TABLE data_versions (
+	id INTEGER NOT NULL,
+	data_set_id INTEGER NOT NULL,
+	team_id INTEGER NOT NULL,
+	version BIGINT NOT NULL,
+	digest TEXT NOT NULL,
+	manifest_blob TEXT NOT NULL,
+	manifest_bytes BIGINT NOT NULL,
+	files BIGINT NOT NULL,
+	size_bytes BIGINT NOT NULL,
+	layout TEXT NOT NULL,
+	classes TEXT NOT NULL,
+	source TEXT NOT NULL,
+	user_name TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	used_ms BIGINT NOT NULL,
+	CONSTRAINT pk_data_versions PRIMARY KEY (id),
+	CONSTRAINT uq_data_versions_data_set_id_version UNIQUE (data_set_id, version),
+	CONSTRAINT uq_data_versions_data_set_id_digest UNIQUE (data_set_id, digest),
+	CONSTRAINT fk_data_versions_data_set_id FOREIGN KEY(data_set_id) REFERENCES data_sets (id) ON DELETE CASCADE,
+	CONSTRAINT fk_data_versions_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_data_versions_team_id_digest ON data_versions (team_id, digest);
 CREATE TABLE datasets (
 	id INTEGER NOT NULL,
 	experiment_id INTEGER NOT NULL,
@@ -770,6 +831,15 @@ CREATE TABLE claims (
 	CONSTRAINT fk_claims_attempt FOREIGN KEY(attempt) REFERENCES attempts (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_claims_attempt_released_ms ON claims (attempt, released_ms);
+CREATE TABLE data_uses (
+	version_id INTEGER NOT NULL,
+	run_uuid TEXT NOT NULL,
+	job_id TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_data_uses PRIMARY KEY (version_id, run_uuid),
+	CONSTRAINT fk_data_uses_version_id FOREIGN KEY(version_id) REFERENCES data_versions (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_data_uses_run_uuid ON data_uses (run_uuid);
 CREATE TABLE log_chunks (
 	attempt INTEGER NOT NULL,
 	member BIGINT NOT NULL,

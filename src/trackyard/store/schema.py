@@ -492,6 +492,7 @@ Table(
 # Jobs and leases live in modules of their own; importing them completes the metadata.
 from trackyard.store import (  # noqa: E402
     schema_claims,
+    schema_data,
     schema_fleet,
     schema_imports,
     schema_jobs,
@@ -506,6 +507,7 @@ from trackyard.store import (  # noqa: E402
 __all__ = [
     "metadata",
     "schema_claims",
+    "schema_data",
     "schema_fleet",
     "schema_imports",
     "schema_jobs",

@@ -84,6 +84,8 @@ class World:
     ray_job: str = ""
     leases: list[str] = field(default_factory=list)
     package: bytes = b""
+    #: whether the large data set is there
+    has_data: bool = False
     #: the backup that is open
     backup: str = ""
     #: requests that were made for all routes at once

@@ -16,9 +16,11 @@ from trackyard.core.lease import Lease
 from trackyard.core.node import Node
 from trackyard.core.ports import ExitCause
 from trackyard.core.resources import WHOLE, Placement, Request
+from trackyard.datasets.uses import load_places
 from trackyard.fleet.nodes import load_nodes, match_types, scheduler_nodes
 from trackyard.jobs.admission.foreign import foreign_jobs
 from trackyard.jobs.admission.stops import NONE, PastStops, owed, past_stops, with_stops
+from trackyard.jobs.data_inputs import DataOf, Places, holders
 from trackyard.jobs.queues import scheduler_queues, scheduler_teams
 from trackyard.jobs.records import (
     HOLDING,
@@ -88,6 +90,9 @@ class Board:
     _types: frozenset[str] = frozenset()
     #: what jobs get that state no CPUs or no memory, as of that look
     _defaults: DefaultRequests = field(default_factory=lambda: DefaultRequests((), ()))
+    #: jobs that read data sets, and which nodes held data when last looked
+    _data: dict[int, DataOf] = field(default_factory=dict)
+    _places: Places = field(default_factory=dict)
     #: of open claims, the job that asked and which of its attempts
     _claims: dict[int, _Claimant] = field(default_factory=dict)
 
@@ -100,9 +105,11 @@ class Board:
         self._learn_nodes(nodes, DefaultRequests(nodes, queues))
         self._claims = _open_claims(reader)
         waiting_rows = self._waiting(reader)
+        self._learn_places(reader)
         live = {*(row.id for row in waiting_rows), *(row.id for row, _ in running)}
         for gone in [inner for inner in self._known if inner not in live]:
             del self._known[gone]
+            self._data.pop(gone, None)
         aside = {row.job_id: fault for row in waiting_rows if (fault := self._known[row.id].fault)}
         stopped = past_stops(reader)
         waiting = with_stops(
@@ -222,6 +229,8 @@ class Board:
         except (ValueError, ArithmeticError, TypeError) as wrong:
             job = Job(id=row.job_id, team=team, user=row.user_name, queue=row.queue)
             fault = f"{type(wrong).__name__}: {wrong}"
+        if spec.data:
+            self._data[row.id] = row.team_id, tuple(one.digest for one in spec.data)
         return _Known(row.version, row, job, None, fault)
 
     def _running(self, reader: Reader) -> list[tuple[JobRow, AttemptRow]]:
@@ -253,6 +262,22 @@ class Board:
         for known in self._known.values():
             known.waiting = None
 
+    def _learn_places(self, reader: Reader) -> None:
+        """Note which nodes hold the data that waiting jobs read; most queues have no such job."""
+        if not self._data:
+            return
+        places = load_places(reader)
+        if places != self._places:
+            self._places = places
+            for inner in self._data:
+                if inner in self._known:
+                    self._known[inner].waiting = None
+
+    def _near_data(self, row: JobRow, job: Job) -> Job:
+        near = holders(self._places, self._data[row.id])
+        request = replace(job.request, near=near) if near else job.request
+        return replace(job, request=self._requests.setdefault(request, request))
+
     def _job(self, row: JobRow) -> Job:
         job = self._known[row.id].job
         request = job.request
@@ -268,6 +293,8 @@ class Board:
 
     def _as_waiting(self, row: JobRow, nodes: Sequence[Node]) -> Waiting:
         job = self._job(row)
+        if row.id in self._data:
+            job = self._near_data(row, job)
         avoid = row.avoided if row.avoid != "[]" else []
         waiting = Waiting(
             job=job,

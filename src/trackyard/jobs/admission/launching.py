@@ -14,6 +14,7 @@ import msgspec
 
 from trackyard.core.ports import (
     BatchOptions,
+    DataRef,
     GpuShare,
     Launcher,
     LaunchSpec,
@@ -36,6 +37,8 @@ class Site:
     url: str
     heartbeat_seconds: float = 3.0
     sample_seconds: float = 5.0
+    #: bytes that data sets may take in a node's cache; 0: as many as the disk holds
+    data_cache_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +94,8 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         },
         package=None if package is None else ref(package),
         modules=tuple(ref(module) for module in spec.modules),
+        data=_data(spec, site),
+        data_cache_bytes=site.data_cache_bytes,
         ray=_ray_wish(spec, ref),
         pip=tuple(spec.pip),
         pip_system_site_packages=spec.pip_system_site_packages,
@@ -103,6 +108,20 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         team=context.team,
         leases=context.leases,
         batch=context.batch,
+    )
+
+
+def _data(spec: JobSpec, site: Site) -> tuple[DataRef, ...]:
+    return tuple(
+        DataRef(
+            name=one.name,
+            version=one.version,
+            digest=one.digest,
+            location=f"{site.url}/api/v1/data/{one.name}/versions/v{one.version}",
+            size_bytes=one.size_bytes,
+            variable=one.variable,
+        )
+        for one in spec.data
     )
 
 
@@ -199,6 +218,8 @@ def environment_of(spec: JobSpec, labels: dict[str, dict[str, str]]) -> str:
     }
     if spec.secrets:
         parts["secrets"] = sorted(spec.secrets)
+    if spec.data:
+        parts["data"] = [f"{one.name}@v{one.version} {one.digest}" for one in spec.data]
     if spec.modules:
         parts["modules"] = [module.digest for module in spec.modules]
     digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()

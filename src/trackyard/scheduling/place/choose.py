@@ -15,6 +15,8 @@ from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
 
 #: A node counts as half full from here on; what is used counts CPUs in the third decimal.
 _HALF = 0.498
+#: What a row gains that holds the job's data: less than any difference in use.
+_NEAR = 1e-9
 
 
 def place(
@@ -89,7 +91,21 @@ def _scores(
     style: Style,
     fragmentation: Fragmentation | None,
 ) -> Floats:
-    """Return a score per row, the smallest is best; ties go to the earlier row."""
+    """Return a score per row, the smallest is best.
+
+    Ties go to rows that hold the job's data, then to the earlier row.
+    """
+    scores = _scores_of_use(capacity, shape, rows, style, fragmentation)
+    return scores if shape.near is None else scores - _NEAR * shape.near[rows]
+
+
+def _scores_of_use(
+    capacity: Capacity,
+    shape: Shape,
+    rows: Ints,
+    style: Style,
+    fragmentation: Fragmentation | None,
+) -> Floats:
     used = _used(capacity, rows)
     if style is Style.SPREAD:
         return used

@@ -42,6 +42,7 @@ class Shape:
         "masks",
         "memory",
         "milli",
+        "near",
         "node_count",
         "request",
         "same",
@@ -79,6 +80,8 @@ class Shape:
         self.is_known_sound = False
         #: rows of the right type and labels that fit when idle, one mask per preferred type
         self.masks = masks
+        #: rows that hold its data; None: it reads none, or nobody holds it
+        self.near: Mask | None = None
 
     def any_mask(self) -> Mask:
         """Rows that could take it, whatever the type."""
@@ -167,4 +170,8 @@ class NodeTable:
         wanted = request.gpu_types if request.gpus else ()
         nowhere = np.zeros(self.count, dtype=np.bool_)
         masks = tuple(big & self.of_type.get(kind, nowhere) for kind in wanted) or (big,)
-        return Shape(request, index=len(self._shapes), masks=masks)
+        shape = Shape(request, index=len(self._shapes), masks=masks)
+        if request.near:
+            held = frozenset(request.near)
+            shape.near = np.array([node.id in held for node in self.nodes], dtype=np.bool_)
+        return shape

@@ -10,6 +10,7 @@ import msgspec
 from trackyard.access.principal import Principal, Role
 from trackyard.access.reach import adopt_run, own_experiment
 from trackyard.core.errors import Denied, InvalidInput
+from trackyard.datasets.uses import note_inputs
 from trackyard.jobs.claims import claim_own_run, note_taken_up
 from trackyard.server.creating import create_once
 from trackyard.server.http import JSONResponse, RawJSON, Request, Response
@@ -344,8 +345,13 @@ class TrackingRoutes:
         args, principal = await Arguments.of(request), request.principal
         run_id = run_id_of(args)
         datasets, models = args.objects("datasets"), args.objects("models")
+
+        def change(tx: Tx) -> None:
+            inputs.log_inputs(tx, principal, run_id, datasets=datasets, models=models)
+            note_inputs(tx, principal.team_id, run_id, datasets)
+
         await self._db.write(
-            lambda tx: inputs.log_inputs(tx, principal, run_id, datasets=datasets, models=models),
+            change,
             is_long=len(datasets) + len(models) > FEW_ROWS,
         )
         return JSONResponse(_EMPTY)
