@@ -87,6 +87,8 @@ from trackyard.store.idempotency import Creates
 from trackyard.store.migrate import prepare
 from trackyard.store.pending import PendingFile
 from trackyard.store.reserve import Reserve
+from trackyard.sweeps.controller import Controller
+from trackyard.sweeps.service import Sweeps
 from trackyard.tracking.service import Tracking
 
 log = logging.getLogger(__name__)
@@ -175,6 +177,7 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     services.hub.start()
     services.watchdog.start()
     services.jobs.start()
+    services.sweep_controller.start()
     services.deliveries.start()
     application = Application(
         Router(table.routes(services)),
@@ -246,6 +249,23 @@ def build(settings: Settings) -> Services:
     leases.foresee = Foresight(scheduler)
     allowed = read_allowed(settings.outbound_allow, plain=settings.outbound_http)
     webhooks = Webhooks(database, seal, allowed)
+    artifacts = Artifacts(
+        database, blobs, linger_seconds=0.0 if database.is_sqlite else LINGER_SECONDS
+    )
+    # Servers on one database read each other's jobs only with one key between them.
+    own_seal = seal if database.is_sqlite or settings.secrets_key else None
+    jobs = Jobs(
+        database,
+        tracking,
+        Packages(database, blobs),
+        scheduler,
+        Rule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
+        desk=Desk(Setup(settings.database_url, policy(settings), leases.rules)),
+        seal=own_seal,
+    )
+    sweeps = Sweeps(database, jobs, seal=own_seal)
+    controller = Controller(database, scheduler, tracking, artifacts, seal=own_seal)
+    sweeps.on_change = controller.wake
     return Services(
         settings=settings,
         clock=clock,
@@ -261,20 +281,11 @@ def build(settings: Settings) -> Services:
         tracking=tracking,
         registry=Registry(database, sources_must_exist=settings.missing_sources == "refuse"),
         logged_models=LoggedModels(database),
-        artifacts=Artifacts(
-            database, blobs, linger_seconds=0.0 if database.is_sqlite else LINGER_SECONDS
-        ),
-        jobs=Jobs(
-            database,
-            tracking,
-            Packages(database, blobs),
-            scheduler,
-            Rule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
-            desk=Desk(Setup(settings.database_url, policy(settings), leases.rules)),
-            # Servers on one database read each other's jobs only with one key between them.
-            seal=seal if database.is_sqlite or settings.secrets_key else None,
-        ),
+        artifacts=artifacts,
+        jobs=jobs,
         leases=leases,
+        sweeps=sweeps,
+        sweep_controller=controller,
         webhooks=webhooks,
         deliveries=Deliveries(database, webhooks),
     )
@@ -383,6 +394,7 @@ async def _listen(
         await services.hub.stop()
         await asyncio.sleep(settings.drain_seconds)
         await asyncio.gather(
+            ending.wait_for("sweeps", services.sweep_controller.stop(), SCHEDULING_SECONDS),
             ending.wait_for("scheduling", services.jobs.stop(), SCHEDULING_SECONDS),
             services.jobs.part(),
         )

@@ -22,6 +22,8 @@ from trackyard.server.tally import Tally
 from trackyard.server.watchdog import Watchdog
 from trackyard.store.database import Database
 from trackyard.store.idempotency import Creates
+from trackyard.sweeps.controller import Controller
+from trackyard.sweeps.service import Sweeps
 from trackyard.tracking.service import Tracking
 
 
@@ -46,5 +48,7 @@ class Services:
     artifacts: Artifacts
     jobs: Jobs
     leases: Leases
+    sweeps: Sweeps
+    sweep_controller: Controller
     webhooks: Webhooks
     deliveries: Deliveries
