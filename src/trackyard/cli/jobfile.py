@@ -43,10 +43,15 @@ def load(path: Path, known: Collection[str]) -> dict[str, Any]:
             hint="write one key a line, as in `gpus: 1`; see docs/submit.md",
         )
     keys = {key.replace("-", "_"): value for key, value in found.items() if value is not None}
+    check_keys(path, keys, known)
+    return keys
+
+
+def check_keys(path: Path, keys: Collection[str], known: Collection[str]) -> None:
+    """Refuse a key that is not known, with the nearest one that is."""
     for key in keys:
         if key not in known:
             raise _unknown(path, key, known)
-    return keys
 
 
 def command_words(value: Any) -> list[str]:

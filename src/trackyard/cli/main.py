@@ -22,6 +22,8 @@ VERBS = (
     "submit",
     "sbatch",
     "finetune",
+    "sweep",
+    "sweeps",
     "ps",
     "show",
     "why",

@@ -233,9 +233,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--file", type=Path, metavar="JOB.yaml", help="YAML job file")
 
 
-def collect(args: argparse.Namespace) -> Asked:
-    """Join job file and flags into one submission; a flag wins over the file."""
-    from_file = jobfile.load(args.file, KEYS) if args.file else {}
+def collect(
+    args: argparse.Namespace, told: Mapping[str, Any] | None = None, base: Path | None = None
+) -> Asked:
+    """Join job file and flags into one submission; a flag wins over the file.
+
+    `told` stands for a job file that is part of another one, which lies in `base`.
+    """
+    from_file = {**(told or {}), **(jobfile.load(args.file, KEYS) if args.file else {})}
     for given in (vars(args), from_file):
         if given.get("preemptible") and given.get("not_preemptible"):
             raise SetupError(
@@ -255,7 +260,7 @@ def collect(args: argparse.Namespace) -> Asked:
             value = {**fields[flag.field], **value}
         fields[flag.field] = value
     fields["command"] = _command(args.command, from_file)
-    base = args.file.parent if args.file else Path()
+    base = args.file.parent if args.file else base or Path()
     lines = _requirements(args.pip, from_file.get("pip"), base)
     if lines:
         fields["pip"] = lines

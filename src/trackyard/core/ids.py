@@ -4,6 +4,7 @@ pattern before any use.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 import unicodedata
@@ -16,6 +17,7 @@ EXPERIMENT_ID = re.compile(r"[0-9]{1,18}\Z")
 JOB_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?\Z")
 ATTEMPT_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?-a[0-9]{1,6}\Z")
 LEASE_ID = re.compile(r"l[a-z0-9]{10}\Z")
+SWEEP_ID = re.compile(r"s[a-z0-9]{10}\Z")
 LEASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 QUEUE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -73,6 +75,15 @@ def new_job_id() -> str:
 def new_lease_id() -> str:
     """Return a fresh lease id."""
     return "l" + "".join(secrets.choice(_ALPHABET) for _ in range(10))
+
+
+def new_sweep_id(key: str = "") -> str:
+    """Return a fresh sweep id, or always the same one for a key that a client chose.
+
+    The array of its jobs has the same letters after a `j`.
+    """
+    seed = hashlib.sha256(key.encode()).digest() if key else secrets.token_bytes(32)
+    return "s" + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in seed[:10])
 
 
 def new_name() -> str:

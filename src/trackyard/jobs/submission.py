@@ -17,7 +17,7 @@ from trackyard.access.secrets import check_names
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
-from trackyard.jobs.arrivals import Plan, begin
+from trackyard.jobs.arrivals import Plan, begin, make
 from trackyard.jobs.data_inputs import resolve
 from trackyard.jobs.demand_shapes import choose, parse_gang
 from trackyard.jobs.packages import require_package
@@ -169,7 +169,7 @@ def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec
     if known:
         return known
     spec = prepare(tx, principal, wish, spec, now_ms=tx.now_ms)
-    experiment = _experiment(tx, principal, wish.experiment)
+    experiment = experiment_of(tx, principal, wish.experiment)
     spec_id = tx.insert(
         "INSERT INTO job_specs (spec) VALUES (?)", (msgspec.json.encode(spec).decode(),)
     )
@@ -200,7 +200,47 @@ def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec
     return load_jobs(tx, f"spec_id = ? ORDER BY id LIMIT {MAX_SHOWN}", (spec_id,))
 
 
-def _experiment(tx: Tx, principal: Principal, wanted: str) -> int:
+def add_member(
+    tx: Tx,
+    names: Names,
+    principal: Principal,
+    wish: Wish,
+    spec: JobSpec,
+    *,
+    array: str,
+    index: int,
+) -> JobRow:
+    """Queue one more job of an array that grows job by job, each with a command of its own.
+
+    The wish's `array` gives the cap on how many run at once, as in `0-0%4`.
+    """
+    spec = prepare(tx, principal, wish, spec, now_ms=tx.now_ms)
+    experiment = experiment_of(tx, principal, wish.experiment)
+    spec_id = tx.insert(
+        "INSERT INTO job_specs (spec) VALUES (?)", (msgspec.json.encode(spec).decode(),)
+    )
+    plan = Plan(
+        base=array,
+        name=wish.name,
+        team_id=principal.team_id,
+        user_id=principal.user_id,
+        user_name=principal.name,
+        spec_id=spec_id,
+        queue=wish.queue,
+        priority=wish.priority,
+        held=wish.hold,
+        not_before_ms=wish.not_before_ms,
+        submitted_ms=tx.now_ms,
+        array=wish.array,
+        experiment_id=experiment,
+        location=require_active(tx, principal, experiment)[2],
+        tags=wish.tags,
+    )
+    make(tx, names, principal, plan, spec=spec, indices=[index])
+    return load_jobs(tx, "job_id = ?", (f"{array}-{index}",))[0]
+
+
+def experiment_of(tx: Tx, principal: Principal, wanted: str) -> int:
     """Return the experiment of a name or id, made if nobody has that name."""
     if not wanted:
         return principal.default_experiment

@@ -92,6 +92,8 @@ from trackyard.store.idempotency import Creates
 from trackyard.store.migrate import prepare
 from trackyard.store.pending import PendingFile
 from trackyard.store.reserve import Reserve
+from trackyard.sweeps.controller import Controller
+from trackyard.sweeps.service import Sweeps
 from trackyard.tracking.service import Tracking
 
 log = logging.getLogger(__name__)
@@ -182,6 +184,7 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     services.hub.start()
     services.watchdog.start()
     services.jobs.start()
+    services.sweep_controller.start()
     services.deliveries.start()
     services.usage.start()
     application = Application(
@@ -259,6 +262,18 @@ def build(settings: Settings) -> Services:
     artifacts = Artifacts(
         database, blobs, linger_seconds=0.0 if database.is_sqlite else LINGER_SECONDS
     )
+    jobs = Jobs(
+        database,
+        tracking,
+        Packages(database, blobs),
+        scheduler,
+        Rule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
+        desk=Desk(Setup(settings.database_url, policy(settings), leases.rules)),
+        seal=seal,
+    )
+    sweeps = Sweeps(database, jobs, seal=seal)
+    controller = Controller(database, scheduler, tracking, artifacts, seal=seal)
+    sweeps.on_change = controller.wake
     return Services(
         settings=settings,
         clock=clock,
@@ -277,17 +292,11 @@ def build(settings: Settings) -> Services:
         logged_models=LoggedModels(database),
         artifacts=artifacts,
         data=DataSets(database, artifacts, models_behind=models_behind, open_jobs=open_jobs),
-        jobs=Jobs(
-            database,
-            tracking,
-            Packages(database, blobs),
-            scheduler,
-            Rule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
-            desk=Desk(Setup(settings.database_url, policy(settings), leases.rules)),
-            seal=seal,
-        ),
+        jobs=jobs,
         leases=leases,
         usage=usage,
+        sweeps=sweeps,
+        sweep_controller=controller,
         webhooks=webhooks,
         deliveries=Deliveries(database, webhooks),
     )
@@ -396,6 +405,7 @@ async def _listen(
         await services.hub.stop()
         await asyncio.sleep(settings.drain_seconds)
         await asyncio.gather(
+            ending.wait_for("sweeps", services.sweep_controller.stop(), SCHEDULING_SECONDS),
             ending.wait_for("scheduling", services.jobs.stop(), SCHEDULING_SECONDS),
             services.jobs.part(),
         )

@@ -25,6 +25,8 @@ from trackyard.server.tally import Tally
 from trackyard.server.watchdog import Watchdog
 from trackyard.store.database import Database
 from trackyard.store.idempotency import Creates
+from trackyard.sweeps.controller import Controller
+from trackyard.sweeps.service import Sweeps
 from trackyard.tracking.service import Tracking
 
 
@@ -52,5 +54,7 @@ class Services:
     jobs: Jobs
     leases: Leases
     usage: Usage
+    sweeps: Sweeps
+    sweep_controller: Controller
     webhooks: Webhooks
     deliveries: Deliveries

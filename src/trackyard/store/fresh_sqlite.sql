@@ -483,6 +483,32 @@ CREATE TABLE submissions (
 	CONSTRAINT pk_submissions PRIMARY KEY (team_id, "key"),
 	CONSTRAINT fk_submissions_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
+CREATE TABLE sweeps (
+	id INTEGER NOT NULL,
+	sweep_id TEXT NOT NULL,
+	array_id TEXT NOT NULL,
+	team_id INTEGER NOT NULL,
+	user_id BIGINT,
+	user_name TEXT NOT NULL,
+	name TEXT NOT NULL,
+	state TEXT NOT NULL,
+	spec TEXT NOT NULL,
+	job TEXT NOT NULL,
+	sealed TEXT NOT NULL,
+	origin TEXT NOT NULL,
+	sentence TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	spent_ms BIGINT NOT NULL,
+	resumed_ms BIGINT NOT NULL,
+	ended_ms BIGINT,
+	version BIGINT NOT NULL,
+	CONSTRAINT pk_sweeps PRIMARY KEY (id),
+	CONSTRAINT uq_sweeps_sweep_id UNIQUE (sweep_id),
+	CONSTRAINT uq_sweeps_array_id UNIQUE (array_id),
+	CONSTRAINT fk_sweeps_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_sweeps_state ON sweeps (state);
+CREATE INDEX ix_sweeps_team_id_id ON sweeps (team_id, id);
 CREATE TABLE team_shares (
 	team_id INTEGER NOT NULL,
 	weight FLOAT NOT NULL,
@@ -759,6 +785,28 @@ CREATE TABLE scorers (
 	CONSTRAINT uq_scorers_experiment_id_name_version UNIQUE (experiment_id, name, version),
 	CONSTRAINT fk_scorers_experiment_id FOREIGN KEY(experiment_id) REFERENCES experiments (id) ON DELETE CASCADE
 );
+CREATE TABLE sweep_trials (
+	sweep INTEGER NOT NULL,
+	number BIGINT NOT NULL,
+	job INTEGER NOT NULL,
+	state TEXT NOT NULL,
+	params TEXT NOT NULL,
+	attributes TEXT NOT NULL,
+	value FLOAT,
+	step BIGINT,
+	bracket BIGINT NOT NULL,
+	rungs TEXT NOT NULL,
+	curve TEXT NOT NULL,
+	parent BIGINT,
+	sentence TEXT NOT NULL,
+	gpu_seconds FLOAT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	ended_ms BIGINT,
+	CONSTRAINT pk_sweep_trials PRIMARY KEY (sweep, number),
+	CONSTRAINT fk_sweep_trials_sweep FOREIGN KEY(sweep) REFERENCES sweeps (id) ON DELETE CASCADE,
+	CONSTRAINT fk_sweep_trials_job FOREIGN KEY(job) REFERENCES jobs (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_sweep_trials_job ON sweep_trials (job);
 CREATE TABLE traces (
 	id TEXT NOT NULL,
 	team_id BIGINT NOT NULL,

@@ -1,0 +1,32 @@
+"""What a user may do in a team now, for work that goes on after the call that asked for it.
+
+Owns one look-up. A credential is not needed; a user who left the team or was disabled has none.
+"""
+
+from __future__ import annotations
+
+from trackyard.access.principal import Principal, Role
+from trackyard.store.database import Reader, Tx
+
+
+def standing(
+    reader: Reader | Tx, *, user_id: int | None, team_id: int, at_most: Role
+) -> Principal | None:
+    """Return a user as a caller of a team, with the role they have now; None: they have none."""
+    row = reader.one(
+        "SELECT u.name, u.is_admin, t.name, t.default_experiment_id, m.role FROM users u"
+        " JOIN teams t ON t.id = ? LEFT JOIN members m ON m.user_id = u.id AND m.team_id = t.id"
+        " WHERE u.id = ? AND u.disabled_ms IS NULL",
+        (team_id, user_id),
+    )
+    if row is None or (row[4] is None and not row[1]):
+        return None
+    has = Role.owner if row[1] else Role[row[4]]
+    return Principal(
+        name=row[0],
+        user_id=user_id,
+        team_id=team_id,
+        team=row[2],
+        default_experiment=row[3],
+        role=min(has, at_most),
+    )

@@ -1,0 +1,1 @@
+"""Sweeps: searches over parameters whose trials are jobs of one array."""
