@@ -19,7 +19,12 @@ _GPU_MEMORY = re.compile(
 _ERROR_LINE = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt|Exit)\b.*|.*\b(?:error|fatal|panic)\b.*)$", re.I
 )
+_MARK = re.compile(r"^\[rank \d+\] ")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+#: the runner's own, where no command was started
+FAILED_SETUP_CODE = 70
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def last_error_line(tail: bytes) -> Optional[str]:
     """Return the last line that names an error, cut to a readable length."""
     text = _ESCAPES.sub("", tail.decode("utf-8", "replace"))
     for line in reversed(text.splitlines()[-200:]):
-        stripped = line.strip()
+        stripped = _MARK.sub("", line.strip())
         if stripped and not stripped.startswith("[yard]") and _ERROR_LINE.match(stripped):
             return stripped[:500]
     return None
@@ -161,3 +166,21 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def start_failure(program: str, fault: OSError) -> str:
+    """Say why a program could not be started."""
+    if isinstance(fault, FileNotFoundError):
+        return f"The program {program!r} was not found: check its name and the job's environment."
+    if isinstance(fault, PermissionError):
+        return f"The program {program!r} may not be executed: is it a program, with mode +x?"
+    return f"The program {program!r} could not be started: {fault}."
+
+
+def own_code(verdict: Verdict) -> int:
+    """Return the code that the runner itself ends with."""
+    if verdict.exit_code is not None:
+        return verdict.exit_code
+    if verdict.signal is not None:
+        return 128 + verdict.signal
+    return FAILED_SETUP_CODE
