@@ -10,7 +10,7 @@ import shutil
 import socket
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from trackyard.runner import gang as launchers
 from trackyard.runner import records, remote_shell
@@ -66,12 +66,14 @@ class Company:
             values.update(remote_shell.prepare(gang, place, self._said, slots))
         return values
 
-    def command(self) -> Optional[List[str]]:
-        """Return what this member runs; None: it holds its node for the others."""
+    def command(self, env: Mapping[str, str]) -> Optional[List[str]]:
+        """Return what this member runs; None: it holds its node for the others.
+
+        A launcher is a module of the Python that the command's own PATH finds first.
+        """
         ranks = str(self._spec.state_dir / RANKS)
-        return launchers.command(
-            self._gang, self._spec.argv, self._gpu_count, self._spec.python, ranks
-        )
+        python = shutil.which("python3", path=env.get("PATH")) or self._spec.python
+        return launchers.command(self._gang, self._spec.argv, self._gpu_count, python, ranks)
 
     def answer(self, start: remote_shell.Start) -> None:
         """Start what siblings ask for by the remote shell."""

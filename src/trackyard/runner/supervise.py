@@ -204,7 +204,7 @@ class Supervisor:
     def _start_command(self, folder: Path, env: Dict[str, str]) -> None:
         self._company.agree(folder)
         env = {**env, **self._company.variables()}
-        line = self._company.command()
+        line = self._company.command(env)
         self._set_limits()
         if line is None:
             self._hold(folder, env)
