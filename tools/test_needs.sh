@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests need from the system: Chromium with a font, for the browser tests, nginx,
 # which stands before the server as the documentation has it, Prometheus, which scrapes it, bubblewrap,
-# which keeps jobs apart, and Slurm with munge. The tests start a Slurm of their own, as whoever runs them; no service is left running.
+# which keeps jobs apart, Slurm with munge, and Open MPI. The tests start a Slurm of their own, as whoever runs them; no service is left running.
 set -eu
 
 has() {
@@ -22,6 +22,7 @@ has slurmctld || missing="$missing slurmctld"
 has slurmd || missing="$missing slurmd"
 has sbatch || missing="$missing slurm-client"
 has munged || missing="$missing munge"
+has mpirun || missing="$missing openmpi-bin"
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then

@@ -33,6 +33,8 @@ class Part:
     rank: int = 0
     #: lines from the end; None: all
     tail: int | None = None
+    #: what its number counts: under torchrun and accelerate a node runs several ranks
+    word: str = "rank"
 
 
 def read(api: Api, job: str, part: Part, *, is_followed: bool = False) -> Iterator[bytes]:
@@ -94,7 +96,8 @@ def follow(
                 say(f"--- attempt {attempt['number']} ---")
             number = attempt["number"]
             wanted = ranks if ranks is not None else list(range(attempt["ranks"]))
-            parts = [Part(attempt=number, rank=rank, tail=tail) for rank in wanted]
+            word = mark_of(page)
+            parts = [Part(attempt=number, rank=rank, tail=tail, word=word) for rank in wanted]
             _print_parts(api, job, parts, target)
             tail = None
 
@@ -133,7 +136,7 @@ def _print_prefixed(
 ) -> None:
     for line in lines(read(api, job, part, is_followed=True)):
         with lock:
-            out.write(prefixed(part.rank, line))
+            out.write(prefixed(part, line))
             out.flush()
 
 
@@ -148,9 +151,17 @@ def lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield held + b"\n"
 
 
-def prefixed(rank: int, line: bytes) -> bytes:
-    """Put a rank in front of a line."""
-    return b"[%d] %s" % (rank, line)
+def mark_of(page: dict[str, Any]) -> str:
+    """Return what the parts of a job's log stand for: ranks, or nodes with ranks of their own."""
+    launcher = (page.get("spec") or {}).get("launcher")
+    return "node" if launcher in ("torchrun", "accelerate") else "rank"
+
+
+def prefixed(part: Part, line: bytes) -> bytes:
+    """Put a rank in front of a line, unless its launcher has marked it."""
+    if line.startswith(b"[rank "):
+        return line
+    return b"[%s %d] %s" % (part.word.encode(), part.rank, line)
 
 
 def _path(job: str) -> str:

@@ -54,7 +54,9 @@ def run(args: argparse.Namespace) -> int:
         if len(attempts) > 1 and not args.json:
             say(f"--- attempt {attempt['number']} ---")
         for one in ranks:
-            part = joblog.Part(attempt=attempt["number"], rank=one, tail=args.tail)
+            part = joblog.Part(
+                attempt=attempt["number"], rank=one, tail=args.tail, word=joblog.mark_of(page)
+            )
             pieces = joblog.read(api, job, part, is_followed=args.follow)
             _print(pieces, part, is_json=args.json, has_prefix=len(ranks) > 1)
     return 0
@@ -72,7 +74,7 @@ def _print(pieces: Any, part: joblog.Part, *, is_json: bool, has_prefix: bool) -
             text = line.rstrip(b"\n").decode("utf-8", "replace")
             print(json.dumps({"attempt": part.attempt, "rank": part.rank, "line": text}))
         else:
-            out.write(joblog.prefixed(part.rank, line))
+            out.write(joblog.prefixed(part, line))
     sys.stdout.flush()
     out.flush()
 

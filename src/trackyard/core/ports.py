@@ -291,6 +291,8 @@ class LaunchSpec:
     pip: tuple[str, ...] = ()
     pip_system_site_packages: bool = True
     launcher: Launcher = Launcher.PLAIN
+    #: look at the nodes and what is between them before the command starts
+    preflight: bool = False
     #: processes on each node for torchrun, accelerate and mpirun; None: one per GPU, at least 1
     processes_per_node: int | None = None
     grace_seconds: float = 30.0

@@ -13,7 +13,6 @@ import logging
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -243,7 +242,7 @@ class LocalEngine:
         return AttemptFolder(self._attempts / attempt_id)
 
     def _start_missing(self, spec: LaunchSpec, folder: AttemptFolder) -> None:
-        port = _free_port() if len(spec.placement) > 1 else 29500
+        port, secret = folder.meeting() if len(spec.placement) > 1 else (29500, "")
         apart = self._isolation.prepare(spec.team, self._home)
         own = self._isolation.folder(spec.team, self._home)
         inherited = wrapper.inherited_environment()
@@ -257,6 +256,7 @@ class LocalEngine:
                 cache_dir=own / "cache",
                 addresses=["127.0.0.1"] * len(spec.placement),
                 port=port,
+                secret=secret,
                 gang_dir=folder.path,
                 gpu_vendor=self._machine.gpu_vendor,
                 checkpoint_dir=own / "checkpoints" / spec.job_id,
@@ -486,9 +486,3 @@ def _combine(phases: Sequence[AttemptPhase | None]) -> AttemptPhase:
     if AttemptPhase.LOST in phases:
         return AttemptPhase.LOST
     return AttemptPhase.EXITED
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -10,6 +10,8 @@ import errno
 import fcntl
 import json
 import os
+import secrets
+import socket
 import stat
 import threading
 from dataclasses import dataclass
@@ -140,6 +142,17 @@ class AttemptFolder:
         earlier = self.path / f"m{number}" / "spec.json"
         # What an earlier release started keeps its spec where that one put it.
         return earlier if not place.exists() and earlier.exists() else place
+
+    def meeting(self) -> tuple[int, str]:
+        """Return port and secret by which the members meet: the same for each, whenever asked."""
+        known = read_json(self.path / "meeting.json")
+        if known is None:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = int(probe.getsockname()[1])
+            known = {"port": port, "secret": secrets.token_hex(16)}
+            write_json(self.path / "meeting.json", known)
+        return int(known["port"]), str(known["secret"])
 
     def is_stopped(self) -> bool:
         """Tell whether a stop was asked for."""

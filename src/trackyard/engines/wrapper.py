@@ -48,6 +48,8 @@ class MemberPlace:
     cache_dir: Path
     addresses: Sequence[str]
     port: int
+    #: by which the members of one attempt know each other, the same for all of them
+    secret: str = ""
     #: folder with all members' state folders `m0`, `m1`, …, if they share a disk
     gang_dir: Path | None = None
     #: vendor of the node's GPUs; None: the engine hands out GPUs by itself
@@ -106,6 +108,9 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
             "addresses": list(place.addresses),
             "port": place.port,
             "folder": None if place.gang_dir is None else str(place.gang_dir),
+            "nodes": [share.node_id for share in spec.placement],
+            "secret": place.secret,
+            "preflight": spec.preflight,
         },
         "grace_seconds": spec.grace_seconds,
         "time_limit_seconds": spec.time_limit_seconds,

@@ -21,7 +21,12 @@ _ERROR_LINE = re.compile(
 )
 #: The runner's own exit status where the command never started.
 FAILED_SETUP_CODE = 70
+_MARK = re.compile(r"^\[rank \d+\] ")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+#: the runner's own, where no command was started
+FAILED_SETUP_CODE = 70
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ def last_error_line(tail: bytes) -> Optional[str]:
     """Return the last line that names an error, cut to a readable length."""
     text = _ESCAPES.sub("", tail.decode("utf-8", "replace"))
     for line in reversed(text.splitlines()[-200:]):
-        stripped = line.strip()
+        stripped = _MARK.sub("", line.strip())
         if stripped and not stripped.startswith("[yard]") and _ERROR_LINE.match(stripped):
             return stripped[:500]
     return None

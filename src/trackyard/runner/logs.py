@@ -17,6 +17,7 @@ from collections import deque
 from pathlib import Path
 from typing import Deque, Iterable, List, Optional
 
+from trackyard.runner.rank_lines import RankLines
 from trackyard.runner.records import write_all
 from trackyard.runner.redaction import Redactor
 
@@ -181,13 +182,21 @@ class LogSpool:
 
 
 class Output:
-    """The pipe a command writes to, read into the log."""
+    """The pipes that commands write to, read into the log."""
 
-    def __init__(self, spool: LogSpool, *, echo: bool, secrets: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        spool: LogSpool,
+        *,
+        echo: bool,
+        secrets: Iterable[str] = (),
+        marks: Optional[RankLines] = None,
+    ) -> None:
         self._spool = spool
         self._echo = echo
         self._redactor = Redactor(secrets)
-        self._pipe: Optional[int] = None
+        self._marks = marks
+        self._pipes: List[int] = []
         self._captured: Optional[List[bytes]] = None
         self._last = time.monotonic()
 
@@ -196,28 +205,36 @@ class Output:
         """Return how long ago something was said."""
         return time.monotonic() - self._last
 
-    def attach(self, pipe: int) -> None:
-        """Read from `pipe` from now on."""
-        self.close()
+    def attach(self, pipe: int, *, beside: bool = False) -> None:
+        """Read from `pipe` from now on, and from no other unless it is `beside` them."""
+        if not beside:
+            self.close()
         os.set_blocking(pipe, False)
-        self._pipe = pipe
+        self._pipes.append(pipe)
 
     def pipes(self) -> List[int]:
-        """Return what to wait on: one pipe or none."""
-        return [] if self._pipe is None else [self._pipe]
+        """Return what to wait on."""
+        return list(self._pipes)
 
     def read(self) -> bool:
         """Take what is there; tell whether there may be more."""
-        if self._pipe is None:
-            return False
+        found = [self._read_one(pipe) for pipe in self.pipes()]
+        return any(found)
+
+    def _read_one(self, pipe: int) -> bool:
         try:
-            data = os.read(self._pipe, READ_BYTES)
+            data = os.read(pipe, READ_BYTES)
         except BlockingIOError:
             return False
         if not data:
-            self.close()
+            os.close(pipe)
+            self._pipes.remove(pipe)
+            if not self._pipes:
+                self.close()
             return False
         self._last = time.monotonic()
+        if self._marks is not None:
+            data = self._marks.feed(data)
         self._write(self._redactor.feed(data))
         return True
 
@@ -235,11 +252,13 @@ class Output:
             pass
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Let go of the pipes."""
+        if self._marks is not None:
+            self._write(self._redactor.feed(self._marks.rest()))
         self._write(self._redactor.rest())
-        if self._pipe is not None:
-            os.close(self._pipe)
-            self._pipe = None
+        for pipe in self._pipes:
+            os.close(pipe)
+        self._pipes = []
 
     def capture(self) -> None:
         """Also keep what is read, until `captured` is called."""

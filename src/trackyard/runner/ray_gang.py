@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -127,6 +128,7 @@ class Gang:
 def member_specs(data: Dict[str, Any], places: List[Tuple[str, int]]) -> List[Dict[str, Any]]:
     """Return each member's own spec, once it is known where all of them are."""
     specs = []
+    secret = secrets.token_hex(16)
     for number in range(len(places)):
         spec = copy.deepcopy(data)
         folder = os.path.dirname(str(data["state_dir"]))  # noqa: PTH120
@@ -136,7 +138,10 @@ def member_specs(data: Dict[str, Any], places: List[Tuple[str, int]]) -> List[Di
         limits = share.get("limits_memory", True)
         spec["memory_bytes"] = (share.get("memory_bytes") or 0) if limits else 0
         spec["gang"].update(
-            member=number, addresses=[address for address, _ in places], port=places[0][1]
+            member=number,
+            addresses=[address for address, _ in places],
+            port=places[0][1],
+            secret=secret,
         )
         specs.append(spec)
     return specs

@@ -139,6 +139,7 @@ def complete(data: Dict[str, Any], plan: Dict[str, Any], environ: Dict[str, str]
     if int(gang.get("members", 1)) > 1:
         gang["addresses"] = environ.get("TRACKYARD_GANG_ADDRESSES", "").split(",")
         gang["port"] = int(environ.get("TRACKYARD_GANG_PORT") or 29500)
+        gang["nodes"] = environ.get("TRACKYARD_GANG_NODES", "").split(",")
     else:
         gang["addresses"] = [environ.get("SLURMD_NODENAME") or "127.0.0.1"]
     data["gang"] = gang

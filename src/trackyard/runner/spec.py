@@ -70,6 +70,14 @@ class Gang:
     port: int = 29500
     #: folder whose `m<N>` subfolders hold all members' records, where members share a disk
     folder: Optional[Path] = None
+    #: names of the members' nodes, for people
+    nodes: Tuple[str, ...] = ()
+    #: by which members know each other; without it they do not meet before they start
+    secret: str = field(repr=False, default="")
+    #: how long members wait for each other
+    meet_seconds: float = 300.0
+    #: look at nodes and network between the meeting and the command
+    preflight: bool = False
 
 
 @dataclass(frozen=True)
@@ -333,6 +341,10 @@ def _gang(data: Dict[str, Any]) -> Gang:
         addresses=tuple(addresses),
         port=int(data.get("port", 29500)),
         folder=_path(data.get("folder")),
+        nodes=tuple(str(name) for name in data.get("nodes") or ()),
+        secret=str(data.get("secret") or ""),
+        meet_seconds=float(data.get("meet_seconds") or 300.0),
+        preflight=bool(data.get("preflight", False)),
     )
     if not 0 <= gang.member < gang.members or len(addresses) != gang.members:
         raise BadSpecError("gang member, members and addresses do not fit together")

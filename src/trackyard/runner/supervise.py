@@ -16,12 +16,14 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Set, Union
 
-from trackyard.runner import ending, gang, limits, processes, records, sandbox, workspace
+from trackyard.runner import ending, limits, processes, records, sandbox, workspace
+from trackyard.runner.company import Company
 from trackyard.runner.data import Data
 from trackyard.runner.fitness import Fitness
 from trackyard.runner.logs import LogSpool, Output
-from trackyard.runner.machine.gpus import drivers
-from trackyard.runner.machine.samples import Sampler, oom_kills
+from trackyard.runner.machine.samples import oom_kills, sampler_of
+from trackyard.runner.meeting import MeetingError
+from trackyard.runner.rank_lines import RankLines
 from trackyard.runner.report import Answer, Reporter
 from trackyard.runner.report_folder import FolderReporter
 from trackyard.runner.spec import Spec, mark
@@ -69,7 +71,9 @@ class Supervisor:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         hidden = [spec.env[name] for name in spec.secrets if name in spec.env]
-        self._output = Output(self._spool, echo=spec.echo, secrets=hidden)
+        marks = RankLines() if spec.gang.launcher == "mpirun" else None
+        self._output = Output(self._spool, echo=spec.echo, secrets=hidden, marks=marks)
+        self._company = Company(spec, pause=self._pause, say=self._say)
         self._main: Optional[int] = None
         self._main_status: Optional[int] = None
         self._command_began: Optional[float] = None
@@ -85,7 +89,7 @@ class Supervisor:
         self._stragglers: Set[int] = set()
         self._notes: List[str] = []
         self._oom_before = oom_kills()
-        self._sampler = _sampler(spec)
+        self._sampler = sampler_of(spec)
         self._fitness = Fitness(spec)
         self._reporter: Union[Reporter, FolderReporter, None] = None
         self._data = Data(spec, self._say, self._beat_soon)
@@ -100,6 +104,7 @@ class Supervisor:
         records.write_reserved(
             self._spec.state_dir / "exit.reserved", self._spec.state_dir / "exit.json", record
         )
+        self._company.part(verdict.cause)
         self._state = "ended"
         if self._reporter is not None and self._reporter.finish(record):
             with contextlib.suppress(OSError):
@@ -146,6 +151,7 @@ class Supervisor:
             unfit = self._fitness.before()
             if unfit is not None:
                 return self._failed("node_unfit", unfit)
+            self._company.arrive()
             env = workspace.job_environment(self._spec, venv=None, own=self._own_variables())
             folder = workspace.prepare_folder(self._spec, self._pause)
             modules = workspace.prepare_modules(self._spec, self._pause)
@@ -166,6 +172,8 @@ class Supervisor:
             self._sweep(0)
             self._spool.finish()
             return self._facts(status=0 if self._asked == "gang_done" else signal.SIGTERM)
+        except MeetingError as fault:
+            return self._failed(fault.cause, str(fault))
         except workspace.SetupError as fault:
             return self._failed("setup", str(fault))
         except OSError as fault:
@@ -195,17 +203,17 @@ class Supervisor:
         if spec.checkpoint_dir is not None:
             spec.checkpoint_dir.mkdir(parents=True, exist_ok=True)
             values["YARD_CHECKPOINT_DIR"] = str(spec.checkpoint_dir)
-        values.update(gang.environment(spec.gang, len(spec.gpus or ())))
         return {**values, **self._data.variables()}
 
     def _start_command(self, folder: Path, env: Dict[str, str]) -> None:
-        spec = self._spec
-        line = gang.command(spec.gang, spec.argv, len(spec.gpus or ()), spec.python)
+        self._company.agree(folder)
+        env = {**env, **self._company.variables()}
+        line = self._company.command(env)
+        self._set_limits()
         if line is None:
-            self._hold()
+            self._hold(folder, env)
             return
         self._say_launcher(line)
-        self._set_limits()
         prefix = self._limit_prefix()
         self._main = self._spawn([*prefix, *line], folder, env)
         self._command_began = time.monotonic()
@@ -238,12 +246,22 @@ class Supervisor:
         if self._cgroup is not None:
             self._notes += self._cgroup.limit(memory_bytes=spec.memory_bytes, cpus=spec.cpus)
 
-    def _hold(self) -> None:
+    def _hold(self, folder: Path, env: Dict[str, str]) -> None:
+        """Hold the node, and start here what the first member asks for."""
         self._state = "running"
-        while not self._siblings.first_is_done():
-            self._pause(TICK_SECONDS)
+        self._command_began = time.monotonic()
+        while not self._is_released():
+            self._company.answer(lambda line: self._spawn(line, folder, env, beside=True))
+            self._pump(TICK_SECONDS)
         self._requests.put("gang_done", 0)
         self._pause(0)
+
+    def _is_released(self) -> bool:
+        """Tell whether the node is held no more; who is stopped waits for the first's end."""
+        if self._asked is None:
+            return self._siblings.first_is_done()
+        is_over = self._deadline is not None and time.monotonic() >= self._deadline
+        return self._asked in AT_ONCE or is_over or self._company.first_has_ended()
 
     def _say_launcher(self, line: List[str]) -> None:
         if line != list(self._spec.argv):
@@ -251,7 +269,9 @@ class Supervisor:
 
     # Processes
 
-    def _spawn(self, line: List[str], folder: Path, env: Mapping[str, str]) -> int:
+    def _spawn(
+        self, line: List[str], folder: Path, env: Mapping[str, str], *, beside: bool = False
+    ) -> int:
         doors = self._cgroup.open_doors() if self._cgroup is not None else []
         try:
             pid, pipe = processes.spawn(
@@ -260,7 +280,7 @@ class Supervisor:
         finally:
             for door in doors:
                 os.close(door)
-        self._output.attach(pipe)
+        self._output.attach(pipe, beside=beside)
         return pid
 
     def _run_program(self, line: List[str], folder: Path, env: Dict[str, str]) -> tuple[int, str]:
@@ -376,10 +396,12 @@ class Supervisor:
             self._output.read()
             if self._reporter is not None:
                 self._reporter.log_soon()
-        for pid, status, peak in processes.reap():
+        ended = list(processes.reap())
+        for pid, status, peak in ended:
             self._peak_memory = max(self._peak_memory, peak)
             if pid == self._main:
                 self._main_status = status
+        self._company.check(self._requests, [(pid, status) for pid, status, _ in ended])
         self._stop_file.check(self._requests)
         self._siblings.check(self._requests)
         self._check_limits()
@@ -577,12 +599,3 @@ class Supervisor:
             "notes": [*self._notes, *self._data.notes],
             "health": self._fitness.after(verdict.cause),
         }
-
-
-def _sampler(spec: Spec) -> Sampler:
-    return Sampler(
-        disk=spec.state_dir,
-        drivers=(list) if spec.gpus == () else drivers,
-        gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
-        prefix="system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/",
-    )

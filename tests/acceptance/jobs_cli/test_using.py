@@ -95,7 +95,9 @@ def test_the_log_of_a_gang_is_told_by_rank(yard_with: Callable[..., Yard], tmp_p
     for rank in ("0", "1"):
         assert yard.logs(job, "--rank", rank) == f"rank {rank} of 2\nend {rank}\n"
     both = yard.logs(job).splitlines()
-    assert both == ["[0] rank 0 of 2", "[0] end 0", "[1] rank 1 of 2", "[1] end 1"]
+    assert both == [
+        f"[rank {rank}] {text}" for rank in (0, 1) for text in (f"rank {rank} of 2", f"end {rank}")
+    ]
     lines = [
         json.loads(line) for line in yard.ok("logs", job, "--rank", "1", "--json").splitlines()
     ]

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from trackyard.runner.gang import command, environment, split_python
+from trackyard.runner.gang import (
+    command,
+    environment,
+    launcher_environment,
+    split_python,
+)
 from trackyard.runner.spec import Gang
 
 TWO = ("10.0.0.1", "10.0.0.2")
@@ -62,12 +67,19 @@ def test_accelerate_without_gpus_is_told_so() -> None:
     assert line is not None
     assert "--cpu" in line
     assert "--multi_gpu" not in line
+    # With --cpu it would start one process, whatever their number.
+    two = Gang(members=2, launcher="accelerate", addresses=TWO)
+    line = command(two, ("train.py",), 0, "py", "/ranks")
+    assert line is not None
+    assert "--multi_gpu" in line
+    assert {"--tee=3", "--log_dir=/ranks"} <= set(line)
+    assert launcher_environment(two, 0)["ACCELERATE_USE_CPU"] == "true"
 
 
 def test_mpirun_is_started_by_the_first_member_alone() -> None:
     gang = Gang(member=0, members=2, launcher="mpirun", addresses=TWO)
     assert command(gang, ("./sim",), 2, "py") == [
-        "mpirun", "-np", "4", "--host", "10.0.0.1:2,10.0.0.2:2", "./sim",
+        "mpirun", "-np", "4", "--tag-output", "--map-by", "ppr:2:node", "./sim",
     ]  # fmt: skip
     other = Gang(member=1, members=2, launcher="mpirun", addresses=TWO)
     assert command(other, ("./sim",), 2, "py") is None

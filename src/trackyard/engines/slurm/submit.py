@@ -7,6 +7,7 @@ the job's name and comment. Runs nothing.
 from __future__ import annotations
 
 import math
+import secrets
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -123,6 +124,7 @@ def write_specs(spec: LaunchSpec, site: Site, folder: AttemptFolder, *, is_cut: 
 
     A job whose limit was cut for a lease goes back into the queue at Slurm's notice of it.
     """
+    secret = secrets.token_hex(16) if len(spec.placement) > 1 else ""
     for number in range(len(spec.placement)):
         member = folder.member(number)
         member.path.mkdir(exist_ok=True, mode=0o700)
@@ -132,6 +134,7 @@ def write_specs(spec: LaunchSpec, site: Site, folder: AttemptFolder, *, is_cut: 
             cache_dir=site.folder / "cache",
             addresses=[""] * len(spec.placement),
             port=29500,
+            secret=secret,
             gang_dir=folder.path,
             checkpoint_dir=site.folder / "checkpoints" / spec.job_id,
             base_env={},

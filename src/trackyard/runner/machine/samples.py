@@ -12,9 +12,21 @@ from pathlib import Path
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 from trackyard.runner.machine.gpus import GpuDriver
+from trackyard.runner.machine.gpus import drivers as open_drivers
+from trackyard.runner.spec import Spec
 
 _MEGABYTE = 1_000_000
 _SKIPPED_INTERFACES = ("lo", "docker", "veth", "br-", "virbr")
+
+
+def sampler_of(spec: Spec) -> Sampler:
+    """Return what samples the machine for one member of an attempt."""
+    return Sampler(
+        disk=spec.state_dir,
+        drivers=(list) if spec.gpus == () else open_drivers,
+        gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
+        prefix="system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/",
+    )
 
 
 class Sampler:

@@ -18,7 +18,7 @@ PYTHON = "/usr/bin/python3"
 class SlurmHarness(Harness):
     """An engine over the session's cluster, with a folder of its own."""
 
-    patience = 180.0
+    patience = 240.0
     gpu_shares = (GpuShare(index=0), GpuShare(index=1))
     free_during = (0.0, 0.0)
     gpu_index = 0
