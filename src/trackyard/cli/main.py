@@ -21,6 +21,8 @@ VERBS = (
     "plan",
     "submit",
     "sbatch",
+    "idev",
+    "attach",
     "finetune",
     "ps",
     "show",

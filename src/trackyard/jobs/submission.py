@@ -19,6 +19,7 @@ from trackyard.core.ids import EXPERIMENT_ID, JOB_ID, new_job_id, new_name
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
 from trackyard.jobs.arrivals import Plan, begin
 from trackyard.jobs.demand_shapes import choose, parse_gang
+from trackyard.jobs.interactive import check_interactive
 from trackyard.jobs.packages import require_package
 from trackyard.jobs.queue_rules import check_rules, queue_rules, with_preemption
 from trackyard.jobs.records import FEW_JOBS, MAX_FOUND, JobRow, find_jobs, load_jobs
@@ -65,6 +66,7 @@ def prepare(
     reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec, *, now_ms: int
 ) -> JobSpec:
     """Check what the wish refers to and what its queue allows; resolve dependencies to job ids."""
+    check_interactive(wish)
     rules = queue_rules(reader, wish.queue)
     check_names(reader, principal.team_id, spec.secrets)
     spec = with_preemption(spec, rules, wish.queue, wish.preemptible)

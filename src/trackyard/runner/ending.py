@@ -19,6 +19,9 @@ _GPU_MEMORY = re.compile(
 _ERROR_LINE = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt|Exit)\b.*|.*\b(?:error|fatal|panic)\b.*)$", re.I
 )
+FAILED_SETUP_CODE = 70
+#: what `yard notebook` starts
+JUPYTER = "jupyter-lab"
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -161,3 +164,29 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def start_failure(program: str, fault: OSError) -> str:
+    """Say why a command could not be started."""
+    if isinstance(fault, FileNotFoundError):
+        more = ""
+        if program == JUPYTER:
+            more = (
+                " JupyterLab comes with `pip install 'trackyard[notebook]'` on the node, or --pip."
+            )
+        return (
+            f"The program {program!r} was not found: check its name and the job's environment."
+            f"{more}"
+        )
+    if isinstance(fault, PermissionError):
+        return f"The program {program!r} may not be executed: is it a program, with mode +x?"
+    return f"The program {program!r} could not be started: {fault}."
+
+
+def code(verdict: Verdict) -> int:
+    """Return the code by which a runner passes the end on."""
+    if verdict.exit_code is not None:
+        return verdict.exit_code
+    if verdict.signal is not None:
+        return 128 + verdict.signal
+    return FAILED_SETUP_CODE

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Deque, Iterable, List, Optional
+from typing import Callable, Deque, Iterable, List, Optional
 
 from trackyard.runner.records import write_all
 from trackyard.runner.redaction import Redactor
@@ -190,6 +190,8 @@ class Output:
         self._pipe: Optional[int] = None
         self._captured: Optional[List[bytes]] = None
         self._last = time.monotonic()
+        #: told what is read, as it came
+        self.tee: Optional[Callable[[bytes], None]] = None
 
     @property
     def quiet_seconds(self) -> float:
@@ -214,10 +216,14 @@ class Output:
             data = os.read(self._pipe, READ_BYTES)
         except BlockingIOError:
             return False
+        except OSError:
+            data = b""  # a terminal that nobody has open any more
         if not data:
             self.close()
             return False
         self._last = time.monotonic()
+        if self.tee is not None:
+            self.tee(data)
         self._write(self._redactor.feed(data))
         return True
 

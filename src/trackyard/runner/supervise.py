@@ -14,13 +14,13 @@ import signal
 import socket
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Set, Union
+from typing import Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from trackyard.runner import ending, gang, limits, processes, records, sandbox, workspace
-from trackyard.runner.fitness import Fitness
+from trackyard.runner.fitness import Fitness, sampler
+from trackyard.runner.interactive import Session
 from trackyard.runner.logs import LogSpool, Output
-from trackyard.runner.machine.gpus import drivers
-from trackyard.runner.machine.samples import Sampler, oom_kills
+from trackyard.runner.machine.samples import oom_kills
 from trackyard.runner.report import Answer, Reporter
 from trackyard.runner.report_folder import FolderReporter
 from trackyard.runner.spec import Spec, mark
@@ -43,7 +43,6 @@ SHELL_SECONDS = 0.3
 SIGNAL_SECONDS = 0.5
 #: to save, at most, where the cluster has lost the node and may start the job elsewhere
 LOSS_SECONDS = 10.0
-FAILED_SETUP_CODE = 70
 
 
 class StopAsked(Exception):
@@ -69,6 +68,7 @@ class Supervisor:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         hidden = [spec.env[name] for name in spec.secrets if name in spec.env]
+        self._session = Session(spec, say=self._say)
         self._output = Output(self._spool, echo=spec.echo, secrets=hidden)
         self._main: Optional[int] = None
         self._main_status: Optional[int] = None
@@ -85,7 +85,7 @@ class Supervisor:
         self._stragglers: Set[int] = set()
         self._notes: List[str] = []
         self._oom_before = oom_kills()
-        self._sampler = _sampler(spec)
+        self._sampler = sampler(spec)
         self._fitness = Fitness(spec)
         self._reporter: Union[Reporter, FolderReporter, None] = None
 
@@ -104,7 +104,7 @@ class Supervisor:
             with contextlib.suppress(OSError):
                 (self._spec.state_dir / "delivered").touch()
         self._spool.close()
-        return _code(verdict)
+        return ending.code(verdict)
 
     # Set-up
 
@@ -158,7 +158,7 @@ class Supervisor:
                 own=self._own_variables(),
                 imports=[folder, *modules] if self._spec.ray_rules else modules,
             )
-            self._start_command(folder, env)
+            self._start_command(folder, self._session.environment(env))
         except StopAsked:
             self._sweep(0)
             self._spool.finish()
@@ -166,7 +166,7 @@ class Supervisor:
         except workspace.SetupError as fault:
             return self._failed("setup", str(fault))
         except OSError as fault:
-            return self._failed("command", _start_failure(self._spec, fault))
+            return self._failed("command", ending.start_failure(self._spec.argv[0], fault))
         self._watch_command()
         self._end_command()
         return self._facts(status=self._main_status)
@@ -204,10 +204,14 @@ class Supervisor:
         self._say_launcher(line)
         self._set_limits()
         prefix = self._limit_prefix()
-        self._main = self._spawn([*prefix, *line], folder, env)
+        if self._session.terminal is not None:
+            self._output.tee = self._session.terminal.feed
+        line = [*prefix, *self._session.line(line, folder)]
+        self._main = self._spawn(line, folder, env, self._session.take_terminal())
         self._command_began = time.monotonic()
         self._signs.started()
         self._state = "running"
+        self._session.started(self._stop_unused)
         if self._reporter is not None:
             self._reporter.beat_soon()
 
@@ -245,11 +249,22 @@ class Supervisor:
 
     # Processes
 
-    def _spawn(self, line: List[str], folder: Path, env: Mapping[str, str]) -> int:
+    def _stop_unused(self, sentence: str) -> None:
+        self._notes.append(sentence)
+        self._say(sentence)
+        self._requests.put("stopped", self._spec.grace_seconds)
+
+    def _spawn(
+        self,
+        line: List[str],
+        folder: Path,
+        env: Mapping[str, str],
+        terminal: Optional[Tuple[int, int]] = None,
+    ) -> int:
         doors = self._cgroup.open_doors() if self._cgroup is not None else []
         try:
             pid, pipe = processes.spawn(
-                sandbox.line_in(self._spec, line, str(folder)), folder, env, doors
+                sandbox.line_in(self._spec, line, str(folder)), folder, env, doors, terminal
             )
         finally:
             for door in doors:
@@ -339,6 +354,7 @@ class Supervisor:
             polite = 0.0 if self._forced else min(LEFTOVER_SECONDS, max(0.0, left))
         self._sweep(polite)
         self._output.drain()
+        self._session.close()
         self._output.close()
         self._spool.finish()
 
@@ -438,7 +454,9 @@ class Supervisor:
         }
         with contextlib.suppress(OSError):
             records.write_json(self._spec.state_dir / "notice.json", notice)
-        self._say(f"stopping ({request.reason}): SIGTERM now, {request.grace_seconds:g} s to save")
+        words = f"stopping ({request.reason}): SIGTERM now, {request.grace_seconds:g} s to save"
+        self._say(words)
+        self._session.warn(words)
         if self._main is None:
             return
         if self._spec.stop_scope == "group":
@@ -447,7 +465,7 @@ class Supervisor:
             return
         deep = self._spec.gang.launcher == "accelerate"
         self._leaders = processes.stop_leaders(self._main, processes.table(), deep=deep)
-        processes.send(self._leaders, signal.SIGTERM)
+        self._ask(self._leaders)
         processes.send(self._leaders, signal.SIGCONT)
 
     def _end_shell(self) -> None:
@@ -459,9 +477,15 @@ class Supervisor:
         elif time.monotonic() >= self._shell_due:
             # The shell first, lest it see its command end and start the next one.
             shell, around = processes.inside(self._main, processes.table())
-            processes.send({shell}, signal.SIGTERM)
-            processes.send(self._belonging() - around - {shell}, signal.SIGTERM)
+            self._ask({shell})
+            self._ask(self._belonging() - around - {shell})
             self._leaders = set()
+
+    def _ask(self, pids: Set[int]) -> None:
+        processes.send(pids, signal.SIGTERM)
+        if self._session.terminal is not None:
+            # A shell at a terminal heeds no SIGTERM.
+            processes.send(pids, signal.SIGHUP)
 
     def _say(self, sentence: str) -> None:
         line = f"[yard] {sentence}\n".encode("utf-8", "replace")
@@ -571,29 +595,3 @@ class Supervisor:
             "notes": self._notes,
             "health": self._fitness.after(verdict.cause),
         }
-
-
-def _sampler(spec: Spec) -> Sampler:
-    return Sampler(
-        disk=spec.state_dir,
-        drivers=(list) if spec.gpus == () else drivers,
-        gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
-        prefix="system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/",
-    )
-
-
-def _start_failure(spec: Spec, fault: OSError) -> str:
-    program = spec.argv[0]
-    if isinstance(fault, FileNotFoundError):
-        return f"The program {program!r} was not found: check its name and the job's environment."
-    if isinstance(fault, PermissionError):
-        return f"The program {program!r} may not be executed: is it a program, with mode +x?"
-    return f"The program {program!r} could not be started: {fault}."
-
-
-def _code(verdict: ending.Verdict) -> int:
-    if verdict.exit_code is not None:
-        return verdict.exit_code
-    if verdict.signal is not None:
-        return 128 + verdict.signal
-    return FAILED_SETUP_CODE

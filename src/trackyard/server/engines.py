@@ -201,7 +201,8 @@ def site(settings: Settings) -> Site:
     """Return where jobs reach this server."""
     scheme = "https" if settings.tls_cert else "http"
     host = "127.0.0.1" if _is_wild(settings.host) else settings.host
-    return Site(url=settings.job_url or f"{scheme}://{host}:{settings.port}")
+    url = settings.job_url or f"{scheme}://{host}:{settings.port}"
+    return Site(url=url, prefix=settings.prefix)
 
 
 def policy(settings: Settings) -> Policy:

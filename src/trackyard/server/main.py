@@ -79,6 +79,7 @@ from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
 from trackyard.server.store_check import check_store, check_store_later
 from trackyard.server.tally import Tally
+from trackyard.server.tunnels import Tunnels
 from trackyard.server.watchdog import Watchdog
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
@@ -277,6 +278,7 @@ def build(settings: Settings) -> Services:
         leases=leases,
         webhooks=webhooks,
         deliveries=Deliveries(database, webhooks),
+        tunnels=Tunnels(),
     )
 
 

@@ -19,6 +19,7 @@ from trackyard.server.access import Gate
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
 from trackyard.server.tally import Tally
+from trackyard.server.tunnels import Tunnels
 from trackyard.server.watchdog import Watchdog
 from trackyard.store.database import Database
 from trackyard.store.idempotency import Creates
@@ -48,3 +49,4 @@ class Services:
     leases: Leases
     webhooks: Webhooks
     deliveries: Deliveries
+    tunnels: Tunnels

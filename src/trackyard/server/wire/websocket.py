@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MESSAGE_BYTES = 1 << 20
 #: Bytes of answers to pings and the like that a client may leave unread.
 UNREAD_BYTES = 1 << 20
+#: Bytes of messages that may wait for the application before the client is held back.
+WAITING_BYTES = 1 << 20
 #: Seconds for a client to answer our closing frame.
 FAREWELL_SECONDS = 2.0
 NORMAL = 1000
@@ -36,7 +38,7 @@ class Message(NamedTuple):
 class SocketExchange(Exchange):
     """An exchange that asked to become a WebSocket."""
 
-    __slots__ = ("_inbox", "_listening", "_protocol", "_raw", "_transport")
+    __slots__ = ("_inbox", "_listening", "_protocol", "_raw", "_transport", "_waiting")
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class SocketExchange(Exchange):
         self._protocol: ServerProtocol | None = None
         self._inbox: deque[Message] = deque()
         self._listening: asyncio.Future[None] | None = None
+        self._waiting = 0
 
     # -- from the connection ----------------------------------------------------------------
 
@@ -118,7 +121,12 @@ class SocketExchange(Exchange):
                 return Message(CLOSED)
             self._listening = asyncio.get_running_loop().create_future()
             await self._listening
-        return self._inbox.popleft()
+        message = self._inbox.popleft()
+        self._waiting -= len(message.data)
+        if self._is_held and self._waiting <= WAITING_BYTES // 2:
+            self._is_held = False
+            self._line.go_on()
+        return message
 
     async def send_str(self, text: str) -> None:
         """Send a message; waits while the client reads slowly."""
@@ -190,5 +198,9 @@ class SocketExchange(Exchange):
 
     def _put(self, message: Message) -> None:
         self._inbox.append(message)
+        self._waiting += len(message.data)
+        if self._waiting > WAITING_BYTES and not self._is_held:
+            self._is_held = True
+            self._line.hold()
         if self._listening is not None and not self._listening.done():
             self._listening.set_result(None)
