@@ -23,6 +23,7 @@ VERBS = (
     "sbatch",
     "idev",
     "attach",
+    "notebook",
     "finetune",
     "ps",
     "show",

@@ -131,7 +131,13 @@ class Session:
         if report is None or report.by_folder:
             self._say(NO_WAY)
             return
-        self._tunnel = Tunnel(self._spec, terminal=self.terminal, app_port=self._port)
+        self._tunnel = Tunnel(
+            self._spec,
+            terminal=self.terminal,
+            app_port=self._port,
+            # An open page of JupyterLab asks without end, used or not.
+            counts_bytes=not facts.is_notebook,
+        )
         info: Dict[str, Any] = {"kind": facts.kind}
         if self._secret:
             info["authorization"] = f"token {self._secret}"
@@ -163,9 +169,8 @@ class Session:
         assert tunnel is not None
         if not self._secret:
             return tunnel.last_used
-        # An open page of JupyterLab asks without end: its kernels tell what is used.
         found = notebook_activity(self._port, self._facts_path(), self._secret)
-        return tunnel.last_used if found is None else found
+        return tunnel.last_used if found is None else max(found, tunnel.last_used)
 
     def _facts_path(self) -> str:
         return self.facts.path if self.facts is not None else "/"

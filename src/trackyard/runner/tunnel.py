@@ -64,7 +64,12 @@ class Tunnel(threading.Thread):
     """Keeps a tunnel open for as long as the attempt lives."""
 
     def __init__(
-        self, spec: Spec, *, terminal: Optional[Terminal] = None, app_port: int = 0
+        self,
+        spec: Spec,
+        *,
+        terminal: Optional[Terminal] = None,
+        app_port: int = 0,
+        counts_bytes: bool = True,
     ) -> None:
         super().__init__(name="tunnel", daemon=True)
         if spec.report is None:
@@ -73,6 +78,8 @@ class Tunnel(threading.Thread):
         self._report = spec.report
         self._terminal = terminal
         self._app_port = app_port
+        #: whether whatever is sent to the app counts as its use; else the server says what does
+        self._counts_bytes = counts_bytes
         #: what the server is told, now and after each reconnect
         self._info: Dict[str, Any] = {}
         self._wake_read, self._wake_write = os.pipe()
@@ -285,12 +292,16 @@ class Tunnel(threading.Thread):
         if what == OPEN:
             self._open(number, content)
             return
+        if what == INFO:
+            self.last_used = time.monotonic()
+            return
         stream = self._streams.get(number)
         if stream is None:
             return
         if what == DATA:
             stream.typed += content
-            self.last_used = time.monotonic()
+            if self._counts_bytes:
+                self.last_used = time.monotonic()
         elif what == WINDOW and len(content) == 4:
             stream.credit += int.from_bytes(content, "big")
         elif what == RESIZE and self._terminal is not None:

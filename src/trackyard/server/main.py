@@ -51,6 +51,7 @@ from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
+from trackyard.server.app_hosts import AppHosts
 from trackyard.server.clock import choose_clock
 from trackyard.server.ending import END_SECONDS, Ending
 from trackyard.server.engines import (
@@ -288,6 +289,9 @@ def _gate(settings: Settings, directory: Directory, sessions: Sessions, clock: C
         sessions=sessions,
         clock=clock,
         hosts=_own_hosts(settings),
+        apps=AppHosts(
+            settings.apps_host, is_secure=bool(settings.tls_cert or settings.trusted_proxies)
+        ),
         secure=bool(settings.tls_cert or settings.trusted_proxies),
         proxies=() if settings.tls_cert else settings.trusted_proxies,
         forwarders=settings.trusted_proxies,

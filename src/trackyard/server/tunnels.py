@@ -129,6 +129,10 @@ class Tunnel:
         await self.send(OPEN, number, json.dumps({"kind": kind}).encode())
         return stream
 
+    async def note_use(self) -> None:
+        """Tell the runner that somebody uses the app."""
+        await self.send(INFO, 0)
+
     async def serve(self) -> None:
         """Take frames until the runner closes or the line is cut."""
         while True:

@@ -91,9 +91,7 @@ def test_a_server_restarted_under_a_terminal_finds_the_shell_again(
     assert at.ends() == 0
 
 
-def test_the_time_limit_is_told_in_the_terminal_before_it_ends_it(
-    yard: Yard, person: Sit
-) -> None:
+def test_the_time_limit_is_told_in_the_terminal_before_it_ends_it(yard: Yard, person: Sit) -> None:
     """A warning first, then the stop; the job's cause is its limit."""
     at = person("idev", "--time", "6s", "--grace", "1s", *SHELL)
     job = _job(at)

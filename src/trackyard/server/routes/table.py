@@ -9,6 +9,7 @@ import msgspec
 from trackyard.server.http import RawJSON, Request, Response
 from trackyard.server.openapi import describe
 from trackyard.server.routes import (
+    apps,
     metrics,
     mlflow_artifacts,
     mlflow_genai,
@@ -47,6 +48,7 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 
 _FAMILIES = (
+    apps,
     public,
     metrics,
     mlflow_tracking,

@@ -38,7 +38,15 @@ class Message(NamedTuple):
 class SocketExchange(Exchange):
     """An exchange that asked to become a WebSocket."""
 
-    __slots__ = ("_inbox", "_listening", "_protocol", "_raw", "_transport", "_waiting")
+    __slots__ = (
+        "_inbox",
+        "_is_plain",
+        "_listening",
+        "_protocol",
+        "_raw",
+        "_transport",
+        "_waiting",
+    )
 
     def __init__(
         self,
@@ -55,11 +63,15 @@ class SocketExchange(Exchange):
         self._inbox: deque[Message] = deque()
         self._listening: asyncio.Future[None] | None = None
         self._waiting = 0
+        self._is_plain = False
 
     # -- from the connection ----------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the client."""
+        if self._is_plain:
+            self._put(Message(BYTES, data))
+            return
         if self._protocol is None:
             return
         self._protocol.receive_data(data)
@@ -113,6 +125,19 @@ class SocketExchange(Exchange):
             self._transport.close()
             raise ProtocolClosed
         return self
+
+    async def accept_plain(self, head: bytes) -> SocketExchange:
+        """Answer the handshake with another server's answer; bytes then pass as they are."""
+        if self._line.is_lost:
+            raise ProtocolClosed
+        self.has_begun = self._is_plain = True
+        self._line.write(head)
+        return self
+
+    async def send_plain(self, data: bytes) -> None:
+        """Send bytes as they are; waits while the client reads slowly."""
+        self._line.write(data)
+        await self._line.drained()
 
     async def receive(self) -> Message:
         """Return the client's next message, or that it has closed."""
