@@ -108,6 +108,19 @@ export const holdJob = act("hold");
 export const releaseJob = act("release");
 export const requeueJob = (job: string, change: Change = {}): Promise<Schemas["JobsReply"]> => act("requeue")(job, change);
 
+/** An address that opens the app of a job, once. */
+export const openApp = (job: string): Promise<Schemas["AppReply"]> => json(`${path(job)}/app`, { method: "POST", body: {} });
+
+/** Whether the app of a running job can be reached, and when it will be stopped for want of use. */
+export const appQuery = (job: Pick<Job, "job_id" | "state" | "interactive">) =>
+  queryOptions({
+    queryKey: ["app", currentTeam(), job.job_id] as const,
+    queryFn: ({ signal }) => json<Schemas["AppState"]>(`${path(job.job_id)}/app`, { signal }),
+    enabled: job.state === "running" && (job.interactive ?? "") !== "",
+    refetchInterval: 30_000,
+    retry: false,
+  });
+
 /** Bytes of a log from an offset on, as they were printed. */
 export function readLog(job: string, where: { attempt: number; rank: number; offset: number; limit?: number }): Promise<ArrayBuffer> {
   return binary(`${path(job)}/logs`, { limit: 512 * 1024, ...where });

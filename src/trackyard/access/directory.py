@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
+from trackyard.access.app_tokens import read_app_scope
 from trackyard.access.attempt_tokens import issue, read_scope
 from trackyard.access.lineage import bounds, bounds_for_child, end_below
 from trackyard.access.principal import AttemptScope, Principal, Role
@@ -343,6 +344,9 @@ def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
             return None
         granted, is_admin = min(granted, above.role), is_admin and above.is_admin
     is_feed = kind == "feed"
+    app = read_app_scope(scope) if kind == "app" else None
+    if app is not None and app.is_ticket:
+        return None
     return Principal(
         name=user,
         user_id=user_id,
@@ -351,9 +355,10 @@ def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
         default_experiment=default_experiment,
         role=granted,
         # An admin's token issued with a lower role stays within that role.
-        is_admin=bool(is_admin) and Role[role] is Role.owner and not is_feed,
+        is_admin=bool(is_admin) and Role[role] is Role.owner and not is_feed and app is None,
         token_id=token_id,
         is_feed=is_feed,
+        app=app.app if app is not None else "",
         is_narrow=scope is not None or granted < standing,
     )
 

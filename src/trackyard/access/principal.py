@@ -72,6 +72,8 @@ class Principal:
     scope: AttemptScope | None = None
     #: came with a token that opens the calendar feed and nothing else
     is_feed: bool = False
+    #: came with a token that opens the app of this job and nothing else
+    app: str = ""
     #: the session's CSRF token, when the caller came with a cookie
     csrf: str | None = None
     #: id of the token that opened the session, which ends with it

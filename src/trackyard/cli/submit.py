@@ -14,6 +14,7 @@ from typing import Any
 
 from trackyard.cli import sending, wish
 from trackyard.cli.amounts import gpu_words, size_words
+from trackyard.cli.interacting import enter
 from trackyard.cli.joblog import follow
 from trackyard.cli.jobview import label, now_ms, smaller_words, start_words
 from trackyard.cli.output import add_json, emit_json, say
@@ -40,6 +41,9 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     until = parser.add_mutually_exclusive_group()
     until.add_argument("--wait", action="store_true", help="wait; exit 1 unless it succeeds")
     until.add_argument("--follow", action="store_true", help="print its log, then as --wait")
+    until.add_argument(
+        "--interactive", action="store_true", help="give it a terminal and attach this one"
+    )
     add_json(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help="the command, after --")
     parser.set_defaults(func=run)
@@ -56,6 +60,8 @@ def run(args: argparse.Namespace) -> int:
         sending.send(api, made)
         fields["package"] = made.digest
         fields["source"] = sending.source_fields(asked.folder)
+    if args.interactive:
+        fields["interactive"] = {"kind": "terminal"}
     is_quiet = args.quiet or args.json
     asks = sys.stdin.isatty() and sys.stderr.isatty() and not args.yes and not args.json
     if asks or args.dry_run:
@@ -73,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
     answer = api.post("/api/v1/jobs", {**fields, "key": uuid.uuid4().hex})
     if not asks and not is_quiet:
         say(plan_text(fields, answer["answer"], made, now_ms()))
+    if args.interactive and not args.json:
+        return enter(api, answer["jobs"][0]["job_id"])
     return _after(api, args, answer)
 
 

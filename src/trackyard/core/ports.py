@@ -310,6 +310,10 @@ class LaunchSpec:
     leases: tuple[str, ...] = ()
     #: of the job's queue, for engines that hand attempts to a batch system
     batch: BatchOptions = field(default_factory=BatchOptions)
+    #: of a job that people reach into: what its runner is told
+    interactive: Mapping[str, Any] | None = None
+    #: the command's folder, below the engine's own, where it outlives the attempt; empty: not
+    lasting_folder: str = ""
 
     def __post_init__(self) -> None:
         for what, value in (("attempt", self.attempt_id), ("job", self.job_id)):

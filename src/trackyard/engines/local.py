@@ -260,6 +260,7 @@ class LocalEngine:
                 gang_dir=folder.path,
                 gpu_vendor=self._machine.gpu_vendor,
                 checkpoint_dir=own / "checkpoints" / spec.job_id,
+                lasting_dir=own / "folders",
                 base_env=self._isolation.environment(spec.team, self._home, inherited),
                 python=sys.executable,
                 health={

@@ -55,6 +55,8 @@ class MemberPlace:
     #: vendor of the node's GPUs; None: the engine hands out GPUs by itself
     gpu_vendor: str | None = "nvidia"
     checkpoint_dir: Path | None = None
+    #: folder for those that outlive attempts
+    lasting_dir: Path | None = None
     base_env: Mapping[str, str]
     python: str
     echo: bool = False
@@ -120,7 +122,15 @@ def runner_spec(spec: LaunchSpec, place: MemberPlace) -> dict[str, Any]:
         "report": None if spec.report is None else _report(spec.report),
         "echo": place.echo,
         "health": place.health,
+        "interactive": None if spec.interactive is None else dict(spec.interactive),
+        "work_dir": _lasting(spec, place),
     }
+
+
+def _lasting(spec: LaunchSpec, place: MemberPlace) -> str | None:
+    if not spec.lasting_folder or place.lasting_dir is None:
+        return None
+    return str(place.lasting_dir / spec.lasting_folder)
 
 
 def _report(report: ReportTo) -> dict[str, Any]:

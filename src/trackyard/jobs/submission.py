@@ -20,6 +20,7 @@ from trackyard.fleet.nodes import load_nodes, scheduler_nodes
 from trackyard.jobs.arrivals import Plan, begin, make
 from trackyard.jobs.data_inputs import resolve
 from trackyard.jobs.demand_shapes import choose, parse_gang
+from trackyard.jobs.interactive import check_interactive
 from trackyard.jobs.packages import require_package
 from trackyard.jobs.queue_rules import check_rules, queue_rules, with_preemption
 from trackyard.jobs.records import FEW_JOBS, MAX_FOUND, JobRow, find_jobs, load_jobs
@@ -66,6 +67,7 @@ def prepare(
     reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec, *, now_ms: int
 ) -> JobSpec:
     """Check what the wish refers to and what its queue allows; resolve dependencies to job ids."""
+    check_interactive(wish)
     rules = queue_rules(reader, wish.queue)
     check_names(reader, principal.team_id, spec.secrets)
     spec = with_preemption(spec, rules, wish.queue, wish.preemptible)

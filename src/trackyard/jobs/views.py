@@ -160,6 +160,8 @@ class JobView(msgspec.Struct):
     eta: EtaView | None = None
     #: of a claim, the running job that asked for these nodes
     parent: str = ""
+    #: how its owner reaches into it: `terminal`, `app` or `notebook`; empty: not at all
+    interactive: str = ""
     #: of another team: no more than its size and its times are told
     is_foreign: bool = False
 
@@ -181,6 +183,7 @@ def outline(view: JobView) -> JobView:
         made_room_for="",
         reason=None,
         parent="",
+        interactive="",
         is_foreign=True,
     )
 
@@ -435,6 +438,7 @@ def job_view(row: JobRow, facts: Facts) -> JobView:
         error_line=error_line if row.shown == "failed" else None,
         made_room_for=made_room_for if row.shown in ("queued", "running") else "",
         parent=parent,
+        interactive=spec.interactive.kind if spec.interactive else "",
     )
 
 

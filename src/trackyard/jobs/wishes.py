@@ -92,6 +92,17 @@ class SourceCode(msgspec.Struct, frozen=True):
     diff: Text = ""
 
 
+class Interactive(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How people reach into a job while it runs."""
+
+    #: `terminal`, `app` or `notebook`
+    kind: Word
+    #: stop it when nobody has used it for so long; null: never
+    idle_seconds: float | None = None
+    #: name of a folder of its user that lasts, in place of a package
+    folder: Word = ""
+
+
 class Wish(msgspec.Struct, forbid_unknown_fields=True):
     """A submission as it comes over the wire; only `command` is needed."""
 
@@ -138,6 +149,8 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     experiment: Word = ""
     tags: Labels = {}
     source: SourceCode | None = None
+    #: null: nobody reaches into it
+    interactive: Interactive | None = None
     #: what the client calls this submission; repeating it submits nothing twice
     key: Word = ""
     dry_run: bool = False
@@ -206,6 +219,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     grace_seconds: float = 30.0
     progress_seconds: float | None = None
     source: SourceCode | None = None
+    interactive: Interactive | None = None
     #: archives whose roots Python imports from
     modules: list[Archive] = []
     #: set for jobs of Ray's own clients
@@ -328,6 +342,7 @@ def check(wish: Wish) -> JobSpec:
         grace_seconds=wish.grace_seconds,
         progress_seconds=wish.progress_seconds,
         source=_source(wish.source),
+        interactive=wish.interactive,
     )
     check_spec(spec)
     return spec

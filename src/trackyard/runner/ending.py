@@ -21,6 +21,8 @@ _ERROR_LINE = re.compile(
 )
 #: The runner's own exit status where the command never started.
 FAILED_SETUP_CODE = 70
+#: what `yard notebook` starts
+JUPYTER = "jupyter-lab"
 _MARK = re.compile(r"^\[rank \d+\] ")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -173,7 +175,15 @@ def _signal_name(number: int) -> str:
 def start_failure(program: str, fault: OSError) -> str:
     """Say why a program could not be started."""
     if isinstance(fault, FileNotFoundError):
-        return f"The program {program!r} was not found: check its name and the job's environment."
+        more = ""
+        if program == JUPYTER:
+            more = (
+                " JupyterLab comes with `pip install 'trackyard[notebook]'` on the node, or --pip."
+            )
+        return (
+            f"The program {program!r} was not found: check its name and the job's environment."
+            f"{more}"
+        )
     if isinstance(fault, PermissionError):
         return f"The program {program!r} may not be executed: is it a program, with mode +x?"
     return f"The program {program!r} could not be started: {fault}."

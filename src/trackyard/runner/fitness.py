@@ -11,6 +11,7 @@ from typing import Any, Dict, List, Optional
 
 from trackyard.runner.machine import health
 from trackyard.runner.machine.gpus import GpuDriver, drivers
+from trackyard.runner.machine.samples import Sampler
 from trackyard.runner.spec import Spec
 
 #: checks without which no command can do its work
@@ -65,3 +66,13 @@ class Fitness:
                 }
             )
         return found
+
+
+def sampler(spec: Spec) -> Sampler:
+    """Return what measures the machine while the command runs."""
+    return Sampler(
+        disk=spec.state_dir,
+        drivers=(list) if spec.gpus == () else drivers,
+        gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
+        prefix="system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/",
+    )

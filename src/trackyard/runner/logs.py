@@ -15,7 +15,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import Deque, Iterable, List, Optional
+from typing import Callable, Deque, Iterable, List, Optional
 
 from trackyard.runner.rank_lines import RankLines
 from trackyard.runner.records import write_all
@@ -199,6 +199,8 @@ class Output:
         self._pipes: List[int] = []
         self._captured: Optional[List[bytes]] = None
         self._last = time.monotonic()
+        #: told what is read, as it came
+        self.tee: Optional[Callable[[bytes], None]] = None
 
     @property
     def quiet_seconds(self) -> float:
@@ -226,6 +228,8 @@ class Output:
             data = os.read(pipe, READ_BYTES)
         except BlockingIOError:
             return False
+        except OSError:
+            data = b""  # a terminal that nobody has open any more
         if not data:
             os.close(pipe)
             self._pipes.remove(pipe)
@@ -233,6 +237,8 @@ class Output:
                 self.close()
             return False
         self._last = time.monotonic()
+        if self.tee is not None:
+            self.tee(data)
         if self._marks is not None:
             data = self._marks.feed(data)
         self._write(self._redactor.feed(data))

@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
+from trackyard.runner.terminal import take_as_controlling
+
 MARKER = "YARD_MARK"
 PROC = Path("/proc")
 #: Programs that only wait for the one they started; bubblewrap is one, too.
@@ -247,14 +249,19 @@ def _program(pid: int) -> str:
 
 
 def spawn(
-    line: List[str], folder: Path, env: Mapping[str, str], doors: List[int]
+    line: List[str],
+    folder: Path,
+    env: Mapping[str, str],
+    doors: List[int],
+    terminal: Optional[Tuple[int, int]] = None,
 ) -> Tuple[int, int]:
     """Start a command in its own session and return its pid and the pipe it writes to.
 
     It joins the cgroups whose `doors` are given and dies with the calling thread. The caller
-    collects its end with `reap`.
+    collects its end with `reap`. A command with a `terminal` has that in place of the pipe: both
+    its ends are given, ours first.
     """
-    read, write = os.pipe()
+    read, write = os.pipe() if terminal is None else terminal
     with contextlib.suppress(OSError):
         fcntl.fcntl(write, _F_SETPIPE_SZ, PIPE_BYTES)
     parent = os.getpid()
@@ -262,6 +269,8 @@ def spawn(
     def before_exec() -> None:
         for door in doors:
             os.write(door, b"0")
+        if terminal is not None:
+            take_as_controlling()
         die_with_parent(parent)
 
     try:
@@ -269,7 +278,7 @@ def spawn(
             line,
             cwd=folder,
             env=dict(env),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if terminal is None else write,
             stdout=write,
             stderr=write,
             start_new_session=True,

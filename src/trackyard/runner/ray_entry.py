@@ -105,7 +105,7 @@ def complete(data: Dict[str, Any], environ: Dict[str, str], here: Path) -> None:
     facts = data.pop("ray", {})
     member = int((data.get("gang") or {}).get("member", 0))
     base = node_folder(str(facts.get("folder") or ""))
-    for key in ("state_dir", "cache_dir", "checkpoint_dir"):
+    for key in ("state_dir", "cache_dir", "checkpoint_dir", "work_dir"):
         if data.get(key):
             data[key] = str(base / data[key])
     share = (facts.get("members") or [{}])[member]

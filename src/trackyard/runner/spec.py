@@ -128,6 +128,20 @@ class Sandbox:
 
 
 @dataclass(frozen=True)
+class Interactive:
+    """What people reach while the command runs: its terminal, or an app it serves."""
+
+    #: `terminal` or `app`
+    kind: str
+    #: of an app: where its pages lie on the server, with a slash at both ends
+    path: str = "/"
+    #: the app is JupyterLab, whose flags and secret are the runner's to set
+    is_notebook: bool = False
+    #: stop it when nobody has used it for so long
+    idle_seconds: Optional[float] = None
+
+
+@dataclass(frozen=True)
 class Spec:
     """Everything one runner needs to know."""
 
@@ -184,6 +198,10 @@ class Spec:
     account: Optional[Account] = None
     #: None shows the command all that its user may see
     sandbox: Optional[Sandbox] = None
+    #: None: nobody reaches into the job
+    interactive: Optional[Interactive] = None
+    #: the command's folder where that outlives the attempt
+    work_dir: Optional[Path] = None
 
 
 def mark(spec: Spec) -> str:
@@ -276,6 +294,8 @@ def _parse(data: Dict[str, Any]) -> Spec:
         health=_health(data.get("health")),
         account=_account(data.get("account")),
         sandbox=_sandbox(data.get("sandbox")),
+        interactive=_interactive(data.get("interactive")),
+        work_dir=_path(data.get("work_dir")),
     )
 
 
@@ -392,6 +412,17 @@ def _sandbox(data: Optional[Dict[str, Any]]) -> Optional[Sandbox]:
     return Sandbox(
         hide=tuple(Path(path) for path in data.get("hide") or ()),
         show=tuple(Path(path) for path in data.get("show") or ()),
+    )
+
+
+def _interactive(data: Optional[Dict[str, Any]]) -> Optional[Interactive]:
+    if data is None:
+        return None
+    return Interactive(
+        kind=_one_of(data.get("kind"), "interactive kind", ("terminal", "app")),
+        path=str(data.get("path") or "/"),
+        is_notebook=bool(data.get("is_notebook", False)),
+        idle_seconds=_number(data.get("idle_seconds")),
     )
 
 

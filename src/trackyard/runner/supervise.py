@@ -14,12 +14,13 @@ import signal
 import socket
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Set, Union
+from typing import Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from trackyard.runner import ending, limits, processes, records, sandbox, workspace
 from trackyard.runner.company import Company
 from trackyard.runner.data import Data
 from trackyard.runner.fitness import Fitness
+from trackyard.runner.interactive import Session
 from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.samples import oom_kills, sampler_of
 from trackyard.runner.meeting import MeetingError
@@ -71,6 +72,7 @@ class Supervisor:
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         hidden = [spec.env[name] for name in spec.secrets if name in spec.env]
+        self._session = Session(spec, say=self._say)
         marks = RankLines() if spec.gang.launcher == "mpirun" else None
         self._output = Output(self._spool, echo=spec.echo, secrets=hidden, marks=marks)
         self._company = Company(spec, pause=self._pause, say=self._say)
@@ -167,7 +169,7 @@ class Supervisor:
                 own=self._own_variables(),
                 imports=[folder, *modules] if self._spec.ray_rules else modules,
             )
-            self._start_command(folder, env)
+            self._start_command(folder, self._session.environment(env))
         except StopAsked:
             self._sweep(0)
             self._spool.finish()
@@ -215,10 +217,14 @@ class Supervisor:
             return
         self._say_launcher(line)
         prefix = self._limit_prefix()
-        self._main = self._spawn([*prefix, *line], folder, env)
+        if self._session.terminal is not None:
+            self._output.tee = self._session.terminal.feed
+        line = [*prefix, *self._session.line(line, folder)]
+        self._main = self._spawn(line, folder, env, self._session.take_terminal())
         self._command_began = time.monotonic()
         self._signs.started()
         self._state = "running"
+        self._session.started(self._stop_unused)
         self._beat_soon()
 
     def _beat_soon(self) -> None:
@@ -269,13 +275,24 @@ class Supervisor:
 
     # Processes
 
+    def _stop_unused(self, sentence: str) -> None:
+        self._notes.append(sentence)
+        self._say(sentence)
+        self._requests.put("stopped", self._spec.grace_seconds)
+
     def _spawn(
-        self, line: List[str], folder: Path, env: Mapping[str, str], *, beside: bool = False
+        self,
+        line: List[str],
+        folder: Path,
+        env: Mapping[str, str],
+        terminal: Optional[Tuple[int, int]] = None,
+        *,
+        beside: bool = False,
     ) -> int:
         doors = self._cgroup.open_doors() if self._cgroup is not None else []
         try:
             pid, pipe = processes.spawn(
-                sandbox.line_in(self._spec, line, str(folder)), folder, env, doors
+                sandbox.line_in(self._spec, line, str(folder)), folder, env, doors, terminal
             )
         finally:
             for door in doors:
@@ -365,6 +382,7 @@ class Supervisor:
             polite = 0.0 if self._forced else min(LEFTOVER_SECONDS, max(0.0, left))
         self._sweep(polite)
         self._output.drain()
+        self._session.close()
         self._output.close()
         self._spool.finish()
 
@@ -465,7 +483,9 @@ class Supervisor:
         }
         with contextlib.suppress(OSError):
             records.write_json(self._spec.state_dir / "notice.json", notice)
-        self._say(f"stopping ({request.reason}): SIGTERM now, {request.grace_seconds:g} s to save")
+        words = f"stopping ({request.reason}): SIGTERM now, {request.grace_seconds:g} s to save"
+        self._say(words)
+        self._session.warn(words)
         if self._main is None:
             return
         if self._spec.stop_scope == "group":
@@ -474,7 +494,7 @@ class Supervisor:
             return
         deep = self._spec.gang.launcher == "accelerate"
         self._leaders = processes.stop_leaders(self._main, processes.table(), deep=deep)
-        processes.send(self._leaders, signal.SIGTERM)
+        self._ask(self._leaders)
         processes.send(self._leaders, signal.SIGCONT)
 
     def _end_shell(self) -> None:
@@ -486,9 +506,15 @@ class Supervisor:
         elif time.monotonic() >= self._shell_due:
             # The shell first, lest it see its command end and start the next one.
             shell, around = processes.inside(self._main, processes.table())
-            processes.send({shell}, signal.SIGTERM)
-            processes.send(self._belonging() - around - {shell}, signal.SIGTERM)
+            self._ask({shell})
+            self._ask(self._belonging() - around - {shell})
             self._leaders = set()
+
+    def _ask(self, pids: Set[int]) -> None:
+        processes.send(pids, signal.SIGTERM)
+        if self._session.terminal is not None:
+            # A shell at a terminal heeds no SIGTERM.
+            processes.send(pids, signal.SIGHUP)
 
     def _say(self, sentence: str) -> None:
         line = f"[yard] {sentence}\n".encode("utf-8", "replace")

@@ -38,6 +38,10 @@ class SetupError(Exception):
 def prepare_folder(spec: Spec, pause: Pause) -> Path:
     """Return the folder the command runs in, unpacked from its package if it has one."""
     folder = spec.state_dir / "work"
+    if spec.work_dir is not None:
+        # It outlives the attempt: what is in it is the user's, and nothing is put over it.
+        spec.work_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return spec.work_dir
     if spec.package is None and spec.source_dir is not None:
         _copy(spec.source_dir, folder, pause)
         return folder

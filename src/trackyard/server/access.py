@@ -17,10 +17,12 @@ from trackyard.access.sessions import Sessions
 from trackyard.access.tokens import redact, well_formed
 from trackyard.core.clock import Clock
 from trackyard.core.errors import Conflict, Denied, TooMany, Unauthenticated, YardError
+from trackyard.server.app_hosts import AppHosts
 from trackyard.server.http import Request
 from trackyard.server.routing import Permission, Route
 
 COOKIE = "yard_session"
+APP_COOKIE = "yard_app"
 SIGN_ON_COOKIE = "yard_sign_on"
 RAY_COOKIE = "ray-authentication-token"
 #: Headers that a browser sends with a write and a Ray client does not.
@@ -63,6 +65,7 @@ class Gate:
         sessions: Sessions,
         clock: Clock,
         hosts: frozenset[str],
+        apps: AppHosts | None = None,
         secure: bool = False,
         proxies: Iterable[str] = (),
         forwarders: Iterable[str] = (),
@@ -72,6 +75,7 @@ class Gate:
         self._clock = clock
         #: host names this server answers to, lower case, without ports; `*` never appears here
         self.hosts = hosts
+        self._apps = apps or AppHosts("", is_secure=secure)
         #: whether browsers reach us by https, so that cookies must never travel otherwise
         self.secure = secure
         #: who may speak to us in the clear besides this machine; anyone where we speak TLS
@@ -159,6 +163,9 @@ class Gate:
 
     async def admit(self, request: Request, route: Route) -> None:
         """Set the request's principal, or refuse the request."""
+        if route.apps:
+            await self._admit_to_app(request, route)
+            return
         self.check_origin(request, is_socket=route.websocket or route.stays_open)
         if route.permission is Permission.PUBLIC:
             self.check_single_host(request)
@@ -171,6 +178,8 @@ class Gate:
             )
         if principal.is_feed and not route.feeds:
             raise Denied("the token of a calendar feed opens that feed and nothing else")
+        if principal.app:
+            raise Denied("the token of an app opens that app and nothing else")
         if route.permission is Permission.ADMIN:
             if not principal.is_admin:
                 raise Denied(f"this call is for platform admins; {principal.name} is not one")
@@ -196,6 +205,12 @@ class Gate:
 
     async def still_holds(self, request: Request) -> bool:
         """Tell whether the credential of a request that stays open would let it in again."""
+        if request.route.apps:
+            try:
+                await self._by_token(f"Bearer {self._app_token(request)}", None)
+            except (Unauthenticated, Denied, Conflict):
+                return False
+            return True
         header = request.header("authorization") or request.header("x-ray-authorization")
         secret = session_of(request.header("cookie") or "") if header is None else None
         try:
@@ -213,6 +228,52 @@ class Gate:
         except YardError:
             return True  # who cannot be asked about now is asked about again
         return found.team_id == request.principal.team_id
+
+    # -- apps of jobs -----------------------------------------------------------------------
+
+    def is_app_host(self, request: Request, job_id: str) -> bool:
+        """Tell whether a request came to the host of a job's app."""
+        return self._apps.is_host_of(_split_host(request.header("host") or "")[0], job_id)
+
+    def app_origin(self, request: Request, job_id: str) -> str | None:
+        """Return where a browser finds a job's app; None: this server has no host for it."""
+        return self._apps.origin(*_split_host(request.header("host") or ""), job_id)
+
+    async def _admit_to_app(self, request: Request, route: Route) -> None:
+        """Let browsers in on the app's own host alone, and programs with a token anywhere."""
+        self.check_single_host(request)
+        if self.is_app_host(request, request.params["job"]):
+            if self._proxies and not self._is_proxy(request.peer.rpartition(":")[0]):
+                raise Denied("this server is reached through its proxy, by https")
+            _check_app_page(request, is_socket=route.websocket)
+        else:
+            self.check_origin(request, is_socket=route.websocket)
+            if request.header("sec-fetch-site") or route.permission is Permission.PUBLIC:
+                raise Denied(
+                    "pages of apps are not shown on the server's own host: open the app from its"
+                    " job's page"
+                )
+        if route.permission is Permission.PUBLIC:
+            return
+        principal = request.principal = await self._by_token(
+            f"Bearer {self._app_token(request)}", None
+        )
+        if principal.scope is not None or principal.is_feed:
+            raise Denied("apps are opened by people: sign in, or use a token of your own")
+        principal.need(_NEEDED[route.permission], "this call")
+
+    def _app_token(self, request: Request) -> str:
+        """Return the token for an app: a browser's cookie on its host, else one that is named."""
+        token: str | None = None
+        if self.is_app_host(request, request.params["job"]):
+            token = _cookie_of(request.header("cookie") or "", APP_COOKIE)
+        header = request.header("authorization")
+        if token is None and header is not None:
+            token = _token_of(header)
+        token = token or request.arg("token")
+        if token is None:
+            raise Unauthenticated("open the app from its job's page: this address needs a visit")
+        return token
 
     async def _by_token(self, header: str, workspace: str | None) -> Principal:
         token = _token_of(header)
@@ -307,6 +368,19 @@ class Gate:
         self._failures.setdefault(key, []).append(self._clock.monotonic())
 
 
+def _check_app_page(request: Request, *, is_socket: bool) -> None:
+    """Refuse what a page of another origin may have caused on the host of an app."""
+    site = request.header("sec-fetch-site")
+    is_visit = request.method in _SAFE and request.header("sec-fetch-mode") == "navigate"
+    if site not in (None, "same-origin", "none") and (is_socket or not is_visit):
+        raise Denied("a page of another site may not reach into this app")
+    origin = request.header("origin")
+    if (is_socket or request.method not in _SAFE) and origin is not None:
+        authority = origin.partition("://")[2]
+        if authority.lower() != (request.header("host") or "").lower():
+            raise Denied("a page of another origin may not reach into this app")
+
+
 def session_cookie(secret: str, *, secure: bool) -> str:
     """Return the line that gives a browser its session."""
     more = "; Secure" if secure else ""
@@ -336,7 +410,8 @@ def _token_of(header: str) -> str | None:
     """Return the token in a Bearer header, or the password of a Basic one."""
     scheme, _, rest = header.partition(" ")
     scheme = scheme.lower()
-    if scheme == "bearer":
+    # Jupyter's own clients say `token` where others say `Bearer`.
+    if scheme in ("bearer", "token"):
         return rest.strip()
     if scheme != "basic":
         return None

@@ -115,8 +115,9 @@ class Application:
         path = request.path = self._path_of(request)
         is_socket = request.scope.proto == "ws"
         method = request.method
-        found = self.router.find("GET" if method == "HEAD" else method, path)
-        if found is None or found[0].websocket != is_socket:
+        wanted = "GET" if method == "HEAD" else method
+        found = self.router.find(wanted, path, is_socket=is_socket)
+        if found is None:
             # An unknown path says so only to callers who may come in at all.
             self.gate.check_origin(request)
             await self.gate.identify(request)

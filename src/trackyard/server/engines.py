@@ -203,6 +203,7 @@ def site(settings: Settings) -> Site:
     host = "127.0.0.1" if _is_wild(settings.host) else settings.host
     return Site(
         url=settings.job_url or f"{scheme}://{host}:{settings.port}",
+        prefix=settings.prefix,
         data_cache_bytes=max(0, settings.data_cache_gib) * 1024**3,
     )
 

@@ -56,6 +56,7 @@ from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
+from trackyard.server.app_hosts import AppHosts
 from trackyard.server.clock import choose_clock
 from trackyard.server.ending import END_SECONDS, Ending
 from trackyard.server.engines import (
@@ -84,6 +85,7 @@ from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
 from trackyard.server.store_check import check_store, check_store_later
 from trackyard.server.tally import Tally
+from trackyard.server.tunnels import Tunnels
 from trackyard.server.watchdog import Watchdog
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
@@ -299,6 +301,7 @@ def build(settings: Settings) -> Services:
         sweep_controller=controller,
         webhooks=webhooks,
         deliveries=Deliveries(database, webhooks),
+        tunnels=Tunnels(),
     )
 
 
@@ -308,6 +311,9 @@ def _gate(settings: Settings, directory: Directory, sessions: Sessions, clock: C
         sessions=sessions,
         clock=clock,
         hosts=_own_hosts(settings),
+        apps=AppHosts(
+            settings.apps_host, is_secure=bool(settings.tls_cert or settings.trusted_proxies)
+        ),
         secure=bool(settings.tls_cert or settings.trusted_proxies),
         proxies=() if settings.tls_cert else settings.trusted_proxies,
         forwarders=settings.trusted_proxies,

@@ -19,6 +19,8 @@ BODY_LIMIT, PUBLIC_BODY_LIMIT = 1024 * 1024, 4 * 1024
 #: Bytes of all header lines, cookies among them, and those of a caller without a credential.
 HEADER_LIMIT, PUBLIC_HEADER_LIMIT = 32 * 1024, 8 * 1024
 
+#: What routes of WebSockets are found by: a path may have one beside those of its methods.
+WEBSOCKET = "WEBSOCKET"
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -49,6 +51,8 @@ class Route:
     tickets: bool = False
     #: whether a token for the calendar feed may call it
     feeds: bool = False
+    #: pages of a job's app: served on the apps' own host, or to programs with a token for it
+    apps: bool = False
     #: request and reply types; every field of a request has its bounds, which a test looks at
     takes: Any = None
     gives: Any = None
@@ -105,15 +109,20 @@ class Router:
 
     def _add(self, route: Route) -> None:
         if "{" not in route.path:
-            key = (route.method, route.path)
+            key = (WEBSOCKET if route.websocket else route.method, route.path)
             if key in self._exact:
                 raise ValueError(f"two routes claim {route.method} {route.path}")
             self._exact[key] = route
             return
-        self._patterns.setdefault(route.method, []).append((_compile(route.path), route))
+        kind = WEBSOCKET if route.websocket else route.method
+        self._patterns.setdefault(kind, []).append((_compile(route.path), route))
 
-    def find(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
+    def find(
+        self, method: str, path: str, *, is_socket: bool = False
+    ) -> tuple[Route, dict[str, str]] | None:
         """Return the route and its path parameters, or None."""
+        if is_socket:
+            method = WEBSOCKET
         route = self._exact.get((method, path))
         if route is not None:
             return route, {}
@@ -128,7 +137,7 @@ class Router:
         known = {route.method for route in self.routes if route.path == path}
         for method, patterns in self._patterns.items():
             if any(pattern.match(path) for pattern, _ in patterns):
-                known.add(method)
+                known.add("GET" if method == WEBSOCKET else method)
         return sorted(known)
 
 

@@ -22,6 +22,7 @@ from trackyard.server.access import Gate
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
 from trackyard.server.tally import Tally
+from trackyard.server.tunnels import Tunnels
 from trackyard.server.watchdog import Watchdog
 from trackyard.store.database import Database
 from trackyard.store.idempotency import Creates
@@ -58,3 +59,4 @@ class Services:
     sweep_controller: Controller
     webhooks: Webhooks
     deliveries: Deliveries
+    tunnels: Tunnels

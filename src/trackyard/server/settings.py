@@ -45,6 +45,9 @@ class Settings:
     """Whether webhooks may call plain http: addresses, too."""
     allow_hosts: tuple[str, ...] = ()
     """Further host names this server answers to."""
+    apps_host: str = ""
+    """Host name for pages of jobs' apps, as `*.apps.example.org` or one name for all; empty: names
+    below `localhost`, for browsers on this machine."""
     tls_cert: str = ""
     """Certificate file; with tls_key the server speaks https."""
     tls_key: str = ""

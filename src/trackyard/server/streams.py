@@ -87,4 +87,4 @@ def caller_of(request: Request) -> str:
 
 def _credential(request: Request) -> tuple[str | None, ...]:
     names = ("authorization", "x-ray-authorization", "cookie", "x-yard-team", "x-mlflow-workspace")
-    return (*[request.header(name) for name in names], request.arg("team"))
+    return (*[request.header(name) for name in names], request.arg("team"), request.arg("token"))

@@ -1,7 +1,7 @@
 /** A job with its run: how it stands, its life on lanes over the loss curve, attempts, logs, checkpoints, events. */
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { useCallback, useMemo, type ReactElement } from "react";
+import { lazy, Suspense, useCallback, useMemo, type ReactElement } from "react";
 
 import type { YardEvent } from "../../api/events";
 import type { JobDetail } from "../../api/jobs";
@@ -17,6 +17,8 @@ import { JobBadge } from "../../features/job/parts";
 import { useJob, useJobNames } from "../../features/job/use-job";
 import { Claims, Trials } from "../../features/job/trials";
 import { JobLanes } from "../../features/lanes/job-lanes";
+import { IdleNote, OpenApp } from "../../features/terminal/open-app";
+import "../../features/terminal/terminal.css";
 import { Elsewhere } from "../../features/shell/elsewhere";
 import { WhyCard } from "../../features/why-card/why-card";
 import { colourOf } from "../../lib/colour";
@@ -32,6 +34,9 @@ import { Icon } from "../../ui/icon";
 import { Copy, ErrorCard, PageHead, Skeleton, useNow, YardLine } from "../../ui/parts";
 import { Request } from "./request";
 
+/** Its emulator is large, and few jobs have a terminal. */
+const Terminal = lazy(() => import("../../features/terminal/terminal"));
+
 const TABS = [
   ["overview", "Overview"],
   ["charts", "Charts"],
@@ -41,6 +46,7 @@ const TABS = [
   ["request", "Request"],
   ["events", "Events"],
 ] as const;
+const TERMINAL = ["terminal", "Terminal"] as const;
 
 export function JobPage(): ReactElement {
   const { jobId } = useParams({ from: "/app/jobs/$jobId" });
@@ -72,7 +78,8 @@ function Loaded({ detail, events }: { detail: JobDetail; events: YardEvent[] }):
   const navigate = useNavigate();
   const run = useQuery(runQuery(job.run_id));
   const nameOf = useJobNames(job.state === "queued");
-  const tab = TABS.some(([key]) => key === search.tab) ? (search.tab ?? "overview") : "overview";
+  const tabs = job.interactive === "terminal" && job.state === "running" ? [TERMINAL, ...TABS] : TABS;
+  const tab = tabs.some(([key]) => key === search.tab) ? (search.tab ?? "overview") : "overview";
   const key = JSON.stringify(search);
   const set = useCallback(
     (change: Record<string, string | undefined>): void => {
@@ -97,8 +104,9 @@ function Loaded({ detail, events }: { detail: JobDetail; events: YardEvent[] }):
           <Failure detail={detail} onLog={() => set({ tab: "logs" })} />
         </div>
       )}
+      <IdleNote job={job} />
       <div className="tabs" role="tablist" aria-label="Parts of the job">
-        {TABS.map(([word, title]) => (
+        {tabs.map(([word, title]) => (
           <button key={word} type="button" role="tab" aria-selected={word === tab} onClick={() => set({ tab: word })}>
             {title}
             {word === "checkpoints" && detail.checkpoints.length > 0 && <span className="faint"> {detail.checkpoints.length}</span>}
@@ -125,6 +133,14 @@ function Tab(props: TabProps): ReactElement {
     set({ ...(attempt === undefined ? {} : { attempt: String(attempt) }), ...(rank === undefined ? {} : { rank: String(rank) }) });
   const number = (text: string | undefined): number | undefined => (text === undefined || !/^\d+$/.test(text) ? undefined : Number(text));
   switch (tab) {
+    case "terminal":
+      return (
+        <div className="page-body">
+          <Suspense fallback={<Skeleton rows={8} />}>
+            <Terminal job={detail.job.job_id} />
+          </Suspense>
+        </div>
+      );
     case "logs":
       return (
         <div className="page-body">
@@ -264,6 +280,7 @@ function Head({ detail }: { detail: JobDetail }): ReactElement {
         <Icon name="runs" />
         Run
       </Link>
+      <OpenApp job={job} />
       <JobActions job={job} />
     </PageHead>
   );

@@ -260,6 +260,7 @@ def node_spec(
         port=29500,
         gpu_vendor="nvidia",
         checkpoint_dir=Path("checkpoints") / spec.job_id,
+        lasting_dir=Path("folders"),
         base_env={},
         python="python3",
         echo=len(spec.placement) == 1,

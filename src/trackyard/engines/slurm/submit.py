@@ -137,6 +137,7 @@ def write_specs(spec: LaunchSpec, site: Site, folder: AttemptFolder, *, is_cut: 
             secret=secret,
             gang_dir=folder.path,
             checkpoint_dir=site.folder / "checkpoints" / spec.job_id,
+            lasting_dir=site.folder / "folders",
             base_env={},
             python=site.python,
             health={"limits": dict(site.limits)} if site.limits else None,

@@ -25,6 +25,7 @@ from trackyard.core.ports import (
 )
 from trackyard.core.resources import WHOLE, Placement
 from trackyard.jobs.demand_shapes import parse_gang
+from trackyard.jobs.interactive import facts_for_runner, folder_of
 from trackyard.jobs.life import Admitted
 from trackyard.jobs.variables import digests
 from trackyard.jobs.wishes import Archive, JobSpec
@@ -35,6 +36,8 @@ class Site:
     """Where jobs reach the platform, and how often they report."""
 
     url: str
+    #: path under which a proxy mounts the server, for pages of apps
+    prefix: str = ""
     heartbeat_seconds: float = 3.0
     sample_seconds: float = 5.0
     #: bytes that data sets may take in a node's cache; 0: as many as the disk holds
@@ -108,6 +111,14 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         team=context.team,
         leases=context.leases,
         batch=context.batch,
+        interactive=(
+            facts_for_runner(spec.interactive, job.job_id, site.prefix)
+            if spec.interactive
+            else None
+        ),
+        lasting_folder=(
+            folder_of(job, context.team, spec.interactive) if spec.interactive else ""
+        ),
     )
 
 

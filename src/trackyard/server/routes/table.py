@@ -9,6 +9,7 @@ import msgspec
 from trackyard.server.http import RawJSON, Request, Response
 from trackyard.server.openapi import describe
 from trackyard.server.routes import (
+    apps,
     metrics,
     mlflow_artifacts,
     mlflow_genai,
@@ -30,6 +31,7 @@ from trackyard.server.routes import (
     v1_demand,
     v1_events,
     v1_import,
+    v1_interactive,
     v1_jobs,
     v1_leases,
     v1_load,
@@ -49,6 +51,7 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 
 _FAMILIES = (
+    apps,
     public,
     metrics,
     mlflow_tracking,
@@ -70,6 +73,7 @@ _FAMILIES = (
     v1_demand,
     v1_events,
     v1_import,
+    v1_interactive,
     v1_jobs,
     v1_leases,
     v1_load,

@@ -126,7 +126,7 @@ class AccessRoutes:
                 " server's home folder has one"
             )
         principal = await self._directory.authenticate(wish.token.strip())
-        if principal is None or principal.user_id is None or principal.is_feed:
+        if principal is None or principal.user_id is None or principal.is_feed or principal.app:
             raise Unauthenticated("the token is expired, revoked or not a user's")
         return await self._sessions.open_for(principal.user_id, principal.token_id)
 

@@ -61,7 +61,7 @@ class AttemptRoutes:
         _runner(request)
         beat = await decode(request, Heartbeat)
         found = await self._jobs.heartbeat(
-            request.principal, request.params["attempt"], _epoch(request), beat
+            request.principal, request.params["attempt"], epoch_of(request), beat
         )
         return JSONResponse(found)
 
@@ -69,7 +69,7 @@ class AttemptRoutes:
         """POST /api/v1/attempts/{attempt}/key: trade a ticket, once, for the key of a spec."""
         wish = await decode(request, Claim)
         found = await self._jobs.trade_ticket(
-            request.principal, request.params["attempt"], _epoch(request), wish.claim
+            request.principal, request.params["attempt"], epoch_of(request), wish.claim
         )
         return JSONResponse(KeyReply(found))
 
@@ -81,7 +81,7 @@ class AttemptRoutes:
         fits, end = await self._jobs.take_log(
             request.principal,
             request.params["attempt"],
-            _epoch(request),
+            epoch_of(request),
             member=member,
             offset=offset,
             data=data,
@@ -93,7 +93,7 @@ class AttemptRoutes:
         _runner(request)
         batch = await decode(request, Samples)
         await self._jobs.take_samples(
-            request.principal, request.params["attempt"], _epoch(request), batch
+            request.principal, request.params["attempt"], epoch_of(request), batch
         )
         return JSONResponse({})
 
@@ -109,7 +109,7 @@ class AttemptRoutes:
         except ValueError as fault:
             raise InvalidInput(str(fault)) from fault
         await self._jobs.take_exit(
-            request.principal, request.params["attempt"], _epoch(request), record, raw
+            request.principal, request.params["attempt"], epoch_of(request), record, raw
         )
         return JSONResponse({})
 
@@ -119,7 +119,8 @@ def _runner(request: Request) -> None:
         raise Denied("this call is for runners: it takes the token of an attempt")
 
 
-def _epoch(request: Request) -> int:
+def epoch_of(request: Request) -> int:
+    """Return the epoch that a runner names."""
     text = request.header("x-yard-epoch") or ""
     epoch = whole_number(text)
     if epoch is None:

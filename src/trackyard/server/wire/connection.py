@@ -177,6 +177,7 @@ class Connection(asyncio.Protocol):
             headers=headers,
             client=self._client,
             scheme=self._listener.scheme,
+            target=path,
         )
         is_old = parser.get_http_version() == "1.0"
         exchange: Exchange

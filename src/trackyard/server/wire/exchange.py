@@ -27,7 +27,16 @@ class ProtocolClosed(Exception):
 class Scope:
     """What was asked."""
 
-    __slots__ = ("client", "headers", "method", "path", "proto", "query_string", "scheme")
+    __slots__ = (
+        "client",
+        "headers",
+        "method",
+        "path",
+        "proto",
+        "query_string",
+        "scheme",
+        "target",
+    )
 
     def __init__(
         self,
@@ -39,6 +48,7 @@ class Scope:
         headers: Headers,
         client: str,
         scheme: str,
+        target: str = "",
     ) -> None:
         #: `http` or `ws`
         self.proto = proto
@@ -50,6 +60,8 @@ class Scope:
         #: address and port of the other end
         self.client = client
         self.scheme = scheme
+        #: path as it was sent
+        self.target = target
 
 
 class Line(Protocol):

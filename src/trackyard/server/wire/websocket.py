@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MESSAGE_BYTES = 1 << 20
 #: Bytes of answers to pings and the like that a client may leave unread.
 UNREAD_BYTES = 1 << 20
+#: Bytes of messages that may wait for the application before the client is held back.
+WAITING_BYTES = 1 << 20
 #: Seconds for a client to answer our closing frame.
 FAREWELL_SECONDS = 2.0
 NORMAL = 1000
@@ -36,7 +38,15 @@ class Message(NamedTuple):
 class SocketExchange(Exchange):
     """An exchange that asked to become a WebSocket."""
 
-    __slots__ = ("_inbox", "_listening", "_protocol", "_raw", "_transport")
+    __slots__ = (
+        "_inbox",
+        "_is_plain",
+        "_listening",
+        "_protocol",
+        "_raw",
+        "_transport",
+        "_waiting",
+    )
 
     def __init__(
         self,
@@ -52,11 +62,16 @@ class SocketExchange(Exchange):
         self._protocol: ServerProtocol | None = None
         self._inbox: deque[Message] = deque()
         self._listening: asyncio.Future[None] | None = None
+        self._waiting = 0
+        self._is_plain = False
 
     # -- from the connection ----------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
         """Take bytes from the client."""
+        if self._is_plain:
+            self._put(Message(BYTES, data))
+            return
         if self._protocol is None:
             return
         self._protocol.receive_data(data)
@@ -111,6 +126,19 @@ class SocketExchange(Exchange):
             raise ProtocolClosed
         return self
 
+    async def accept_plain(self, head: bytes) -> SocketExchange:
+        """Answer the handshake with another server's answer; bytes then pass as they are."""
+        if self._line.is_lost:
+            raise ProtocolClosed
+        self.has_begun = self._is_plain = True
+        self._line.write(head)
+        return self
+
+    async def send_plain(self, data: bytes) -> None:
+        """Send bytes as they are; waits while the client reads slowly."""
+        self._line.write(data)
+        await self._line.drained()
+
     async def receive(self) -> Message:
         """Return the client's next message, or that it has closed."""
         while not self._inbox:
@@ -118,7 +146,12 @@ class SocketExchange(Exchange):
                 return Message(CLOSED)
             self._listening = asyncio.get_running_loop().create_future()
             await self._listening
-        return self._inbox.popleft()
+        message = self._inbox.popleft()
+        self._waiting -= len(message.data)
+        if self._is_held and self._waiting <= WAITING_BYTES // 2:
+            self._is_held = False
+            self._line.go_on()
+        return message
 
     async def send_str(self, text: str) -> None:
         """Send a message; waits while the client reads slowly."""
@@ -190,5 +223,9 @@ class SocketExchange(Exchange):
 
     def _put(self, message: Message) -> None:
         self._inbox.append(message)
+        self._waiting += len(message.data)
+        if self._waiting > WAITING_BYTES and not self._is_held:
+            self._is_held = True
+            self._line.hold()
         if self._listening is not None and not self._listening.done():
             self._listening.set_result(None)

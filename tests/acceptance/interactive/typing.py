@@ -1,0 +1,88 @@
+"""A person at a terminal: `yard` in a pseudo-terminal of a size, keys typed, what is shown read."""
+
+import fcntl
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+
+from tests.acceptance.jobs_cli.yarding import Yard
+
+PATIENCE = 150.0
+
+
+class Person:
+    """One command in a terminal of its own."""
+
+    def __init__(self, yard: Yard, *words: str, columns: int = 100, rows: int = 30) -> None:
+        self._master, slave = os.openpty()
+        self.resize(columns, rows)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "trackyard.cli.main", *words],
+            cwd=yard.folder,
+            env={**yard.environment(), "COLUMNS": "", "LINES": "", "TERM": "xterm"},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self.shown = ""
+        self._from = 0
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Change the window."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def resized(self, columns: int, rows: int) -> None:
+        """Change the window under a running command, as a window manager does."""
+        self.resize(columns, rows)
+        os.kill(self.process.pid, signal.SIGWINCH)
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._master, keys.encode())
+
+    def sees(self, words: str) -> str:
+        """Wait until words are shown after what was waited for before; return what came."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            at = self.shown.find(words, self._from)
+            if at >= 0:
+                came = self.shown[self._from : at + len(words)]
+                self._from = at + len(words)
+                return came
+            assert time.monotonic() < until, f"{words!r} was not shown: {self.shown[-3000:]}"
+            self._read(1.0)
+
+    def _read(self, seconds: float) -> None:
+        ready, _, _ = select.select([self._master], [], [], seconds)
+        if not ready:
+            return
+        try:
+            self.shown += os.read(self._master, 65536).decode("utf-8", "replace")
+        except OSError:
+            if self._from >= len(self.shown):
+                raise AssertionError(f"the command has ended: {self.shown[-3000:]}") from None
+
+    def ends(self) -> int:
+        """Wait for the command to end; return its code."""
+        until = time.monotonic() + PATIENCE
+        while self.process.poll() is None:
+            assert time.monotonic() < until, self.shown[-3000:]
+            try:
+                self._read(0.1)
+            except AssertionError:
+                time.sleep(0.05)
+        return self.process.returncode
+
+    def close(self) -> None:
+        """Hang up."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._master)
