@@ -52,6 +52,7 @@ VERBS = (
     "register",
     "alias",
     "events",
+    "logbook",
     "doctor",
     "gc",
     "backup",

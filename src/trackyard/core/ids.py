@@ -16,6 +16,7 @@ EXPERIMENT_ID = re.compile(r"[0-9]{1,18}\Z")
 JOB_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?\Z")
 ATTEMPT_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?-a[0-9]{1,6}\Z")
 LEASE_ID = re.compile(r"l[a-z0-9]{10}\Z")
+NOTE_ID = re.compile(r"n[a-z0-9]{10}\Z")
 LEASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 QUEUE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
@@ -73,6 +74,11 @@ def new_job_id() -> str:
 def new_lease_id() -> str:
     """Return a fresh lease id."""
     return "l" + "".join(secrets.choice(_ALPHABET) for _ in range(10))
+
+
+def new_note_id() -> str:
+    """Return a fresh id of a note."""
+    return "n" + "".join(secrets.choice(_ALPHABET) for _ in range(10))
 
 
 def new_name() -> str:
