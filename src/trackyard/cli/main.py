@@ -60,6 +60,7 @@ VERBS = (
     "register",
     "alias",
     "events",
+    "logbook",
     "doctor",
     "gc",
     "backup",

@@ -80,6 +80,11 @@ def _cell(value: Any) -> str:
     return _CONTROL.sub(" ", str(value))
 
 
+def printable(text: str) -> str:
+    """Return a line that cannot steer a terminal."""
+    return _CONTROL.sub(" ", text)
+
+
 def ago(time_ms: int | None) -> str:
     """Return how long ago something was, as people say it."""
     if time_ms is None:

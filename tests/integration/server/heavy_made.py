@@ -493,3 +493,29 @@ async def _backup_file(world: World) -> Ask:
 async def _end_backup(world: World) -> Ask:
     backup, world.backup = await _open(world), ""
     return Ask(path={"backup_id": backup})
+
+
+async def _note(world: World, where: str) -> dict[str, str]:
+    return {"note": (await world.ok("POST", where, {"text": "a note"})).json()["id"]}
+
+
+@asks("PUT /api/v1/logbook/notes/{note}")
+async def _edit_team_note(world: World) -> Ask:
+    path = await _note(world, "/api/v1/logbook/notes")
+    return Ask(path=path, body={"text": "@admin " * 2800})
+
+
+@asks("DELETE /api/v1/logbook/notes/{note}")
+async def _remove_team_note(world: World) -> Ask:
+    return Ask(path=await _note(world, "/api/v1/logbook/notes"))
+
+
+@asks("PUT /api/v1/runs/{run_id}/notes/{note}")
+async def _edit_note(world: World) -> Ask:
+    path = await _note(world, f"/api/v1/runs/{world.run}/notes")
+    return Ask(path=path, body={"text": "@admin " * 2800})
+
+
+@asks("DELETE /api/v1/runs/{run_id}/notes/{note}")
+async def _remove_note(world: World) -> Ask:
+    return Ask(path=await _note(world, f"/api/v1/runs/{world.run}/notes"))

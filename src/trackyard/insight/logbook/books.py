@@ -1,0 +1,136 @@
+"""The logbooks themselves: of a run, of a lineage, of a team. Pure: the same facts give the same
+entries, in the same order, with the same ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from trackyard.insight.logbook.attempts import ATTEMPT_KINDS, attempt_entries, gather
+from trackyard.insight.logbook.curves import curve_entries
+from trackyard.insight.logbook.differences import difference_words, parameter_differences
+from trackyard.insight.logbook.entries import Difference, Entry
+from trackyard.insight.logbook.facts import EventFact, Parent, RunFacts
+from trackyard.insight.logbook.notes import NOTE_KINDS, note_entries
+from trackyard.insight.logbook.sentences import TEMPLATES, event_entries
+
+#: Events that the logbook of a run reads, by kind.
+RUN_KINDS = tuple(sorted({*TEMPLATES, *ATTEMPT_KINDS, *NOTE_KINDS}))
+#: Of a team also; every metric name and file is left to the runs' own pages.
+TEAM_KINDS = tuple(kind for kind in RUN_KINDS if kind not in ("run.updated", "run.inputs"))
+
+
+def run_entries(facts: RunFacts) -> list[Entry]:
+    """Write the logbook of one run."""
+    # Of a run with a job, the job's own events tell when it began and ended.
+    own = [
+        event
+        for event in facts.events
+        if not (facts.job_id and event.kind in ("run.created", "run.finished"))
+    ]
+    known = {one.number: one for one in facts.attempts}
+    found = _parent_entries(facts)
+    found += event_entries([*own, *facts.around], run_id=facts.run_id, run_name=facts.name)
+    found += attempt_entries(gather(own), known, run_id=facts.run_id, run_name=facts.name)
+    found += note_entries(own, run_id=facts.run_id, run_name=facts.name)
+    found += curve_entries(facts)
+    return in_order(found)
+
+
+def lineage_entries(runs: Sequence[RunFacts]) -> list[Entry]:
+    """Write the logbook of runs that go back to one another."""
+    entries = [entry for facts in runs for entry in run_entries(facts)]
+    # A node's event is told once, however many of the runs were on it.
+    return in_order({_key(entry): entry for entry in entries}.values())
+
+
+def team_entries(events: Iterable[EventFact], names: Mapping[str, str]) -> list[Entry]:
+    """Write the logbook of a team from its events; `names` are the runs' names by id."""
+    known = list(events)
+    with_job = {event.text("run_id") for event in known if event.subject == "job"}
+    by_job: dict[str, list[EventFact]] = {}
+    plain: list[EventFact] = []
+    for event in known:
+        if event.kind in ATTEMPT_KINDS and event.subject == "job":
+            by_job.setdefault(event.subject_id, []).append(event)
+        elif not (event.subject == "run" and event.subject_id in with_job) or (
+            event.kind in NOTE_KINDS
+        ):
+            plain.append(event)
+    found = [_named(entry, names) for entry in event_entries(plain)]
+    for own in by_job.values():
+        run_id = own[-1].text("run_id")
+        name = names.get(run_id) or own[-1].text("name")
+        made = attempt_entries(gather(own), {}, run_id=run_id, run_name=name)
+        # A team's page does not tell of every checkpoint of every job.
+        found += [_about(entry, name) for entry in made if entry.kind != "checkpoint"]
+    found += [_named(entry, names) for entry in note_entries(plain)]
+    return in_order(found)
+
+
+def in_order(entries: Iterable[Entry]) -> list[Entry]:
+    """Sort entries by time; of one moment, by the order in which their events were written."""
+    return sorted(entries, key=lambda entry: (entry.time_ms, _number(entry.id), entry.id))
+
+
+def _key(entry: Entry) -> str:
+    return entry.id if entry.kind in ("node", "lease") else f"{entry.run_id} {entry.id}"
+
+
+def _number(entry_id: str) -> int:
+    digits = entry_id[1:]
+    return int(digits) if digits.isdigit() else 2**62
+
+
+def _named(entry: Entry, names: Mapping[str, str]) -> Entry:
+    name = entry.run_name or names.get(entry.run_id, "")
+    if name == entry.run_name:
+        return entry
+    sentence = entry.sentence.replace(entry.run_id, name) if entry.run_id else entry.sentence
+    return _replace(entry, run_name=name, sentence=sentence)
+
+
+def _about(entry: Entry, name: str) -> Entry:
+    first, rest = entry.sentence[:1], entry.sentence[1:]
+    return _replace(entry, sentence=f"{name}: {first.lower()}{rest}") if name else entry
+
+
+def _replace(entry: Entry, **changes: object) -> Entry:
+    values = {name: getattr(entry, name) for name in entry.__struct_fields__}
+    return Entry(**{**values, **changes})
+
+
+def _parent_entries(facts: RunFacts) -> list[Entry]:
+    """Tell what each run that this one goes back to had otherwise."""
+    found = []
+    for parent in facts.parents:
+        changed = _from_parent(facts, parent)
+        words = f"Run {facts.name} is {_relation(parent.relation)} {parent.name}"
+        more = difference_words(changed)
+        begin = facts.start_ms or (facts.events[0].time_ms if facts.events else 0)
+        found.append(
+            Entry(
+                id=f"p-{parent.run_id}",
+                time_ms=begin,
+                kind="config",
+                sentence=f"{words}; changed: {more}."
+                if more
+                else f"{words}; nothing else changed.",
+                run_id=facts.run_id,
+                run_name=facts.name,
+                differences=changed,
+            )
+        )
+    return found
+
+
+def _relation(relation: str) -> str:
+    return {"restart of": "a restart of", "fork of": "a fork of"}.get(relation, relation)
+
+
+def _from_parent(facts: RunFacts, parent: Parent) -> list[Difference]:
+    changed = parameter_differences(parent.params, facts.params)
+    if parent.commit != facts.commit:
+        before, after = parent.commit[:12], facts.commit[:12]
+        changed.append(Difference("commit", "git commit", before, after))
+    return changed
