@@ -31,6 +31,7 @@ VERBS = (
     "hold",
     "release",
     "top",
+    "alert",
     "lease",
     "nodes",
     "drain",

@@ -11,7 +11,10 @@ from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
 from trackyard.jobs.service import Jobs
 from trackyard.leases.service import Leases
+from trackyard.notify.alerts.loop import AlertLoop
+from trackyard.notify.alerts.service import Alerts
 from trackyard.notify.deliveries import Deliveries
+from trackyard.notify.inbox import Inbox
 from trackyard.notify.webhooks import Webhooks
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
@@ -48,3 +51,6 @@ class Services:
     leases: Leases
     webhooks: Webhooks
     deliveries: Deliveries
+    alerts: Alerts
+    alert_loop: AlertLoop
+    inbox: Inbox

@@ -484,6 +484,7 @@ Table(
 
 # Jobs and leases live in modules of their own; importing them completes the metadata.
 from trackyard.store import (  # noqa: E402
+    schema_alerts,
     schema_claims,
     schema_fleet,
     schema_imports,
@@ -497,6 +498,7 @@ from trackyard.store import (  # noqa: E402
 
 __all__ = [
     "metadata",
+    "schema_alerts",
     "schema_claims",
     "schema_fleet",
     "schema_imports",
