@@ -1,4 +1,4 @@
-"""`yard alert list|add|rm|ack|silence|test|log|channel`: who is told of what, and what was told."""
+"""`yard alert list|add|rm|ack|silence|test|log|channel`: rules, incidents and messages."""
 
 from __future__ import annotations
 

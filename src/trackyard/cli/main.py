@@ -39,6 +39,7 @@ VERBS = (
     "quarantine",
     "queues",
     "queue",
+    "log-policy",
     "explain-policy",
     "teams",
     "team",

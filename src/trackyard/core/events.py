@@ -105,12 +105,15 @@ EVENT_KINDS: dict[str, str] = {
         "the ticket by which an attempt's runner gets its credential was used a second time:"
         " somebody else may have read it in the cluster"
     ),
+    "attempt.labelled": "a log policy knows what an attempt failed of",
     "attempt.log_removed": "the log of an attempt that ended long ago was removed",
     "attempt.refused": "the engine would not start an attempt",
     "checkpoint.saved": "a job saved a complete checkpoint",
     "package.uploaded": "a job's working folder was uploaded",
     "queue.set": "a queue was made or its limits changed",
     "queue.deleted": "a queue was removed",
+    "log_policy.added": "a log policy was made",
+    "log_policy.removed": "a log policy was removed",
     "queue.decision_refused": "decisions of a pass broke a stated rule and were dropped",
     "node.joined": "a node joined or came back",
     "node.changed": "a node's hardware changed",
