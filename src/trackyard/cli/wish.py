@@ -71,6 +71,11 @@ def _listed(value: Any) -> list[str]:
     return [word.strip() for part in parts for word in str(part).split(",") if word.strip()]
 
 
+def _lines(value: Any) -> list[str]:
+    parts = value if isinstance(value, list) else [value]
+    return [str(part).strip() for part in parts if str(part).strip()]
+
+
 def _after(value: Any) -> list[dict[str, str]]:
     found = []
     for text in _listed(value):
@@ -186,6 +191,10 @@ FLAGS: tuple[Flag, ...] = (
         "promise of a step at least this often; else it counts as stalled", "T",
     ),
     Flag("hold", "hold", _truth, "queue it, but hold it back", is_switch=True),
+    Flag(
+        "alert", "alerts", _lines, "tell me when, as in 'loss > 10 for 5m' or 'state failed'",
+        "RULE", repeats=True,
+    ),
     Flag(
         "tag", "tags", _pairs("--tag"), "tag on its run", "NAME=VALUE", repeats=True, merges=True
     ),

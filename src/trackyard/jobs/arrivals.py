@@ -181,6 +181,7 @@ def make(
             priority=plan.priority,
             gpus=spec.request.total_gpus,
             nodes=spec.nodes,
+            **({"alerts": len(spec.alerts)} if spec.alerts else {}),
         )
 
 

@@ -8,7 +8,7 @@ queue by itself, with a bound so that a job that takes its node down does not do
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from trackyard.core.job import AttemptState
@@ -64,6 +64,9 @@ class Verdict:
     ran_ms: int | None = None
     #: the gang's member whose end this is
     member: int = 0
+    #: what a log policy asks for: another node for the next attempt, or no next attempt
+    avoid_node: bool = False
+    stop_retries: bool = False
 
     @classmethod
     def of(cls, record: ExitRecord) -> Verdict:
@@ -110,6 +113,16 @@ class FollowUp:
 
 def follow_up(verdict: Verdict, past: Past) -> FollowUp:
     """Decide what becomes of a job whose attempt ended so."""
+    after = _by_cause(verdict, past)
+    if after.next is not Next.REQUEUED:
+        return after
+    if verdict.stop_retries and verdict.cause is not ExitCause.PREEMPTED:
+        state = AttemptState.FAILED if after.attempt is AttemptState.PREEMPTED else after.attempt
+        return _end(Next.FAILED, state, verdict, past)
+    return replace(after, avoid=True) if verdict.avoid_node else after
+
+
+def _by_cause(verdict: Verdict, past: Past) -> FollowUp:
     cause = verdict.cause
     if cause is ExitCause.SUCCEEDED:
         return _end(Next.SUCCEEDED, AttemptState.SUCCEEDED, verdict, past)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from trackyard.core.ports import ExitRecord, deciding_exit
-from trackyard.jobs import hints, signs
+from trackyard.jobs import hints, log_policies, signs
 from trackyard.jobs.life import end_attempt
 from trackyard.jobs.records import attempt_of
 from trackyard.store.database import Tx
@@ -30,4 +30,5 @@ def take_exit(tx: Tx, attempt_id: str, record: ExitRecord, raw: bytes) -> None:
     records = [ExitRecord.from_json(msgspec.json.decode(row[0])) for row in rows]
     deciding = deciding_exit(records)
     if deciding is not None:
-        end_attempt(tx, attempt_id, hints.judged(tx, deciding))
+        verdict = log_policies.judged(tx, deciding, hints.judged(tx, deciding))
+        end_attempt(tx, attempt_id, verdict)

@@ -15,6 +15,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from trackyard.core.alerts import MAX_TEXT
+from trackyard.core.alerts import parse as parse_alert
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import JOB_NAME, QUEUE_NAME, TEAM_NAME
 from trackyard.core.job import DependsOn, PriorityClass
@@ -41,6 +43,7 @@ MAX_AFTER = 1000
 MAX_ARRAY = 10_000
 MAX_RETRIES = 100
 MAX_DIFF = 512 * 1024
+MAX_ALERTS = 20
 YEAR = 366 * 86_400.0
 DAY = 86_400.0
 
@@ -73,6 +76,10 @@ Command = Annotated[
 Environment = Annotated[
     dict[Word, Annotated[str, Meta(max_length=MAX_ENV_BYTES)]], Meta(max_length=10 * MAX_ENV)
 ]
+
+
+#: Alerts of a job, each one line.
+Alerts = Annotated[list[Annotated[str, Meta(max_length=MAX_TEXT)]], Meta(max_length=MAX_ALERTS)]
 
 
 class After(msgspec.Struct, frozen=True):
@@ -151,6 +158,8 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     source: SourceCode | None = None
     #: null: nobody reaches into it
     interactive: Interactive | None = None
+    #: conditions to be told of, as in `loss > 10 for 5m`
+    alerts: Alerts = []
     #: what the client calls this submission; repeating it submits nothing twice
     key: Word = ""
     dry_run: bool = False
@@ -220,6 +229,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     progress_seconds: float | None = None
     source: SourceCode | None = None
     interactive: Interactive | None = None
+    #: conditions to be told of
+    alerts: list[str] = []
     #: archives whose roots Python imports from
     modules: list[Archive] = []
     #: set for jobs of Ray's own clients
@@ -343,9 +354,16 @@ def check(wish: Wish) -> JobSpec:
         progress_seconds=wish.progress_seconds,
         source=_source(wish.source),
         interactive=wish.interactive,
+        alerts=_alerts(wish.alerts),
     )
     check_spec(spec)
     return spec
+
+
+def _alerts(texts: list[str]) -> list[str]:
+    for text in texts:
+        parse_alert(text)
+    return list(dict.fromkeys(texts))
 
 
 def check_spec(spec: JobSpec) -> None:

@@ -48,7 +48,13 @@ from trackyard.jobs.service import Jobs
 from trackyard.jobs.variables import opened
 from trackyard.leases.rules import read_rules
 from trackyard.leases.service import Leases
+from trackyard.notify.alerts.channels import Channels
+from trackyard.notify.alerts.loop import AlertLoop
+from trackyard.notify.alerts.outbox import Outbox
+from trackyard.notify.alerts.service import Alerts
+from trackyard.notify.alerts.settings import read_alert_settings
 from trackyard.notify.deliveries import Deliveries
+from trackyard.notify.inbox import Inbox
 from trackyard.notify.webhooks import Webhooks
 from trackyard.outbound.addresses import read_allowed
 from trackyard.registry.lineage import models_behind
@@ -122,6 +128,7 @@ def run(settings: Settings, *, announce: Announce) -> int:
     read_policy(settings.health)
     read_rules(settings.leases)
     read_oidc(settings.oidc)
+    read_alert_settings(settings.alerts)
     read_allowed(settings.outbound_allow)
     choose_clock(ephemeral=settings.ephemeral)
     throwaway: Path | None = None
@@ -189,6 +196,8 @@ async def _serve(settings: Settings, announce: Announce) -> None:
     services.sweep_controller.start()
     services.deliveries.start()
     services.usage.start()
+    services.alert_loop.start()
+    services.alerts.outbox.start()
     application = Application(
         Router(table.routes(services)),
         services.gate,
@@ -276,6 +285,8 @@ def build(settings: Settings) -> Services:
     sweeps = Sweeps(database, jobs, seal=seal)
     controller = Controller(database, scheduler, tracking, artifacts, seal=seal)
     sweeps.on_change = controller.wake
+    channels = Channels(database, seal, allowed, read_alert_settings(settings.alerts))
+    outbox = Outbox(database, channels, settings.url)
     return Services(
         settings=settings,
         clock=clock,
@@ -302,6 +313,14 @@ def build(settings: Settings) -> Services:
         webhooks=webhooks,
         deliveries=Deliveries(database, webhooks),
         tunnels=Tunnels(),
+        alerts=Alerts(database, channels, outbox),
+        alert_loop=AlertLoop(
+            database,
+            is_leader=lambda: scheduler.is_leader,
+            prove=scheduler.leadership.prove,
+            told=outbox.wake,
+        ),
+        inbox=Inbox(database),
     )
 
 
@@ -434,6 +453,8 @@ async def _stop(services: Services, ending: Ending) -> None:
     await ending.wait_for("settling of metrics", services.tracking.stop(), 2.0)
     await ending.wait_for("webhooks", services.deliveries.stop(), 1.0)
     await ending.wait_for("budgets", services.usage.stop(), 1.0)
+    await ending.wait_for("alerts", services.alert_loop.stop(), 1.0)
+    await ending.wait_for("messages", services.alerts.outbox.stop(), 1.0)
     await ending.wait_for("the database", services.database.close(), ENDLESS)
     services.creates.file.close()
     await services.artifacts.blobs.close()

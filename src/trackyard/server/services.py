@@ -14,7 +14,10 @@ from trackyard.insight.service import Usage
 from trackyard.datasets.service import DataSets
 from trackyard.jobs.service import Jobs
 from trackyard.leases.service import Leases
+from trackyard.notify.alerts.loop import AlertLoop
+from trackyard.notify.alerts.service import Alerts
 from trackyard.notify.deliveries import Deliveries
+from trackyard.notify.inbox import Inbox
 from trackyard.notify.webhooks import Webhooks
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
@@ -60,3 +63,6 @@ class Services:
     webhooks: Webhooks
     deliveries: Deliveries
     tunnels: Tunnels
+    alerts: Alerts
+    alert_loop: AlertLoop
+    inbox: Inbox

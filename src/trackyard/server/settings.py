@@ -109,6 +109,8 @@ class Settings:
     """Table [leases] of the config file: lengths, quotas, turnaround and lending of leases."""
     health: dict[str, Any] = field(default_factory=dict)
     """Table [health] of the config file: how nodes are looked at, quarantined and given back."""
+    alerts: dict[str, Any] = field(default_factory=dict)
+    """Table [alerts] of the config file: mail server, and commands that alerts may run."""
     oidc: dict[str, Any] = field(default_factory=dict)
     """Table [oidc] of the config file: single sign-on at an OpenID Connect provider."""
     ephemeral: bool = False

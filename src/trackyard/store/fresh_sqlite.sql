@@ -1,4 +1,9 @@
 -- Written by tools/fresh_schema.py; do not edit.
+CREATE TABLE alert_cursor (
+	name TEXT NOT NULL,
+	after_event BIGINT NOT NULL,
+	CONSTRAINT pk_alert_cursor PRIMARY KEY (name)
+);
 CREATE TABLE artifacts (
 	id INTEGER NOT NULL,
 	team_id BIGINT NOT NULL,
@@ -207,6 +212,72 @@ CREATE TABLE users (
 	CONSTRAINT pk_users PRIMARY KEY (id),
 	CONSTRAINT uq_users_name UNIQUE (name)
 );
+CREATE TABLE alert_channels (
+	id TEXT NOT NULL,
+	team_id INTEGER,
+	name TEXT NOT NULL,
+	kind TEXT NOT NULL,
+	target TEXT NOT NULL,
+	shown TEXT NOT NULL,
+	secret TEXT,
+	actor TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_alert_channels PRIMARY KEY (id),
+	CONSTRAINT fk_alert_channels_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_alert_channels_team_id_name ON alert_channels (team_id, name);
+CREATE TABLE alert_deliveries (
+	id INTEGER NOT NULL,
+	team_id INTEGER,
+	rule_id TEXT NOT NULL,
+	channel TEXT NOT NULL,
+	channel_kind TEXT NOT NULL,
+	what TEXT NOT NULL,
+	incidents TEXT NOT NULL,
+	state TEXT NOT NULL,
+	tries BIGINT NOT NULL,
+	next_ms BIGINT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	ended_ms BIGINT,
+	answer_status BIGINT,
+	error TEXT NOT NULL,
+	CONSTRAINT pk_alert_deliveries PRIMARY KEY (id),
+	CONSTRAINT fk_alert_deliveries_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_alert_deliveries_state_next_ms ON alert_deliveries (state, next_ms);
+CREATE INDEX ix_alert_deliveries_team_id_id ON alert_deliveries (team_id, id);
+CREATE TABLE alert_rules (
+	id TEXT NOT NULL,
+	team_id INTEGER,
+	scope TEXT NOT NULL,
+	text TEXT NOT NULL,
+	via TEXT NOT NULL,
+	severity TEXT NOT NULL,
+	cooldown_ms BIGINT NOT NULL,
+	group_ms BIGINT NOT NULL,
+	escalate_ms BIGINT,
+	escalate_via TEXT NOT NULL,
+	enabled BIGINT NOT NULL,
+	actor TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_alert_rules PRIMARY KEY (id),
+	CONSTRAINT uq_alert_rules_scope_text_team_id UNIQUE (scope, text, team_id),
+	CONSTRAINT fk_alert_rules_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_alert_rules_team_id_created_ms ON alert_rules (team_id, created_ms);
+CREATE TABLE alert_silences (
+	id TEXT NOT NULL,
+	team_id INTEGER,
+	rule_id TEXT NOT NULL,
+	subject_id TEXT NOT NULL,
+	reason TEXT NOT NULL,
+	until_ms BIGINT NOT NULL,
+	actor TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_alert_silences PRIMARY KEY (id),
+	CONSTRAINT fk_alert_silences_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_alert_silences_until_ms ON alert_silences (until_ms);
 CREATE TABLE arriving_arrays (
 	array_id TEXT NOT NULL,
 	name TEXT NOT NULL,
@@ -315,6 +386,22 @@ CREATE TABLE imported (
 	CONSTRAINT pk_imported PRIMARY KEY (team_id, kind, source_key),
 	CONSTRAINT fk_imported_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
+CREATE TABLE inbox (
+	id INTEGER NOT NULL,
+	user_id INTEGER NOT NULL,
+	team_id INTEGER,
+	kind TEXT NOT NULL,
+	title TEXT NOT NULL,
+	link TEXT NOT NULL,
+	about TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	read_ms BIGINT,
+	CONSTRAINT pk_inbox PRIMARY KEY (id),
+	CONSTRAINT uq_inbox_user_id_about UNIQUE (user_id, about),
+	CONSTRAINT fk_inbox_user_id FOREIGN KEY(user_id) REFERENCES users (id) ON DELETE CASCADE,
+	CONSTRAINT fk_inbox_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_inbox_user_id_id ON inbox (user_id, id);
 CREATE TABLE jobs (
 	id INTEGER NOT NULL,
 	job_id TEXT NOT NULL,
@@ -395,6 +482,20 @@ CREATE TABLE leases (
 CREATE INDEX ix_leases_parent ON leases (parent);
 CREATE INDEX ix_leases_state_ends_ms ON leases (state, ends_ms);
 CREATE INDEX ix_leases_team_id_ends_ms ON leases (team_id, ends_ms);
+CREATE TABLE log_policies (
+	id TEXT NOT NULL,
+	team_id INTEGER,
+	queue TEXT NOT NULL,
+	pattern TEXT NOT NULL,
+	label TEXT NOT NULL,
+	exclude_node BIGINT NOT NULL,
+	stop_retries BIGINT NOT NULL,
+	message TEXT NOT NULL,
+	actor TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	CONSTRAINT pk_log_policies PRIMARY KEY (id),
+	CONSTRAINT fk_log_policies_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
 CREATE TABLE members (
 	team_id INTEGER NOT NULL,
 	user_id INTEGER NOT NULL,
@@ -561,6 +662,41 @@ CREATE TABLE webhooks (
 	CONSTRAINT fk_webhooks_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
 CREATE INDEX ix_webhooks_team_id_created_ms ON webhooks (team_id, created_ms);
+CREATE TABLE alert_incidents (
+	id INTEGER NOT NULL,
+	rule_id TEXT,
+	team_id INTEGER,
+	text TEXT NOT NULL,
+	severity TEXT NOT NULL,
+	subject_kind TEXT NOT NULL,
+	subject_id TEXT NOT NULL,
+	subject_name TEXT NOT NULL,
+	job_id TEXT NOT NULL,
+	sentence TEXT NOT NULL,
+	state TEXT NOT NULL,
+	times BIGINT NOT NULL,
+	opened_ms BIGINT NOT NULL,
+	last_ms BIGINT NOT NULL,
+	told_ms BIGINT,
+	acked_by TEXT,
+	acked_ms BIGINT,
+	resolved_ms BIGINT,
+	escalate_at_ms BIGINT,
+	CONSTRAINT pk_alert_incidents PRIMARY KEY (id),
+	CONSTRAINT fk_alert_incidents_rule_id FOREIGN KEY(rule_id) REFERENCES alert_rules (id) ON DELETE SET NULL,
+	CONSTRAINT fk_alert_incidents_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_alert_incidents_job_id_id ON alert_incidents (job_id, id);
+CREATE INDEX ix_alert_incidents_rule_id_subject_id_id ON alert_incidents (rule_id, subject_id, id);
+CREATE INDEX ix_alert_incidents_state_escalate_at_ms ON alert_incidents (state, escalate_at_ms);
+CREATE INDEX ix_alert_incidents_team_id_id ON alert_incidents (team_id, id);
+CREATE TABLE alert_states (
+	rule_id TEXT NOT NULL,
+	subject TEXT NOT NULL,
+	memory TEXT NOT NULL,
+	CONSTRAINT pk_alert_states PRIMARY KEY (rule_id, subject),
+	CONSTRAINT fk_alert_states_rule_id FOREIGN KEY(rule_id) REFERENCES alert_rules (id) ON DELETE CASCADE
+);
 CREATE TABLE attempts (
 	id INTEGER NOT NULL,
 	attempt_id TEXT NOT NULL,

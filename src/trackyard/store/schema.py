@@ -491,6 +491,7 @@ Table(
 
 # Jobs and leases live in modules of their own; importing them completes the metadata.
 from trackyard.store import (  # noqa: E402
+    schema_alerts,
     schema_claims,
     schema_data,
     schema_fleet,
@@ -507,6 +508,7 @@ from trackyard.store import (  # noqa: E402
 
 __all__ = [
     "metadata",
+    "schema_alerts",
     "schema_claims",
     "schema_data",
     "schema_fleet",

@@ -76,3 +76,14 @@ def test_a_command_that_ends_well_while_it_is_stopped_has_succeeded() -> None:
 
 def test_delays_double_up_to_a_bound() -> None:
     assert [delay(n) for n in (1, 2, 3, 20)] == [1.0, 2.0, 4.0, 300.0]
+
+
+def test_a_log_policy_ends_retries_or_asks_for_another_node() -> None:
+    past = Past(retries=3)
+    ended = follow_up(verdict(ExitCause.EXIT_CODE, stop_retries=True), past)
+    assert (ended.next, ended.attempt) == (Next.FAILED, AttemptState.FAILED)
+    saved = follow_up(verdict(ExitCause.EXIT_CODE, saved=True), past)
+    moved = follow_up(verdict(ExitCause.EXIT_CODE, saved=True, avoid_node=True), past)
+    assert (saved.avoid, moved.avoid) == (False, True)
+    preempted = follow_up(verdict(ExitCause.PREEMPTED, stop_retries=True), past)
+    assert preempted.next is Next.REQUEUED

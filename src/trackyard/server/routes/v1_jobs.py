@@ -112,10 +112,13 @@ class JobRoutes:
 
     def __init__(self, services: Services) -> None:
         self._jobs = services.jobs
+        self._alerts = services.alerts
 
     async def submit(self, request: Request) -> Response:
         """POST /api/v1/jobs: submit a job, or ask with dry_run what would become of it."""
         wish = await decode(request, Wish)
+        if wish.alerts:
+            await self._alerts.check_texts(request.principal, wish.alerts)
         done = await self._jobs.submit(request.principal, wish)
         return JSONResponse(
             SubmitReply(
