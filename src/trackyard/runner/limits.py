@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Dict, List, Optional, Set
 
+from trackyard.runner.spec import Spec
+
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 _PERIOD_MICROSECONDS = 100_000
 NOTHING_ALLOWED = (
@@ -172,6 +174,28 @@ def systemd_prefix(name: str, *, memory_bytes: int, cpus: float) -> Optional[Lis
     if cpus:
         scope += ["-p", f"CPUQuota={max(1, round(cpus * 100))}%"]
     return [*scope, "--"]
+
+
+def cgroup_for(spec: Spec, unit: str, notes: List[str]) -> Optional[Cgroup]:
+    """Make the cgroup of an attempt that is limited, where that is allowed."""
+    if not (spec.memory_bytes or spec.cpus) or not spec.kernel_limits:
+        return None
+    made = Cgroup.make(unit)
+    if made is not None:
+        notes += made.limit(memory_bytes=spec.memory_bytes, cpus=spec.cpus)
+    return made
+
+
+def prefix_for(spec: Spec, unit: str, cgroup: Optional[Cgroup], notes: List[str]) -> List[str]:
+    """Return what stands before a limited command that has no cgroup of ours."""
+    if cgroup is not None or not (spec.memory_bytes or spec.cpus):
+        return []
+    if spec.kernel_limits:
+        prefix = systemd_prefix(unit, memory_bytes=spec.memory_bytes, cpus=spec.cpus)
+        if prefix is not None:
+            return prefix
+    notes.append(NOTHING_ALLOWED)
+    return []
 
 
 def _systemd_works(*, user: bool) -> bool:

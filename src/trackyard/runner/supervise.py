@@ -191,32 +191,20 @@ class Supervisor:
         return ending.Facts(status=None, failed_start=cause, failure=sentence)
 
     def _own_variables(self) -> Dict[str, str]:
-        spec = self._spec
-        values = {
-            processes.MARKER: self._mark,
-            "YARD_ATTEMPT_ID": spec.attempt_id,
-            "YARD_JOB_ID": spec.job_id,
-            "YARD_EPOCH": str(spec.epoch),
-            "YARD_GRACE_SECONDS": f"{spec.grace_seconds:g}",
-            "YARD_NOTICE_FILE": str(spec.state_dir / "notice.json"),
-            "YARD_PROGRESS_FILE": str(self._signs.progress_file),
-            "YARD_SAVED_EXIT_CODE": str(spec.saved_exit_code),
-        }
-        if spec.checkpoint_dir is not None:
-            spec.checkpoint_dir.mkdir(parents=True, exist_ok=True)
-            values["YARD_CHECKPOINT_DIR"] = str(spec.checkpoint_dir)
-        return {**values, **self._data.variables()}
+        own = {processes.MARKER: self._mark, "YARD_PROGRESS_FILE": str(self._signs.progress_file)}
+        return {**own, **workspace.own_variables(self._spec), **self._data.variables()}
 
     def _start_command(self, folder: Path, env: Dict[str, str]) -> None:
         self._company.agree(folder)
         env = {**env, **self._company.variables()}
         line = self._company.command(env)
-        self._set_limits()
+        spec = self._spec
+        self._cgroup = limits.cgroup_for(spec, self._unit, self._notes)
         if line is None:
             self._hold(folder, env)
             return
         self._say_launcher(line)
-        prefix = self._limit_prefix()
+        prefix = limits.prefix_for(spec, self._unit, self._cgroup, self._notes)
         if self._session.terminal is not None:
             self._output.tee = self._session.terminal.feed
         line = [*prefix, *self._session.line(line, folder)]
@@ -230,27 +218,6 @@ class Supervisor:
     def _beat_soon(self) -> None:
         if self._reporter is not None:
             self._reporter.beat_soon()
-
-    def _limit_prefix(self) -> List[str]:
-        spec = self._spec
-        if self._cgroup is not None or not (spec.memory_bytes or spec.cpus):
-            return []
-        if spec.kernel_limits:
-            prefix = limits.systemd_prefix(
-                self._unit, memory_bytes=spec.memory_bytes, cpus=spec.cpus
-            )
-            if prefix is not None:
-                return prefix
-        self._notes.append(limits.NOTHING_ALLOWED)
-        return []
-
-    def _set_limits(self) -> None:
-        spec = self._spec
-        if not (spec.memory_bytes or spec.cpus) or not spec.kernel_limits:
-            return
-        self._cgroup = limits.Cgroup.make(self._unit)
-        if self._cgroup is not None:
-            self._notes += self._cgroup.limit(memory_bytes=spec.memory_bytes, cpus=spec.cpus)
 
     def _hold(self, folder: Path, env: Dict[str, str]) -> None:
         """Hold the node, and start here what the first member asks for."""

@@ -290,6 +290,22 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
+def own_variables(spec: Spec) -> Dict[str, str]:
+    """Return what every command is told of its attempt; makes the folder of checkpoints."""
+    values = {
+        "YARD_ATTEMPT_ID": spec.attempt_id,
+        "YARD_JOB_ID": spec.job_id,
+        "YARD_EPOCH": str(spec.epoch),
+        "YARD_GRACE_SECONDS": f"{spec.grace_seconds:g}",
+        "YARD_NOTICE_FILE": str(spec.state_dir / "notice.json"),
+        "YARD_SAVED_EXIT_CODE": str(spec.saved_exit_code),
+    }
+    if spec.checkpoint_dir is not None:
+        spec.checkpoint_dir.mkdir(parents=True, exist_ok=True)
+        values["YARD_CHECKPOINT_DIR"] = str(spec.checkpoint_dir)
+    return values
+
+
 def job_environment(
     spec: Spec,
     *,

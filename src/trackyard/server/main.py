@@ -246,24 +246,11 @@ def build(settings: Settings) -> Services:
     blobs = open_blobs(
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )
-    dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
     seal = Seal(settings.secrets_key_path)
     secrets = Secrets(database, seal)
-    dispatcher.secrets_of = secrets.values
-    dispatcher.opened = partial(opened, seal)
     leases = Leases(database, read_rules(settings.leases))
-    scheduler = Scheduler(
-        database,
-        dispatcher,
-        policy(settings),
-        leases=leases.for_scheduler,
-        silence_seconds=settings.lost_after,
-        fleet=Fleet(read_policy(settings.health)),
-    )
+    scheduler = _scheduler(settings, database, leases, secrets, seal)
     scheduler.on_fence = gate.forget
-    scheduler.retention = Retention(
-        log_days=settings.log_days or None, key_days=settings.key_days or None
-    )
     Edges(database, leases, scheduler)
     leases.foresee = Foresight(scheduler)
     usage = Usage(database)
@@ -322,6 +309,26 @@ def build(settings: Settings) -> Services:
         ),
         inbox=Inbox(database),
     )
+
+
+def _scheduler(
+    settings: Settings, database: Database, leases: Leases, secrets: Secrets, seal: Seal
+) -> Scheduler:
+    dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
+    dispatcher.secrets_of = secrets.values
+    dispatcher.opened = partial(opened, seal)
+    scheduler = Scheduler(
+        database,
+        dispatcher,
+        policy(settings),
+        leases=leases.for_scheduler,
+        silence_seconds=settings.lost_after,
+        fleet=Fleet(read_policy(settings.health)),
+    )
+    scheduler.retention = Retention(
+        log_days=settings.log_days or None, key_days=settings.key_days or None
+    )
+    return scheduler
 
 
 def _gate(settings: Settings, directory: Directory, sessions: Sessions, clock: Clock) -> Gate:

@@ -10,8 +10,8 @@ from trackyard.access.secrets import Secrets
 from trackyard.access.sessions import Sessions
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.clock import Clock
-from trackyard.insight.service import Usage
 from trackyard.datasets.service import DataSets
+from trackyard.insight.service import Usage
 from trackyard.jobs.service import Jobs
 from trackyard.leases.service import Leases
 from trackyard.notify.alerts.loop import AlertLoop

@@ -302,6 +302,7 @@ CREATE TABLE budgets (
 	updated_ms BIGINT NOT NULL,
 	CONSTRAINT pk_budgets PRIMARY KEY (team_id),
 	CONSTRAINT fk_budgets_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
 CREATE TABLE data_contents (
 	team_id INTEGER NOT NULL,
 	sha256 TEXT NOT NULL,
