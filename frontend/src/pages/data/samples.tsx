@@ -48,7 +48,7 @@ export function Samples(props: { version: DataVersion; ofClass: string; onClass:
 function Caption({ file }: { file: DataFile }): ReactElement {
   return (
     <figcaption className="muted" title={`${file.path}, ${bytes(file.size_bytes)}`}>
-      {file.path}
+      {file.path.split("/").slice(-2).join("/")}
     </figcaption>
   );
 }
