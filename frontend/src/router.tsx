@@ -87,6 +87,18 @@ const model = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/models/model"), "ModelPage"),
 });
+const data = createRoute({
+  getParentRoute: () => app,
+  path: "data",
+  validateSearch: words,
+  component: page(() => import("./pages/data/data"), "DataPage"),
+});
+const dataSet = createRoute({
+  getParentRoute: () => app,
+  path: "data/$name",
+  validateSearch: words,
+  component: page(() => import("./pages/data/data-set"), "DataSetPage"),
+});
 const queue = createRoute({
   getParentRoute: () => app,
   path: "queue",
@@ -140,7 +152,25 @@ export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     start,
-    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, leases, usage, fleet, events]),
+    app.addChildren([
+      home,
+      experiments,
+      runs,
+      run,
+      compare,
+      models,
+      model,
+      data,
+      dataSet,
+      queue,
+      job,
+      submit,
+      nodes,
+      leases,
+      usage,
+      fleet,
+      events,
+    ]),
   ]),
   basepath: BASE === "" ? "/" : BASE,
   parseSearch: parseQuery,

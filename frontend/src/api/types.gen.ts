@@ -415,6 +415,262 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/data": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/data: data sets of the team, by name. */
+        get: operations["get_data"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/missing": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/data/missing: which contents are not stored yet. */
+        post: operations["post_data_missing"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/contents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/data/contents: a JSON line of digests and sizes, then their bytes. */
+        post: operations["post_data_contents"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/fetch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/data/fetch: the bytes of contents, one after the other. */
+        post: operations["post_data_fetch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/clean": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/data/clean: remove versions unused for long, and what nothing refers to. */
+        post: operations["post_data_clean"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/data/{name}/versions: a manifest becomes a version, whole or not at all. */
+        post: operations["post_data_name_versions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/data/{name}: a data set and its versions. */
+        get: operations["get_data_name_"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/data/{name}/diff: how one version differs from another. */
+        get: operations["get_data_name_diff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/data/{name}/versions/{version}: one version; `latest` is the newest. */
+        get: operations["get_data_name_versions_version_"];
+        put?: never;
+        post?: never;
+        /** DELETE /api/v1/data/{name}/versions/{version}: remove one version. */
+        delete: operations["delete_data_name_versions_version_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/versions/{version}/manifest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET …/manifest: one JSON line per file; its SHA-256 is the version's digest. */
+        get: operations["get_data_name_versions_version_manifest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/versions/{version}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET …/files: what lies in a folder. */
+        get: operations["get_data_name_versions_version_files"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/versions/{version}/samples": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET …/samples: files to look at, evenly from all classes or from one. */
+        get: operations["get_data_name_versions_version_samples"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/versions/{version}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET …/preview: the first rows of a table, the first lines of a text. */
+        get: operations["get_data_name_versions_version_preview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/versions/{version}/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET …/file: the bytes of one file, to be shown where that is safe, else saved. */
+        get: operations["get_data_name_versions_version_file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/data/{name}/versions/{version}/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET …/users: runs, jobs and models that used a version, and nodes that hold it. */
+        get: operations["get_data_name_versions_version_users"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/demand": {
         parameters: {
             query?: never;
@@ -1933,6 +2189,8 @@ export interface components {
             time_ms: number;
             /** @default [] */
             health: Record<string, never>[];
+            /** @default [] */
+            data: string[];
         };
         /**
          * Progress
@@ -2041,6 +2299,198 @@ export interface components {
             sha256: string;
             owner: string;
             name: string;
+        };
+        /**
+         * DataList
+         * @description Data sets of a team, by name; ask on after the last one.
+         */
+        DataList: {
+            data: components["schemas"]["DataSummary"][];
+            next: string;
+        };
+        /**
+         * DataSummary
+         * @description A data set in the list: its newest version, and all together.
+         */
+        DataSummary: {
+            newest: components["schemas"]["VersionView"];
+            versions: number;
+            size_bytes: number;
+        };
+        /**
+         * VersionView
+         * @description A version of a data set.
+         */
+        VersionView: {
+            name: string;
+            version: number;
+            digest: string;
+            files: number;
+            size_bytes: number;
+            layout: string;
+            classes: {
+                [key: string]: {
+                    [key: string]: number;
+                };
+            };
+            source: string;
+            user: string;
+            created_ms: number;
+            used_ms: number;
+        };
+        /**
+         * ContentNames
+         * @description Contents by their SHA-256.
+         */
+        ContentNames: {
+            contents: string[];
+        };
+        /**
+         * MissingReply
+         * @description Contents that have to be sent.
+         */
+        MissingReply: {
+            missing: string[];
+        };
+        /**
+         * StoredReply
+         * @description How many contents were new.
+         */
+        StoredReply: {
+            stored: number;
+        };
+        /**
+         * CleanWish
+         * @description What to clean up.
+         */
+        CleanWish: {
+            /** @default null */
+            unused_days: number | null;
+            /** @default false */
+            dry_run: boolean;
+        };
+        /**
+         * CleanReply
+         * @description What was removed, or would be.
+         */
+        CleanReply: {
+            versions: components["schemas"]["VersionView"][];
+            kept: components["schemas"]["KeptView"][];
+            contents: number;
+            content_bytes: number;
+            dry_run: boolean;
+        };
+        /**
+         * KeptView
+         * @description A version that is kept, and what needs it.
+         */
+        KeptView: {
+            version: components["schemas"]["VersionView"];
+            needed_by: string;
+        };
+        /**
+         * AddReply
+         * @description The version that was made or found; none while contents are missing.
+         */
+        AddReply: {
+            version: components["schemas"]["VersionView"] | null;
+            is_new: boolean;
+            missing: string[];
+        };
+        /**
+         * DataDetail
+         * @description A data set with its versions, the newest first.
+         */
+        DataDetail: {
+            name: string;
+            versions: components["schemas"]["VersionView"][];
+        };
+        /**
+         * DiffReply
+         * @description How a version differs from another.
+         */
+        DiffReply: {
+            old: components["schemas"]["VersionView"];
+            new: components["schemas"]["VersionView"];
+            added: number;
+            removed: number;
+            changed: number;
+            moved: number;
+            same: number;
+            added_bytes: number;
+            removed_bytes: number;
+            changes: components["schemas"]["ChangeView"][];
+            is_cut: boolean;
+        };
+        /**
+         * ChangeView
+         * @description A file that differs.
+         */
+        ChangeView: {
+            what: string;
+            path: string;
+            size: number;
+            old_size: number;
+            old_path: string;
+        };
+        /**
+         * FilesReply
+         * @description What lies in a folder; ask on after `next`.
+         */
+        FilesReply: {
+            folders: components["schemas"]["FolderView"][];
+            files: components["schemas"]["FileView"][];
+            next: string;
+        };
+        /**
+         * FolderView
+         * @description A folder of a version.
+         */
+        FolderView: {
+            name: string;
+            files: number;
+            size_bytes: number;
+        };
+        /**
+         * FileView
+         * @description A file of a version.
+         */
+        FileView: {
+            path: string;
+            size_bytes: number;
+            sha256: string;
+            kind: string;
+        };
+        /**
+         * LookReply
+         * @description What can be shown of a file.
+         */
+        LookReply: {
+            kind: string;
+            columns: string[];
+            rows: string[][];
+            text: string;
+            is_cut: boolean;
+        };
+        /**
+         * UsersReply
+         * @description Who used a version, and the nodes that hold a copy.
+         */
+        UsersReply: {
+            version: components["schemas"]["VersionView"];
+            uses: components["schemas"]["UseView"][];
+            nodes: string[];
+        };
+        /**
+         * UseView
+         * @description A run that read a version, with its job and the models that came of it.
+         */
+        UseView: {
+            run_id: string;
+            run_name: string;
+            job_id: string;
+            models: string[];
+            created_ms: number;
         };
         /**
          * Demand
@@ -2582,6 +3032,8 @@ export interface components {
             };
             /** @default [] */
             secrets: string[];
+            /** @default [] */
+            data: string[];
             /** @default [] */
             pip: string[];
             /** @default true */
@@ -4909,6 +5361,398 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    get_data: {
+        parameters: {
+            query?: {
+                /** @description go on after this name */
+                after?: string;
+                /** @description at most so many, up to 1000 */
+                limit?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataList"];
+                };
+            };
+        };
+    };
+    post_data_missing: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContentNames"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MissingReply"];
+                };
+            };
+        };
+    };
+    post_data_contents: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredReply"];
+                };
+            };
+        };
+    };
+    post_data_fetch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContentNames"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    post_data_clean: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CleanWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CleanReply"];
+                };
+            };
+        };
+    };
+    post_data_name_versions: {
+        parameters: {
+            query?: {
+                /** @description auto (default), imagefolder, prefix or files */
+                layout?: string;
+                /** @description where it came from, for people */
+                source?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AddReply"];
+                };
+            };
+        };
+    };
+    get_data_name_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DataDetail"];
+                };
+            };
+        };
+    };
+    get_data_name_diff: {
+        parameters: {
+            query?: {
+                /** @description version to compare with, as v1 */
+                old?: string;
+                /** @description the other; newest by default */
+                new?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DiffReply"];
+                };
+            };
+        };
+    };
+    get_data_name_versions_version_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionView"];
+                };
+            };
+        };
+    };
+    delete_data_name_versions_version_: {
+        parameters: {
+            query?: {
+                /** @description 1 removes it though a model or job needs it */
+                force?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionView"];
+                };
+            };
+        };
+    };
+    get_data_name_versions_version_manifest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    get_data_name_versions_version_files: {
+        parameters: {
+            query?: {
+                /** @description folder in it */
+                folder?: string;
+                /** @description go on after this name */
+                after?: string;
+                /** @description at most so many, up to 1000 */
+                limit?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FilesReply"];
+                };
+            };
+        };
+    };
+    get_data_name_versions_version_samples: {
+        parameters: {
+            query?: {
+                /** @description folder of one class */
+                of_class?: string;
+                /** @description at most so many, up to 200 */
+                limit?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FilesReply"];
+                };
+            };
+        };
+    };
+    get_data_name_versions_version_preview: {
+        parameters: {
+            query?: {
+                /** @description path of the file */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LookReply"];
+                };
+            };
+        };
+    };
+    get_data_name_versions_version_file: {
+        parameters: {
+            query?: {
+                /** @description path of the file */
+                path?: string;
+            };
+            header?: never;
+            path: {
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    get_data_name_versions_version_users: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                name: string;
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsersReply"];
+                };
             };
         };
     };

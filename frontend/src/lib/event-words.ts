@@ -96,6 +96,8 @@ const WORDS: Record<string, string> = {
   "lease.crossed": "found another's job on",
   "lease.shaken": "mended the hold of",
   "lease.flagged": "flagged",
+  "data.added": "added",
+  "data.removed": "removed",
   "package.uploaded": "uploaded",
   "queue.set": "set the rules of",
   "queue.deleted": "deleted",

@@ -36,6 +36,8 @@ export const yard = {
   untag: (runs: readonly string[], key: string): string => line("edit", ...runs, "--untag", shell(key)),
   remove: (runs: readonly string[]): string => line("edit", ...runs, "--delete"),
   restore: (runs: readonly string[]): string => line("edit", ...runs, "--restore"),
+  data: (...words: string[]): string => line("data", ...words.map(shell)),
+  submitData: (version: string): string => line("submit", "--data", shell(version), "--", "python", "train.py"),
   models: (name?: string): string => line("models", ...(name === undefined ? [] : [shell(name)])),
   register: (run: string, path: string, model: string): string =>
     line("register", run, shell(path), shell(model)),

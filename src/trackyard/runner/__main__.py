@@ -28,7 +28,8 @@ BAD_SPEC_CODE = 64
 ALREADY_RAN_CODE = 73
 USAGE = (
     "usage: python -m trackyard.runner SPEC.json | --inventory [JSON] | --sweep SPEC.json"
-    " | --nursery | --ray | --ray-gang | --ray-keep | --slurm FOLDER | --slurm-member FOLDER\n"
+    " | --data SPEC.json | --nursery | --ray | --ray-gang | --ray-keep | --slurm FOLDER"
+    " | --slurm-member FOLDER\n"
 )
 
 
@@ -57,6 +58,8 @@ def main(argv: Optional[List[str]] = None) -> int:
 
         start = slurm_entry.run_batch if words[0] == "--slurm" else slurm_entry.run_member
         return start(Path(words[1]), guard)
+    if words[:1] == ["--data"] and len(words) == 2:
+        return run(Path(words[1]), act=lambda spec: _fetch_data(Path(words[1]), spec))
     sweeping = words[:1] == ["--sweep"]
     if sweeping:
         words = words[1:]
@@ -127,6 +130,15 @@ def sweep(spec: Spec) -> int:
     ended = processes.end_tree(find, polite_seconds=0, give_up_seconds=10)
     sys.stdout.write(json.dumps({"ended": sorted(ended)}) + "\n")
     return 0 if not find() else 1
+
+
+def _fetch_data(path: Path, spec: Spec) -> int:
+    """Fetch data sets for nodes that cannot; the file holds a credential and is removed first."""
+    from trackyard.runner.data import fetch_for_nodes
+
+    path.unlink()
+    processes.hide_memory()
+    return fetch_for_nodes(spec)
 
 
 def claim(state_dir: Path) -> Optional[int]:

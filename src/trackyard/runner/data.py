@@ -15,6 +15,8 @@ from trackyard.runner.spec import DataSet, Spec
 from trackyard.runner.workspace import SetupError
 
 SAY_SECONDS = 10.0
+#: Without anybody who fetches it, a data set is waited for so long.
+AWAIT_SECONDS = 120.0
 Pause = Callable[[float], None]
 
 
@@ -50,18 +52,18 @@ class Data:
                     f" {_size(limit)} that a node may hold: raise data_cache_gib on the server."
                 )
         report = self._spec.report
-        if report is None or report.by_folder:
-            raise SetupError(
-                f"Data set {wanted[0].label} cannot be fetched: this node does not reach the"
-                " server. Set job_url to an address that it reaches."
-            )
+        if report is None:
+            raise SetupError(f"Data set {wanted[0].label} cannot be fetched without a server.")
         try:
             self._cache.make()
             sizes = [(one.digest, one.size_bytes) for one in wanted]
             self._cache.reserve(sizes, pause, self._note)
             for one in wanted:
-                server = Server(one.location, report.token, self._spec.epoch)
-                self._bring(one, server, pause)
+                if report.by_folder:
+                    self._await(one, pause)
+                else:
+                    server = Server(one.location, report.token, self._spec.epoch)
+                    self._bring(one, server, pause)
             self.held = self._cache.held()[:1000]
         except FetchError as fault:
             raise SetupError(f"A data set could not be fetched: {fault}.") from fault
@@ -103,6 +105,28 @@ class Data:
             took = time.monotonic() - began
             self._told(one, f"data set {one.label}: {_size(fetched)} fetched in {took:.1f} s")
 
+    def _await(self, one: DataSet, pause: Pause) -> None:
+        """Wait for a copy that the server's side brings to a disk that both share."""
+        self._say(f"waiting for data set {one.label} on the shared disk")
+        kept, patient_until = self._cache.manifest(one.digest), time.monotonic() + AWAIT_SECONDS
+        while True:
+            if self._cache.whole(one.digest).is_dir() and kept.exists():
+                files = read_manifest(kept.read_bytes())
+                if self._cache.is_sound(one.digest, [(file.path, file.size) for file in files]):
+                    self._told(one, f"data set {one.label} is on the shared disk")
+                    return
+            fault = self._cache.fault(one.digest)
+            if fault:
+                raise SetupError(fault)
+            if self._cache.is_fetching(one.digest):
+                patient_until = time.monotonic() + AWAIT_SECONDS
+            elif time.monotonic() >= patient_until:
+                raise SetupError(
+                    f"Data set {one.label} did not come: whatever fetched it has ended. Submit"
+                    " the job again."
+                )
+            pause(0.5)
+
     def _files(self, one: DataSet, server: Server, pause: Pause) -> List[File]:
         kept = self._cache.manifest(one.digest)
         if not self._cache.whole(one.digest).exists() or not kept.exists():
@@ -141,6 +165,21 @@ class Data:
     def _told(self, one: DataSet, sentence: str) -> None:
         self._sentences[one.digest] = sentence
         self._say(f"{sentence}; ${one.variable} is {self._cache.whole(one.digest)}")
+
+
+def fetch_for_nodes(spec: Spec) -> int:
+    """Bring an attempt's data sets to a disk that nodes without a way to the server share."""
+    cache = Cache(spec.cache_dir / "data", limit_bytes=spec.data_cache_bytes)
+    cache.make()
+    for one in spec.data:
+        cache.note_fault(one.digest, "")
+    try:
+        Data(spec, lambda _sentence: None, lambda: None).prepare(time.sleep)
+    except SetupError as fault:
+        for one in spec.data:
+            cache.note_fault(one.digest, str(fault))
+        return 1
+    return 0
 
 
 def _size(count: int) -> str:

@@ -167,6 +167,32 @@ class Cache:
         with self._lock(f"{digest}.fetch", pause):
             yield
 
+    def is_fetching(self, digest: str) -> bool:
+        """Tell whether some process brings a version here now."""
+        descriptor = self._open(f"{digest}.fetch")
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def note_fault(self, digest: str, sentence: str) -> None:
+        """Leave word for others why a version does not come; an empty sentence takes it back."""
+        place = self.folder / ".meta" / f"{digest}.fault"
+        if sentence:
+            place.write_text(sentence)
+        elif place.exists():
+            place.unlink()
+
+    def fault(self, digest: str) -> str:
+        """Return why a version does not come, if somebody left word."""
+        try:
+            return (self.folder / ".meta" / f"{digest}.fault").read_text()
+        except OSError:
+            return ""
+
     def is_sound(self, digest: str, files: Sequence[Tuple[str, int]]) -> bool:
         """Tell whether a whole version is here and nobody wrote to its files."""
         root = self.whole(digest)

@@ -5,6 +5,8 @@ elsewhere; `bubblewrap` is asked for by name, too. `ordinary` is a server withou
 that is told `run_as = "user"`.
 """
 
+import hashlib
+import json
 import os
 import shutil
 import sys
@@ -12,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -118,13 +121,13 @@ def shell(script: str) -> tuple[str, ...]:
     return ("/bin/sh", "-c", script)
 
 
-def run(server: JobServer, script: str, token: str = "") -> str:
+def run(server: JobServer, script: str, token: str = "", **wish: Any) -> str:
     """Run a script as a job to its end; return its log."""
     caller = httpx.Client(
         base_url=server.url, headers={"Authorization": f"Bearer {token or server.token}"}
     )
     with caller:
-        answer = caller.post("/api/v1/jobs", json={"command": list(shell(script))})
+        answer = caller.post("/api/v1/jobs", json={"command": list(shell(script)), **wish})
         assert answer.status_code == 200, answer.text
         job = answer.json()["job_ids"][0]
         until = time.monotonic() + 150
@@ -201,6 +204,29 @@ def test_jobs_of_one_team_do_not_read_anothers_files(
     assert word not in run(yard, look, member_of(yard, "vision"))
     again = run(yard, "cat ~/mine")
     assert again.strip() == word
+
+
+@pytest.mark.parametrize("run_as", ["user", "bubblewrap"])
+def test_a_data_set_is_readable_and_read_only(
+    server: Callable[[str], JobServer], run_as: str
+) -> None:
+    """The team's user reads the copy on this node and cannot change it by mistake."""
+    yard = server(run_as)
+    content = b"from the data set"
+    sha256 = hashlib.sha256(content).hexdigest()
+    pack = json.dumps([[sha256, len(content)]]).encode() + b"\n" + content
+    assert yard.ask("POST", "/api/v1/data/contents", content=pack).status_code == 200
+    line = json.dumps(["sub/one.txt", len(content), sha256]).encode() + b"\n"
+    assert yard.ask("POST", "/api/v1/data/small/versions", content=line).status_code == 200
+    script = (
+        "cat $YARD_DATA_SMALL/sub/one.txt; echo; touch $YARD_DATA_SMALL/new && echo wrote;"
+        " echo other > $YARD_DATA_SMALL/sub/one.txt && echo wrote; true"
+    )
+    for _ in range(2):
+        log = run(yard, script, data=["small@v1"])
+        assert content.decode() in log
+        assert "wrote" not in log
+    assert "was in the node's cache" in log
 
 
 @WAYS

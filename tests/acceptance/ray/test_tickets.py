@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 from collections.abc import Iterator
@@ -63,6 +64,24 @@ def test_the_cluster_shows_a_ticket_that_is_good_for_nothing(
     for path in ("/heartbeat", "/samples", "/exit", "/key"):
         answer = httpx.post(base + path, json={"claim": "thief"}, headers=headers, timeout=180)
         assert answer.status_code in (401, 403, 409), (path, answer.text)
+
+
+def test_a_data_set_is_brought_to_every_node(server: JobServer) -> None:
+    """Runners on a real cluster fetch with their own credential before the command starts."""
+    content = b"from the data set"
+    sha256 = hashlib.sha256(content).hexdigest()
+    pack = json.dumps([[sha256, len(content)]]).encode() + b"\n" + content
+    assert server.ask("POST", "/api/v1/data/contents", content=pack).status_code == 200
+    line = json.dumps(["sub/one.txt", len(content), sha256]).encode() + b"\n"
+    assert server.ask("POST", "/api/v1/data/small/versions", content=line).status_code == 200
+    script = "cat $YARD_DATA_SMALL/sub/one.txt"
+    job = server.submit("sh", "-c", script, nodes=2, data=["small@v1"])
+    server.wait(job, "succeeded", patience=300)
+    log = server.logs(job)
+    assert "from the data set" in log
+    assert "data set small@v1" in log
+    held = server.get("/api/v1/data/small/versions/v1/users")["nodes"]
+    assert held
 
 
 def test_whoever_reads_the_ticket_of_a_running_job_is_refused_and_noticed(

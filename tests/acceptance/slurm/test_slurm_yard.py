@@ -31,6 +31,20 @@ def test_a_job_runs_logs_and_is_sampled_without_a_way_to_the_server(yard: Yard) 
     assert not list(yard.folder.parent.glob("shared/attempts/*/*.credential"))
 
 
+def test_a_data_set_comes_by_the_shared_folder(yard: Yard, tmp_path: Path) -> None:
+    """Nodes that cannot reach the server read what its machine fetched for them."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "one.txt").write_text("from the data set")
+    yard.ok("data", "add", "small", str(tmp_path))
+    script = "cat $YARD_DATA_SMALL/sub/one.txt"
+    job = yard.submit(
+        "--no-working-dir", "--nodes", "2", "--data", "small", "--", "sh", "-c", script
+    )
+    page = yard.until_state(job, "succeeded", "failed")
+    assert page["job"]["state"] == "succeeded", page
+    assert "from the data set" in yard.logs(job)
+
+
 def test_a_gang_outlives_its_server_and_ends_once(yard: Yard, slurm_cluster: SlurmCluster) -> None:
     code = "import os, time; print('rank', os.environ['RANK'], flush=True); time.sleep(4)"
     job = yard.submit("--no-working-dir", "--nodes", "2", "--", "python3", "-c", code)

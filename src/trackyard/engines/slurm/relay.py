@@ -11,6 +11,8 @@ import hashlib
 import http.client
 import json
 import logging
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import asdict, dataclass, field
@@ -28,6 +30,7 @@ from trackyard.core.ports import (
 )
 from trackyard.engines.slurm.submit import with_packages
 from trackyard.engines.statefolder import AttemptFolder, MemberFolder, read_json, write_private
+from trackyard.engines.wrapper import MemberPlace, command, runner_spec
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +80,31 @@ class Relay:
         for package in (spec.package, *spec.modules):
             if package is not None and package.location.startswith(("http://", "https://")):
                 places[package.digest] = self._fetch(package, spec.report)
+        if spec.data:
+            self._fetch_data(spec)
         return with_packages(spec, places)
+
+    def _fetch_data(self, spec: LaunchSpec) -> None:
+        """Have data sets brought to the shared folder, by a process that outlives this server."""
+        place = MemberPlace(
+            member=0,
+            state_dir=self._private / spec.attempt_id,
+            cache_dir=self._shared / "cache",
+            addresses=[""] * len(spec.placement),
+            port=29500,
+            base_env={},
+            python=sys.executable,
+        )
+        path = self._private / f"{spec.attempt_id}.data.json"
+        write_private(path, json.dumps({**runner_spec(spec, place), "env": {}}))
+        process = subprocess.Popen(
+            command("--data", str(path)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        threading.Thread(target=process.wait, daemon=True).start()
 
     def forget(self, attempt_id: str) -> None:
         """Drop an attempt's credential."""

@@ -281,7 +281,9 @@ def _sentence(detail: JobDetail) -> str:
     if job.state == "queued":
         return f"It waits: {detail.reasons[0].sentence}."
     if job.state == "starting":
-        return f"It is being started on {', '.join(job.on)}."
+        notes = detail.attempts[-1].notes if detail.attempts else []
+        told = f" Its runner says: {notes[-1]}." if notes else ""
+        return f"It is being started on {', '.join(job.on)}.{told}"
     if job.state == "running":
         words = "is being stopped" if job.stopping else "runs"
         later = [
