@@ -105,6 +105,18 @@ const submit = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/submit/submit"), "SubmitPage"),
 });
+const sweeps = createRoute({
+  getParentRoute: () => app,
+  path: "sweeps",
+  validateSearch: words,
+  component: page(() => import("./pages/sweeps/sweeps"), "SweepsPage"),
+});
+const sweep = createRoute({
+  getParentRoute: () => app,
+  path: "sweeps/$sweepId",
+  validateSearch: words,
+  component: page(() => import("./pages/sweeps/sweep"), "SweepPage"),
+});
 const nodes = createRoute({
   getParentRoute: () => app,
   path: "nodes",
@@ -128,7 +140,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     start,
-    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, leases, events]),
+    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, sweeps, sweep, nodes, leases, events]),
   ]),
   basepath: BASE === "" ? "/" : BASE,
   parseSearch: parseQuery,
