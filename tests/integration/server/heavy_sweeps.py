@@ -32,7 +32,7 @@ async def with_trials(world: World, state: str = "complete") -> str:
 
     def fill(tx: Tx) -> None:
         tx.run(
-            "UPDATE sweeps SET array_id = 'was-' || array_id WHERE array_id = ?", (world.array,)
+            "UPDATE sweeps SET array_id = 'was-' || sweep_id WHERE array_id = ?", (world.array,)
         )
         tx.run("UPDATE sweeps SET array_id = ? WHERE sweep_id = ?", (world.array, sweep))
         tx.run("DELETE FROM sweep_trials")
