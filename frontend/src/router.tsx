@@ -117,6 +117,18 @@ const submit = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/submit/submit"), "SubmitPage"),
 });
+const sweeps = createRoute({
+  getParentRoute: () => app,
+  path: "sweeps",
+  validateSearch: words,
+  component: page(() => import("./pages/sweeps/sweeps"), "SweepsPage"),
+});
+const sweep = createRoute({
+  getParentRoute: () => app,
+  path: "sweeps/$sweepId",
+  validateSearch: words,
+  component: page(() => import("./pages/sweeps/sweep"), "SweepPage"),
+});
 const nodes = createRoute({
   getParentRoute: () => app,
   path: "nodes",
@@ -165,6 +177,8 @@ export const router = createRouter({
       queue,
       job,
       submit,
+      sweeps,
+      sweep,
       nodes,
       leases,
       usage,

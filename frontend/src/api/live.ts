@@ -40,6 +40,8 @@ export function staleBy(event: Pick<LiveEvent, "kind">): string[] {
     case "attempt":
     case "checkpoint":
       return ["jobs", "job", "forecast", "cluster", "queues", "leases"];
+    case "sweep":
+      return ["sweeps", "sweep"];
     case "node":
     case "queue":
       return ["cluster", "jobs", "job", "forecast", "queues", "leases"];

@@ -1749,6 +1749,126 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/sweeps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/sweeps: those of the team, the newest first. */
+        get: operations["get_sweeps"];
+        put?: never;
+        /** POST /api/v1/sweeps: begin a sweep, or with dry_run see what its trials would be. */
+        post: operations["post_sweeps"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/sweeps/{sweep}: all about a sweep; the id may be its name. */
+        get: operations["get_sweeps_sweep_"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep}/stop": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/sweeps/{sweep}/stop: with its running trials. */
+        post: operations["post_sweeps_sweep_stop"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep}/extend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/sweeps/{sweep}/extend: add to its budget; an ended one goes on. */
+        post: operations["post_sweeps_sweep_extend"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep}/around": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/sweeps/{sweep}/around: a new sweep where the best trials lie. */
+        post: operations["post_sweeps_sweep_around"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep}/train": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/sweeps/{sweep}/train: a job with the best values, to its end. */
+        post: operations["post_sweeps_sweep_train"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/sweeps/{sweep}/register": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/sweeps/{sweep}/register: the best trial's model as the next version. */
+        post: operations["post_sweeps_sweep_register"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/columns": {
         parameters: {
             query?: never;
@@ -4375,6 +4495,237 @@ export interface components {
         SecretSet: {
             name: string;
             is_new: boolean;
+        };
+        /**
+         * SweepList
+         * @description Sweeps, the newest first.
+         */
+        SweepList: {
+            sweeps: components["schemas"]["SweepView"][];
+        };
+        /**
+         * SweepView
+         * @description A sweep in a list.
+         */
+        SweepView: {
+            sweep_id: string;
+            name: string;
+            state: string;
+            user: string;
+            array_id: string;
+            origin: string;
+            metric: string;
+            goal: string;
+            sampler: string;
+            stop: string;
+            slots: number;
+            trials: number | null;
+            counts: {
+                [key: string]: number;
+            };
+            best_number: number | null;
+            best_value: number | null;
+            sentence: string;
+            created_ms: number;
+            ended_ms: number | null;
+        };
+        /**
+         * SweepWish
+         * @description A sweep as it comes over the wire.
+         */
+        SweepWish: {
+            metric: string;
+            space: Record<string, never>;
+            job: components["schemas"]["Wish"];
+            /** @default  */
+            name: string;
+            /** @default minimize */
+            goal: string;
+            /** @default  */
+            sampler: string;
+            /** @default 0 */
+            seed: number;
+            /** @default {} */
+            stop: Record<string, never>;
+            budget?: components["schemas"]["Budget"];
+            /** @default 1 */
+            slots: number;
+            /** @default flags */
+            values_as: string;
+            /** @default last */
+            value: string;
+            /** @default 5 */
+            max_failed: number;
+            /** @default 5 */
+            grace_seconds: number;
+            /** @default  */
+            key: string;
+            /** @default false */
+            dry_run: boolean;
+        };
+        /**
+         * Budget
+         * @description What a sweep may use; whichever is reached first ends it.
+         */
+        Budget: {
+            /** @default null */
+            trials: number | null;
+            /** @default null */
+            gpu_hours: number | null;
+            /** @default null */
+            seconds: number | null;
+        };
+        /**
+         * Created
+         * @description A sweep that was made, or with dry_run what its first trials would be.
+         */
+        Created: {
+            sweep: components["schemas"]["SweepView"] | null;
+            preview: string[][];
+            sampler: string;
+            trials: number | null;
+        };
+        /**
+         * SweepDetail
+         * @description Everything about a sweep.
+         */
+        SweepDetail: {
+            sweep: components["schemas"]["SweepView"];
+            command: string;
+            space: Record<string, never>;
+            spec: Record<string, never>;
+            best: components["schemas"]["BestView"] | null;
+            trials: components["schemas"]["TrialDetail"][];
+            improvements: components["schemas"]["Improvement"][];
+            importance: components["schemas"]["ImportanceView"][];
+            importance_method: string;
+            rungs: components["schemas"]["RungView"][];
+            cost: components["schemas"]["CostView"];
+        };
+        /**
+         * BestView
+         * @description The best trial.
+         */
+        BestView: {
+            number: number;
+            value: number;
+            job_id: string;
+            run_id: string;
+            params: Record<string, never>;
+        };
+        /**
+         * TrialDetail
+         * @description A trial of a sweep.
+         */
+        TrialDetail: {
+            number: number;
+            state: string;
+            job_id: string;
+            job_state: string;
+            run_id: string;
+            params: Record<string, never>;
+            value: number | null;
+            step: number | null;
+            bracket: number;
+            rungs: {
+                [key: string]: number | null;
+            };
+            parent: number | null;
+            sentence: string;
+            seconds: number;
+            gpu_seconds: number;
+            created_ms: number;
+            ended_ms: number | null;
+        };
+        /**
+         * Improvement
+         * @description A moment at which the best got better.
+         */
+        Improvement: {
+            number: number;
+            value: number;
+            ended_ms: number;
+        };
+        /**
+         * ImportanceView
+         * @description How much a parameter matters.
+         */
+        ImportanceView: {
+            name: string;
+            share: number;
+        };
+        /**
+         * RungView
+         * @description A rung: trials that reached it, and how many went on.
+         */
+        RungView: {
+            bracket: number;
+            resource: number;
+            reached: number;
+            went_on: number;
+            best: number | null;
+            cutoff: number | null;
+        };
+        /**
+         * CostView
+         * @description What a sweep has used, and what is foreseen.
+         */
+        CostView: {
+            seconds: number;
+            trial_seconds: number;
+            gpu_hours: number;
+            total_seconds: number | null;
+            total_gpu_hours: number | null;
+        };
+        /**
+         * NoWish
+         * @description Nothing to say.
+         */
+        NoWish: Record<string, never>;
+        /**
+         * Around
+         * @description A search around the best trials of a sweep.
+         */
+        Around: {
+            /** @default 5 */
+            top: number;
+            budget?: components["schemas"]["Budget"];
+            /** @default  */
+            name: string;
+        };
+        /**
+         * TrainWish
+         * @description A training with the values of a trial, to its end.
+         */
+        TrainWish: {
+            /** @default null */
+            trial: number | null;
+            /** @default {} */
+            values: Record<string, never>;
+            /** @default  */
+            name: string;
+        };
+        /**
+         * RegisterWish
+         * @description Which trial becomes a version of which model.
+         */
+        RegisterWish: {
+            model: string;
+            /** @default  */
+            path: string;
+            /** @default null */
+            trial: number | null;
+        };
+        /**
+         * Registered
+         * @description A version that was made of a trial.
+         */
+        Registered: {
+            model: string;
+            version: string;
+            source: string;
+            trial: number;
+            run_id: string;
         };
         /**
          * ColumnsQuery
@@ -7492,6 +7843,205 @@ export interface operations {
                 };
                 content: {
                     "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
+    get_sweeps: {
+        parameters: {
+            query?: {
+                /** @description at most 500, default 100 */
+                limit?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepList"];
+                };
+            };
+        };
+    };
+    post_sweeps: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SweepWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Created"];
+                };
+            };
+        };
+    };
+    get_sweeps_sweep_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sweep: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepDetail"];
+                };
+            };
+        };
+    };
+    post_sweeps_sweep_stop: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sweep: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepView"];
+                };
+            };
+        };
+    };
+    post_sweeps_sweep_extend: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sweep: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Budget"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SweepView"];
+                };
+            };
+        };
+    };
+    post_sweeps_sweep_around: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sweep: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Around"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Created"];
+                };
+            };
+        };
+    };
+    post_sweeps_sweep_train: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sweep: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TrainWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobView"];
+                };
+            };
+        };
+    };
+    post_sweeps_sweep_register: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sweep: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RegisterWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Registered"];
                 };
             };
         };

@@ -26,12 +26,13 @@ from trackyard.jobs.admission.leader import Superseded
 from trackyard.jobs.admission.scheduler import Scheduler
 from trackyard.jobs.held import held
 from trackyard.jobs.life import ask_stop
-from trackyard.jobs.records import JobRow, job_by_inner, load_jobs
+from trackyard.jobs.records import FEW_JOBS, JobRow, job_by_inner, load_jobs
 from trackyard.jobs.wishes import JobSpec, Wish
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.sweeps import records
 from trackyard.sweeps.decisions import LiveTrial, Look, Next, TrialChange, best_of, decide, history
 from trackyard.sweeps.handover import hand_over
+from trackyard.sweeps.leftovers import ended_with_live, stop_all
 from trackyard.sweeps.population import explore
 from trackyard.sweeps.records import SweepRow, TrialRow, load_sweeps, load_trials
 from trackyard.sweeps.samplers import Proposal, propose
@@ -147,6 +148,7 @@ class Controller:
         self._has_sweeps = bool(sweeps)
         for gone in set(self._memory) - {sweep.id for sweep in sweeps}:
             del self._memory[gone]
+        await self._stop_leftovers()
         for sweep in sweeps:
             try:
                 await self._attend(sweep)
@@ -158,6 +160,12 @@ class Controller:
                 # One sweep that cannot go on must not hold up the others.
                 log.exception("sweep %s waits for the next look", sweep.sweep_id)
 
+    async def _stop_leftovers(self) -> None:
+        """Stop trials whose sweep has ended, also where the process that ended it died."""
+        for sweep in await self._db.read(ended_with_live):
+            await stop_all(self._db, sweep, actor=records.SYSTEM, sentence="The sweep has ended.")
+            self._scheduler.wake()
+
     async def _attend(self, sweep: SweepRow) -> None:
         memory = self._memory.setdefault(sweep.id, _Memory())
         loaded = await self._db.read(partial(self._load, sweep=sweep, memory=memory))
@@ -168,6 +176,7 @@ class Controller:
             await self._db.write(apply, is_long=True)
             self._scheduler.wake()
         if plan.end:
+            await self._stop_leftovers()
             return
         self._hand_over(sweep)
         if self._clock.monotonic() >= memory.refused_until:
@@ -229,7 +238,11 @@ class Controller:
         spec = loaded.look.spec
         before = best_of(spec, loaded.trials)
         rows = {row.number: row for row in loaded.trials}
-        for change in plan.changes:
+        changes = plan.changes
+        if plan.end and len(changes) > FEW_JOBS:
+            # What is left to be stopped is stopped part by part, right after this.
+            changes = [change for change in changes if not change.stops]
+        for change in changes:
             rows[change.number] = self._change(tx, sweep, loaded, change, rows[change.number])
         best = best_of(spec, list(rows.values()))
         facts: dict[str, Any] = {} if best is None else {"trial": best.number, "value": best.value}

@@ -18,7 +18,7 @@ from trackyard.sweeps.population import replacement
 from trackyard.sweeps.records import TrialRow
 from trackyard.sweeps.samplers import Past
 from trackyard.sweeps.space import nearest
-from trackyard.sweeps.stopping import Curve, Seen, judge
+from trackyard.sweeps.stopping import Curve, Judgement, Seen, judge
 from trackyard.sweeps.wishes import OWN_SAMPLERS, SweepSpec
 
 #: New trials in one look, so that no look takes long.
@@ -269,10 +269,13 @@ def _judge_all(
         # One that ended by itself has passed its rungs too: others are held against it.
         _note_rungs(spec, by_number[change.number], seen, change)
     copies_left = records_left(spec, len(look.ended) + len(look.live))
+    is_population = spec.stop.method == "pbt"
+    # A population is compared as it stands, not in the order in which it is looked at.
+    early = _milestones(spec, live, by_number) if is_population else {}
     for trial in sorted(live, key=lambda trial: trial.row.number):
         one = by_number[trial.row.number]
         change = TrialChange(number=one.number, gpu_seconds=trial.gpu_seconds)
-        verdict = judge(spec.stop, one, seen)
+        verdict = early[one.number] if is_population else judge(spec.stop, one, seen)
         if verdict.rungs:
             one.rungs.update(verdict.rungs)
             change.rungs = {at: spec.sign * loss for at, loss in one.rungs.items()}
@@ -282,8 +285,18 @@ def _judge_all(
             copies_left -= _replace(spec, trial, change, one, seen)
         if change.state or change.rungs is not None:
             found.changes.append(change)
-        if change.state:
-            one.is_live = False
+
+
+def _milestones(
+    spec: SweepSpec, live: Sequence[LiveTrial], by_number: Mapping[int, Seen]
+) -> dict[int, Judgement]:
+    """Note which milestones the members of a population have reached."""
+    found = {}
+    for trial in live:
+        one = by_number[trial.row.number]
+        found[one.number] = judge(spec.stop, one, ())
+        one.rungs.update(found[one.number].rungs)
+    return found
 
 
 def _replace(

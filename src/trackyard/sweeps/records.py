@@ -122,6 +122,16 @@ def load_trials(reader: Reader | Tx, sweep: int) -> list[TrialRow]:
     return [TrialRow(*row) for row in rows]
 
 
+def live_trials(reader: Reader | Tx, sweep: int, most: int) -> list[TrialRow]:
+    """Return the first trials of a sweep that have not ended."""
+    rows = reader.all(
+        f"SELECT {TRIAL_COLUMNS} FROM sweep_trials WHERE sweep = ? AND state = ?"
+        " ORDER BY number LIMIT ?",
+        (sweep, LIVE, most),
+    )
+    return [TrialRow(*row) for row in rows]
+
+
 def counts(reader: Reader, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
     """Return how many trials of each sweep are in which state."""
     found: dict[int, dict[str, int]] = {sweep: {} for sweep in sweeps}

@@ -16,10 +16,6 @@ from trackyard.access.principal import Principal, Role
 from trackyard.access.sealing import Seal
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.core.ids import new_name, new_sweep_id
-from trackyard.core.job import JobState
-from trackyard.core.ports import ExitCause
-from trackyard.jobs.held import held
-from trackyard.jobs.life import ask_stop
 from trackyard.jobs.records import job_by_inner
 from trackyard.jobs.service import Jobs
 from trackyard.jobs.submission import acting_for, prepare
@@ -29,6 +25,7 @@ from trackyard.store.bounds import Free, Int64, Word
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.sweeps import records
 from trackyard.sweeps.decisions import best_of
+from trackyard.sweeps.leftovers import stop_all
 from trackyard.sweeps.records import SweepRow, TrialRow, find_sweep, load_trials
 from trackyard.sweeps.samplers import check_installed, has_optuna, propose
 from trackyard.sweeps.space import Point
@@ -168,22 +165,17 @@ class Sweeps:
 
     async def stop(self, principal: Principal, text: str) -> SweepView:
         """Stop a sweep and its running trials; what they have shown stays."""
+        sentence = f"{principal.name} stopped it."
 
         def change(tx: Tx) -> None:
             row = records.lock_sweep(tx, _own(tx, principal, text, "stop").id)
             if row.state != records.RUNNING:
                 return
-            sentence = f"{principal.name} stopped it."
-            live = [one for one in load_trials(tx, row.id) if one.state == records.LIVE]
-            times = held(tx, [one.job for one in live], tx.now_ms)
-            for trial in live:
-                used = times[trial.job].gpu_seconds if trial.job in times else 0.0
-                _stop_trial(
-                    tx, row, trial, actor=principal.name, sentence=sentence, gpu_seconds=used
-                )
             records.end_sweep(tx, row, records.STOPPED, sentence, actor=principal.name)
 
-        await self._db.write(change, is_long=True)
+        await self._db.write(change)
+        row = await self._db.read(lambda reader: find_sweep(reader, principal, text))
+        await stop_all(self._db, row, actor=principal.name, sentence=sentence)
         self._jobs.scheduler.wake()
         return (await self.detail(principal, text)).sweep
 
@@ -333,30 +325,6 @@ def _own(tx: Tx, principal: Principal, text: str, verb: str) -> SweepRow:
             f" in team {principal.team}"
         )
     return row
-
-
-def _stop_trial(
-    tx: Tx, sweep: SweepRow, trial: TrialRow, *, actor: str, sentence: str, gpu_seconds: float
-) -> None:
-    records.change_trial(
-        tx,
-        sweep.id,
-        trial.number,
-        state=records.ENDED,
-        sentence=sentence,
-        ended_ms=tx.now_ms,
-        gpu_seconds=gpu_seconds,
-    )
-    job = job_by_inner(tx, trial.job, lock=True)
-    if not JobState(job.state).is_final:
-        ask_stop(
-            tx,
-            job,
-            reason=ExitCause.STOPPED,
-            grace_seconds=sweep.asks.grace_seconds,
-            actor=actor,
-            sentence=f"Stopped with sweep {sweep.sweep_id}",
-        )
 
 
 def _extended(spec: SweepSpec, more: Budget, done: int) -> SweepSpec:

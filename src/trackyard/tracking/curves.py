@@ -23,7 +23,7 @@ MAX_POINTS = 1000
 
 
 def latest_marks(
-    reader: Reader, run_ids: Sequence[str], metric: str
+    reader: Reader | Tx, run_ids: Sequence[str], metric: str
 ) -> dict[str, tuple[int, int, float | None]]:
     """Return (step, time, value) of a metric's last point by run; runs without it are left out."""
     found: dict[str, tuple[int, int, float | None]] = {}

@@ -25,6 +25,7 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/models", word: "Models", icon: "models", key: "m" },
   { to: "/app/data", word: "Data", icon: "data", key: "d" },
   { to: "/app/queue", word: "Queue", icon: "queue", key: "q" },
+  { to: "/app/sweeps", word: "Sweeps", icon: "sliders", key: "w" },
   { to: "/app/nodes", word: "Nodes", icon: "nodes", key: "n" },
   { to: "/app/leases", word: "Leases", icon: "calendar", key: "s" },
   { to: "/app/usage", word: "Usage", icon: "usage", key: "u" },
