@@ -43,19 +43,15 @@ def check_gang(nodes: int, *, gpus: int, queue: str, as_json: bool) -> int:
         "gpus": gpus,
         "preflight": True,
         "time_limit_seconds": TIME_LIMIT,
-        "key": uuid.uuid4().hex,
     }
     if queue:
         wish["queue"] = queue
-    job = str(api.post("/api/v1/jobs", wish)["job_ids"][0])
-    if not as_json:
-        say(f"{job} looks at {count} nodes; `yard why {job}` says what it waits for")
-    try:
-        found = watch(api, job)
-    finally:
-        _stop(api, job)
+    found = [_look_once(api, wish)]
+    if found[0]["faults"]:
+        say("a node was at fault; looking a second time")
+        found.append(_look_once(api, wish))
     guilty = repeated(found)
-    report = {"job": job, "looks": found, "ok": bool(found) and bool(found[-1]["ok"])}
+    report: dict[str, Any] = {"looks": found, "ok": bool(found[-1]["ok"])}
     report["quarantined"] = [node for node in guilty if _quarantine(api, node, guilty[node])]
     if as_json:
         emit_json(report)
@@ -64,23 +60,31 @@ def check_gang(nodes: int, *, gpus: int, queue: str, as_json: bool) -> int:
     return 0 if report["ok"] else 1
 
 
-def watch(
-    api: Api, job: str, *, sleep: Callable[[float], None] = time.sleep
-) -> list[dict[str, Any]]:
-    """Return the verdicts of the job's looks: one good one, or two."""
+def _look_once(api: Api, wish: dict[str, Any]) -> dict[str, Any]:
+    job = str(api.post("/api/v1/jobs", {**wish, "key": uuid.uuid4().hex})["job_ids"][0])
+    say(f"{job} looks at {wish['nodes']} nodes")
+    try:
+        return {"job": job, **watch(api, job)}
+    finally:
+        _stop(api, job)
+
+
+def watch(api: Api, job: str, *, sleep: Callable[[float], None] = time.sleep) -> dict[str, Any]:
+    """Return the verdict of the job's first attempt, once that is over."""
     told = ""
     while True:
         page = ask(lambda: get_job(api, job), sleep=sleep)
         over = [one for one in page["attempts"] if one["ended_ms"]]
-        if page["job"]["state"] in FINAL or len(over) >= LOOKS:
-            break
+        if over:
+            return look(api, job, over[0])
+        if page["job"]["state"] in FINAL:
+            return _unheard("it ended before it started")
         reasons = page.get("reasons") or []
         words = str(reasons[0]["sentence"]) if reasons else ""
         if words and words != told and page["job"]["state"] == "queued":
             say(f"it waits: {words}")
             told = words
         sleep(0.5)
-    return [look(api, job, one) for one in over[:LOOKS]]
 
 
 def look(api: Api, job: str, attempt: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +96,11 @@ def look(api: Api, job: str, attempt: dict[str, Any]) -> dict[str, Any]:
             names = [row["node"] for row in found["nodes"]]
             found["faults"] = {names[int(key)]: said for key, said in found["faults"].items()}
             return found
-    return {"ok": False, "nodes": [], "faults": {}, "between": [str(attempt["sentence"])]}
+    return _unheard(str(attempt["sentence"]))
+
+
+def _unheard(words: str) -> dict[str, Any]:
+    return {"ok": False, "nodes": [], "faults": {}, "between": [words]}
 
 
 def repeated(looks: list[dict[str, Any]]) -> dict[str, str]:
@@ -128,7 +136,7 @@ def _quarantine(api: Api, node: str, words: str) -> bool:
 
 
 def _draw(report: dict[str, Any]) -> None:
-    last = report["looks"][-1] if report["looks"] else {"nodes": [], "faults": {}, "between": []}
+    last = report["looks"][-1]
     rows = [
         [
             row["node"],
