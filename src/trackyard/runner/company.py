@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from trackyard.runner import gang as launchers
 from trackyard.runner import records, remote_shell
+from trackyard.runner.machine import network
 from trackyard.runner.meeting import Meeting, MeetingError, Pause, Say
 from trackyard.runner.spec import Gang, Spec
 from trackyard.runner.watch import Requests
@@ -63,7 +64,7 @@ class Company:
             "port": place.port,
         }
         source = remote_shell.source_of("preflight")
-        known = {**env, "YARD_GANG_SECRET": gang.secret}
+        known = {**env, **_network(gang), "YARD_GANG_SECRET": gang.secret}
         _, output = run([self._python(env), "-c", source, json.dumps(told)], folder, known)
         judged(output, gang, self._say)
 
@@ -84,10 +85,12 @@ class Company:
         self._said = place.said
         return self._gang
 
-    def variables(self) -> Dict[str, str]:
+    def variables(self, env: Mapping[str, str]) -> Dict[str, str]:
         """Return what the command's launcher and the command are told of the agreement."""
         gang = self._gang
         values = launchers.environment(gang, self._gpu_count)
+        if "GLOO_SOCKET_IFNAME" not in env:
+            values.update(_network(gang))
         values.update(launchers.launcher_environment(gang, self._gpu_count))
         if remote_shell.is_answered(gang) and gang.member == 0:
             slots = launchers.process_count(gang, self._gpu_count)
@@ -133,6 +136,15 @@ class Company:
             self._answering.close()
         for name in (RANKS, SHELL):
             shutil.rmtree(self._spec.state_dir / name, ignore_errors=True)
+
+
+def _network(gang: Gang) -> Dict[str, str]:
+    """Name the gang's network to gloo, which else takes the one of this host's name."""
+    own = gang.addresses[gang.member]
+    if gang.members == 1 or own.startswith("127.") or not network.misleading_name():
+        return {}
+    interface = network.interface_of(own)
+    return {"GLOO_SOCKET_IFNAME": interface} if interface else {}
 
 
 def judged(output: str, gang: Gang, say: Say) -> None:

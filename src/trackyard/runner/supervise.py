@@ -207,7 +207,7 @@ class Supervisor:
     def _start_command(self, folder: Path, env: Dict[str, str]) -> None:
         self._company.look(folder, env, self._run_program)
         self._company.agree(folder)
-        env = {**env, **self._company.variables()}
+        env = {**env, **self._company.variables(env)}
         line = self._company.command(env)
         self._set_limits()
         if line is None:
