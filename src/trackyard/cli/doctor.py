@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trackyard.cli.doctor_gang import check_gang
 from trackyard.cli.doctor_node import check_node
 from trackyard.cli.output import add_json, emit_json
 from trackyard.client.api import Api, ApiFault, Unreachable, home
@@ -39,6 +40,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         const="",
         help="check a node's health instead: this machine now, or NODE by what the server knows",
     )
+    parser.add_argument(
+        "--gang",
+        nargs="?",
+        type=int,
+        const=0,
+        metavar="N",
+        help="look at N nodes as a gang instead (default: all that take work): network, clocks,"
+        " versions, a small all-reduce",
+    )
+    parser.add_argument("--gpus", type=int, default=0, help="GPUs on each node of the gang")
+    parser.add_argument("--queue", default="", help="queue that the gang goes to")
     add_json(parser)
     parser.set_defaults(func=run)
 
@@ -47,6 +59,8 @@ def run(args: argparse.Namespace) -> int:
     """Check, print, and return 1 if anything is wrong."""
     if args.node is not None:
         return check_node(args.node, as_json=args.json)
+    if args.gang is not None:
+        return check_gang(args.gang, gpus=args.gpus, queue=args.queue, as_json=args.json)
     findings = [*_local(), *_server()]
     if args.json:
         emit_json(

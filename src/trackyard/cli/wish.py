@@ -185,6 +185,10 @@ FLAGS: tuple[Flag, ...] = (
         "processes_per_node", "processes_per_node", _count("--processes-per-node"),
         "processes the launcher starts on each node", "N",
     ),
+    Flag(
+        "preflight", "preflight", _truth,
+        "look at its nodes and the network between them before it starts", is_switch=True,
+    ),
     Flag("grace", "grace_seconds", _length("--grace"), "time to save when stopped (30s)", "T"),
     Flag(
         "progress", "progress_seconds", _length("--progress"),

@@ -52,6 +52,8 @@ class CheckName(StrEnum):
     DISK = "disk"
     #: GPU memory held by no attempt of ours, and processes stuck in the kernel
     PROCESSES = "processes"
+    #: what the look at a gang before its start found of this node
+    PREFLIGHT = "preflight"
     #: how far the node's clock is from the server's
     CLOCK = "clock"
     #: attempts that ended there as they do on broken hardware

@@ -336,13 +336,17 @@ def _quarantine_sentence(node_id: str, guilty: CheckRow) -> str:
     )
 
 
+#: Failed attempts are counted already, so one look at the count is enough; a preflight is made by
+#: whole gangs, and its second failure is no accident.
+_NEEDED: dict[str, int] = {CheckName.JOBS: 1, CheckName.PREFLIGHT: 2}
+
+
 def quarantines(policy: HealthPolicy, checks: Sequence[CheckRow]) -> CheckRow | None:
     """Return the check for which a node is to be quarantined, if any."""
     if not policy.quarantine_after:
         return None
     for check in checks:
-        # Failed attempts are counted already; one look at the count is enough.
-        needed = 1 if check.name == CheckName.JOBS else policy.quarantine_after
+        needed = _NEEDED.get(check.name, policy.quarantine_after)
         if check.verdict == Verdict.FAIL and check.failed >= needed:
             return check
     return None

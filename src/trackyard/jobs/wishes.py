@@ -150,6 +150,8 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     package: Word = ""
     package_format: Word = "zip"
     launcher: Word = "plain"
+    #: look at its nodes and what is between them before each start
+    preflight: bool = False
     processes_per_node: Int64 | None = None
     grace_seconds: float = 30.0
     progress_seconds: float | None = None
@@ -224,6 +226,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     package: str = ""
     package_format: str = "zip"
     launcher: str = "plain"
+    preflight: bool = False
     processes_per_node: int | None = None
     grace_seconds: float = 30.0
     progress_seconds: float | None = None
@@ -349,6 +352,7 @@ def check(wish: Wish) -> JobSpec:
         package=wish.package,
         package_format=wish.package_format,
         launcher=_one_of("launcher", wish.launcher, list(Launcher)),
+        preflight=wish.preflight,
         processes_per_node=wish.processes_per_node,
         grace_seconds=wish.grace_seconds,
         progress_seconds=wish.progress_seconds,

@@ -6,21 +6,30 @@ Owns the order: arrive, be ready, agree, answer the remote shell, part. Starts n
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import socket
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from trackyard.runner import gang as launchers
 from trackyard.runner import records, remote_shell
-from trackyard.runner.meeting import Meeting, Pause, Say
+from trackyard.runner.machine import network
+from trackyard.runner.meeting import Meeting, MeetingError, Pause, Say
 from trackyard.runner.spec import Gang, Spec
 from trackyard.runner.watch import Requests
+
+#: runs a program to its end: its words, its folder and variables -> its code and output
+RunProgram = Callable[[List[str], Path, Dict[str, str]], Tuple[int, str]]
 
 #: in the state folder: files by which launchers mark lines, and what mpirun reads
 RANKS = "ranks"
 SHELL = "shell"
+
+
+class UnfitError(Exception):
+    """This member's node is at fault; the message says how."""
 
 
 class Company:
@@ -31,12 +40,33 @@ class Company:
         self._gang = spec.gang
         self._gpu_count = len(spec.gpus or ())
         self._meeting = Meeting(spec, pause=pause, say=say)
+        self._say = say
+        self._said: Dict[int, Dict[str, Any]] = {}
         self._answering: Optional[remote_shell.Answering] = None
         self._first_ended = False
 
     def arrive(self) -> None:
         """Wait for all members; MeetingError if they do not come."""
         self._meeting.arrive()
+
+    def look(self, folder: Path, env: Dict[str, str], run: RunProgram) -> None:
+        """Look at the gang's nodes, if that was asked for; raise if one is at fault."""
+        gang = self._gang
+        if not gang.preflight or gang.members == 1:
+            return
+        place = self._meeting.ready({}, is_last=False)
+        if place is None:
+            return
+        told = {
+            "member": gang.member,
+            "addresses": list(gang.addresses),
+            "nodes": list(gang.nodes) or list(gang.addresses),
+            "port": place.port,
+        }
+        source = remote_shell.source_of("preflight")
+        known = {**env, **_network(gang), "YARD_GANG_SECRET": gang.secret}
+        _, output = run([self._python(env), "-c", source, json.dumps(told)], folder, known)
+        judged(output, gang, self._say)
 
     def agree(self, folder: Path) -> Gang:
         """Wait until all members are ready to start, and return the gang with its port."""
@@ -55,10 +85,12 @@ class Company:
         self._said = place.said
         return self._gang
 
-    def variables(self) -> Dict[str, str]:
+    def variables(self, env: Mapping[str, str]) -> Dict[str, str]:
         """Return what the command's launcher and the command are told of the agreement."""
         gang = self._gang
         values = launchers.environment(gang, self._gpu_count)
+        if "GLOO_SOCKET_IFNAME" not in env:
+            values.update(_network(gang))
         values.update(launchers.launcher_environment(gang, self._gpu_count))
         if remote_shell.is_answered(gang) and gang.member == 0:
             slots = launchers.process_count(gang, self._gpu_count)
@@ -72,8 +104,12 @@ class Company:
         A launcher is a module of the Python that the command's own PATH finds first.
         """
         ranks = str(self._spec.state_dir / RANKS)
-        python = shutil.which("python3", path=env.get("PATH")) or self._spec.python
-        return launchers.command(self._gang, self._spec.argv, self._gpu_count, python, ranks)
+        return launchers.command(
+            self._gang, self._spec.argv, self._gpu_count, self._python(env), ranks
+        )
+
+    def _python(self, env: Mapping[str, str]) -> str:
+        return shutil.which("python3", path=env.get("PATH")) or self._spec.python
 
     def answer(self, start: remote_shell.Start) -> None:
         """Start what siblings ask for by the remote shell."""
@@ -100,6 +136,35 @@ class Company:
             self._answering.close()
         for name in (RANKS, SHELL):
             shutil.rmtree(self._spec.state_dir / name, ignore_errors=True)
+
+
+def _network(gang: Gang) -> Dict[str, str]:
+    """Name the gang's network to gloo, which else takes the one of this host's name."""
+    own = gang.addresses[gang.member]
+    if gang.members == 1 or own.startswith("127.") or not network.misleading_name():
+        return {}
+    interface = network.interface_of(own)
+    return {"GLOO_SOCKET_IFNAME": interface} if interface else {}
+
+
+def judged(output: str, gang: Gang, say: Say) -> None:
+    """Tell what a preflight found; raise for this member what it means for it."""
+    lines = [line for line in output.splitlines() if line.startswith("{")]
+    try:
+        verdict = json.loads(lines[-1])
+    except (IndexError, ValueError):
+        raise MeetingError(f"The preflight ended without a verdict: {output[-300:]}") from None
+    if gang.member == 0:
+        say(f"preflight {json.dumps(verdict)}")
+    if verdict["ok"]:
+        return
+    own = verdict["faults"].get(str(gang.member))
+    if own:
+        raise UnfitError(f"The preflight found this node at fault: {own}.")
+    names = gang.nodes or gang.addresses
+    words = [f"{names[int(one)]}: {said}" for one, said in verdict["faults"].items()]
+    cause = "gang" if verdict["faults"] else "node_lost"
+    raise MeetingError(f"The preflight failed: {'; '.join(words + verdict['between'])}.", cause)
 
 
 def _stand_in(first: Path, own: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Dict, List, Optional
 
 from trackyard.runner.machine import health
 from trackyard.runner.machine.gpus import GpuDriver, drivers
-from trackyard.runner.machine.samples import Sampler
 from trackyard.runner.spec import Spec
 
 #: checks without which no command can do its work
@@ -27,6 +26,7 @@ class Fitness:
         self._spec = spec
         #: the last look, for the heartbeat
         self.checks: List[Dict[str, Any]] = []
+        self._noted: List[Dict[str, Any]] = []
 
     def before(self) -> Optional[str]:
         """Look before the start; return a sentence if the command cannot start here."""
@@ -36,9 +36,13 @@ class Fitness:
                 return f"The node is not fit for the job: {check['sentence']}"
         return None
 
+    def note_unfit(self, name: str, sentence: str) -> None:
+        """Remember a failed check that was made elsewhere."""
+        self._noted.append(_failed(name, sentence))
+
     def after(self, cause: str) -> List[Dict[str, Any]]:
-        """Look after a failure; nothing after any other end."""
-        return self._look() if cause in SUSPICIOUS else []
+        """Look after a failure; after any other end, tell what was noted."""
+        return [*(self._look() if cause in SUSPICIOUS else []), *self._noted]
 
     def _look(self) -> List[Dict[str, Any]]:
         spec = self._spec
@@ -55,24 +59,15 @@ class Fitness:
         gone = sorted(wanted - present) if present else []
         if gone:
             names = ", ".join(str(index) for index in gone)
-            found.append(
-                {
-                    "name": "gpus",
-                    "verdict": health.FAIL,
-                    "sentence": f"GPU {names}, given to the job, is not there.",
-                    "number": float(len(gone)),
-                    "unit": "GPUs",
-                    "at_ms": time.time_ns() // 1_000_000,
-                }
-            )
+            said = _failed("gpus", f"GPU {names}, given to the job, is not there.")
+            found.append({**said, "number": float(len(gone)), "unit": "GPUs"})
         return found
 
 
-def sampler(spec: Spec) -> Sampler:
-    """Return what measures the machine while the command runs."""
-    return Sampler(
-        disk=spec.state_dir,
-        drivers=(list) if spec.gpus == () else drivers,
-        gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
-        prefix="system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/",
-    )
+def _failed(name: str, sentence: str) -> Dict[str, Any]:
+    return {
+        "name": name,
+        "verdict": health.FAIL,
+        "sentence": sentence[:300],
+        "at_ms": time.time_ns() // 1_000_000,
+    }

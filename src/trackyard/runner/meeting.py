@@ -91,12 +91,15 @@ class Meeting:
         else:
             self._come(deadline)
 
-    def ready(self, said: Dict[str, Any]) -> Optional[Place]:
-        """Wait until all are ready; return what was agreed upon, None without anyone to."""
+    def ready(self, said: Dict[str, Any], *, is_last: bool = True) -> Optional[Place]:
+        """Wait until all are ready; return what was agreed upon, None without anyone to.
+
+        After the last time, what is heard of others is how they end.
+        """
         if not takes_place(self._gang):
             return None
         place = self._agree(said) if self._gang.member == 0 else self._follow(said)
-        self._has_met = True
+        self._has_met = is_last
         return place
 
     def _follow(self, said: Dict[str, Any]) -> Place:

@@ -47,7 +47,7 @@ def prepare(
     program.mkdir(parents=True, exist_ok=True, mode=0o700)
     (folder / "trackyard" / "__init__.py").touch()
     for name in _SHIPPED:
-        (program / f"{name}.py").write_text(_source(name))
+        (program / f"{name}.py").write_text(source_of(name))
     main = "import sys\nfrom trackyard.runner.remote_agent import main\nsys.exit(main())\n"
     (folder / "__main__.py").write_text(main)
     places = {
@@ -146,7 +146,7 @@ def _answer(channel: Channel, message: Dict[str, Any]) -> None:
     channel.close()
 
 
-def _source(name: str) -> str:
+def source_of(name: str) -> str:
     """Return a module of the runner as text, also from within a zip."""
     whole = "trackyard.runner" if name == "__init__" else f"trackyard.runner.{name}"
     spec = importlib.util.find_spec(whole)

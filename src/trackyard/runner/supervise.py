@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from trackyard.runner import ending, limits, processes, records, sandbox, workspace
-from trackyard.runner.company import Company
+from trackyard.runner.company import Company, UnfitError
 from trackyard.runner.data import Data
 from trackyard.runner.fitness import Fitness
 from trackyard.runner.interactive import Session
@@ -174,6 +174,9 @@ class Supervisor:
             self._sweep(0)
             self._spool.finish()
             return self._facts(status=0 if self._asked == "gang_done" else signal.SIGTERM)
+        except UnfitError as fault:
+            self._fitness.note_unfit("preflight", str(fault))
+            return self._failed("node_unfit", str(fault))
         except MeetingError as fault:
             return self._failed(fault.cause, str(fault))
         except workspace.SetupError as fault:
@@ -195,8 +198,9 @@ class Supervisor:
         return {**own, **workspace.own_variables(self._spec), **self._data.variables()}
 
     def _start_command(self, folder: Path, env: Dict[str, str]) -> None:
+        self._company.look(folder, env, self._run_program)
         self._company.agree(folder)
-        env = {**env, **self._company.variables()}
+        env = {**env, **self._company.variables(env)}
         line = self._company.command(env)
         spec = self._spec
         self._cgroup = limits.cgroup_for(spec, self._unit, self._notes)
@@ -226,7 +230,8 @@ class Supervisor:
         while not self._is_released():
             self._company.answer(lambda line: self._spawn(line, folder, env, beside=True))
             self._pump(TICK_SECONDS)
-        self._requests.put("gang_done", 0)
+        if self._asked is None:
+            self._requests.put("gang_done", 0)
         self._pause(0)
 
     def _is_released(self) -> bool:

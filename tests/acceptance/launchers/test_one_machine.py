@@ -43,3 +43,14 @@ def test_mpirun_reaches_the_other_node_without_ssh(yard: Yard) -> None:
 
 def test_the_sites_own_batch_scripts(yard: Yard) -> None:
     programs.by_the_sites_scripts(yard)
+
+
+def test_a_gang_is_looked_at_before_a_job_and_by_the_doctor(yard: Yard) -> None:
+    job = yard.submit("--no-working-dir", "--nodes", "2", "--preflight", "--", "echo", "it runs")
+    printed = programs.finished(yard, job)
+    assert '[yard] preflight {"ok": true' in printed
+    assert "it runs" in printed
+    said = yard.run("doctor", "--gang", "--json", patience=programs.PATIENCE)
+    assert said.code == 0, said.err
+    assert [row["node"] for row in said.data["looks"][0]["nodes"]] == ["node-0", "node-1"]
+    assert said.data["quarantined"] == []

@@ -45,20 +45,6 @@ def test_a_data_set_comes_by_the_shared_folder(yard: Yard, tmp_path: Path) -> No
     assert "from the data set" in yard.logs(job)
 
 
-def test_a_gang_outlives_its_server_and_ends_once(yard: Yard, slurm_cluster: SlurmCluster) -> None:
-    code = "import os, time; print('rank', os.environ['RANK'], flush=True); time.sleep(4)"
-    job = yard.submit("--no-working-dir", "--nodes", "2", "--", "python3", "-c", code)
-    yard.until_printed(job, "rank 0")
-    yard.server.kill()
-    slurm_cluster.kill("slurmctld")
-    yard.server.start()
-    slurm_cluster.start_controller()
-    page = yard.until_state(job, "succeeded", "failed")
-    assert page["job"]["state"] == "succeeded", page
-    assert len(page["attempts"]) == 1
-    assert yard.logs(job).count("rank 0") == 1
-
-
 def test_a_gang_whose_node_dies_starts_again(yard: Yard, slurm_cluster: SlurmCluster) -> None:
     code = (
         "import os, time; print('attempt', os.environ['YARD_ATTEMPT'], flush=True);"

@@ -20,6 +20,8 @@ from trackyard.engines.slurm.submit import attempt_of
 #: how old a list of jobs may be
 JOBS_SECONDS = 1.0
 NODES_SECONDS = 10.0
+#: how long after a hand-over Slurm is left to start the job; its runner tells of the start
+START_SECONDS = 0.75
 #: how long a controller that did not answer is left alone
 RETRY_SECONDS = 2.0
 
@@ -33,7 +35,7 @@ class View:
         self._clock = clock
         self._lock = threading.RLock()
         self._asking = threading.Lock()
-        self._try_after = float("-inf")
+        self._try_after = self._ask_after = float("-inf")
         self._jobs: dict[int, SlurmJob] = {}
         self._jobs_at = self._nodes_at = float("-inf")
         self._jobs_ms = 0
@@ -66,12 +68,17 @@ class View:
             return True
 
     def _is_young(self, max_age: float) -> bool:
+        now = self._clock.monotonic()
         with self._lock:
-            return self._clock.monotonic() - self._jobs_at <= max_age
+            is_left_alone = max_age > 0 and self._jobs_at > float("-inf") and now < self._ask_after
+            return is_left_alone or now - self._jobs_at <= max_age
 
     def note(self, job: SlurmJob) -> None:
-        """Remember a job that was handed over since."""
+        """Remember a job that was handed over just now."""
         with self._lock:
+            # Many in a row do not put off the next look for longer than one does.
+            if self._ask_after < self._clock.monotonic() - START_SECONDS:
+                self._ask_after = self._clock.monotonic() + START_SECONDS
             self._jobs.setdefault(job.job_id, job)
 
     def job(self, attempt_id: str, job_id: int | None) -> SlurmJob | None:

@@ -103,6 +103,7 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
         pip=tuple(spec.pip),
         pip_system_site_packages=spec.pip_system_site_packages,
         launcher=Launcher(spec.launcher),
+        preflight=spec.preflight,
         processes_per_node=spec.processes_per_node,
         grace_seconds=spec.grace_seconds,
         time_limit_seconds=spec.time_limit_seconds,
