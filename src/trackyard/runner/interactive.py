@@ -44,6 +44,7 @@ class Session:
         self.terminal: Optional[Terminal] = None
         self._port = 0
         self._secret = ""
+        self._has_answered = False
         self._idle: Optional[IdleWatch] = None
         self._stop: Callable[[str], None] = lambda _: None
         if self.facts is not None and self.facts.kind == "terminal":
@@ -170,7 +171,10 @@ class Session:
         if not self._secret:
             return tunnel.last_used
         found = notebook_activity(self._port, self._facts_path(), self._secret)
-        return tunnel.last_used if found is None else max(found, tunnel.last_used)
+        if found is None and not self._has_answered:
+            return time.monotonic()  # it is still starting
+        self._has_answered = True
+        return max(found or 0.0, tunnel.last_used)
 
     def _facts_path(self) -> str:
         return self.facts.path if self.facts is not None else "/"
@@ -220,28 +224,30 @@ class IdleWatch(threading.Thread):
 def notebook_activity(port: int, path: str, secret: str) -> Optional[float]:
     """Return when a kernel or terminal of JupyterLab was last used, by the monotonic clock.
 
-    None: it has neither, or does not answer.
+    None: it does not answer; 0: it has neither.
     """
-    last = None
+    last: float = 0.0
     for what in ("kernels", "terminals"):
-        for one in _ask(port, f"{path}api/{what}", secret):
+        found = _ask(port, f"{path}api/{what}", secret)
+        if found is None:
+            return None
+        for one in found:
             if one.get("execution_state") == "busy":
                 return time.monotonic()
             with contextlib.suppress(ValueError, TypeError):
                 then = datetime.fromisoformat(str(one["last_activity"]).replace("Z", "+00:00"))
                 age = (datetime.now(timezone.utc) - then).total_seconds()
-                at = time.monotonic() - max(0.0, age)
-                last = at if last is None else max(last, at)
+                last = max(last, time.monotonic() - max(0.0, age))
     return last
 
 
-def _ask(port: int, path: str, secret: str) -> List[Dict[str, Any]]:
+def _ask(port: int, path: str, secret: str) -> Optional[List[Dict[str, Any]]]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
     try:
         connection.request("GET", path, headers={"Authorization": f"token {secret}"})
         found = json.loads(connection.getresponse().read())
     except (OSError, http.client.HTTPException, ValueError):
-        return []
+        return None
     finally:
         connection.close()
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []

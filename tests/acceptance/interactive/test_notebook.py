@@ -1,4 +1,4 @@
-"""JupyterLab behind the server, as programs use it: VS Code's calls, cells that track, an outage."""
+"""JupyterLab behind the server, as programs use it: VS Code's calls, tracked cells, an outage."""
 
 import json
 import os
@@ -172,7 +172,7 @@ def test_nobody_else_and_no_cookie_reaches_it(lab: Yard, notebook: dict[str, Any
 
 def test_its_folder_lasts_and_an_idle_one_is_warned_and_stopped(lab: Yard) -> None:
     """A file written in one notebook is in the next of the same name, after an idle stop."""
-    first = lab.read("notebook", "--url", "--name", "short", "--idle", "15s")
+    first = lab.read("notebook", "--url", "--name", "short", "--idle", "40s")
     kernel = Kernel(first["url"])
     kernel.run("open('kept.txt', 'w').write('still here')")
     lab.until_state(first["job_id"], "stopped")

@@ -1,4 +1,4 @@
-"""A person at a terminal: `yard` in a pseudo-terminal of a size, keys typed, what is shown read."""
+"""A person at a terminal: `yard` in a pseudo-terminal, keys typed, what is shown read."""
 
 import fcntl
 import os

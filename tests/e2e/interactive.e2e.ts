@@ -1,0 +1,113 @@
+/** Interactive work in a browser: the terminal of a job, and JupyterLab on a host of its own. */
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { join } from "node:path";
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+
+import { Yard } from "./yard";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+const LAB = join(process.env.YARD_TEST_ENVS ?? join(ROOT, ".cache", "envs"), "notebook", "bin");
+const PATIENCE = 150_000;
+const yard = new Yard();
+
+beforeAll(async () => {
+  expect(existsSync(join(LAB, "jupyter-lab")), "run tools/client_envs.py notebook").toBe(true);
+  process.env.PATH = `${LAB}:${process.env.PATH ?? ""}`;
+  await yard.start(0);
+}, 180_000);
+afterAll(() => yard.stop(), 120_000);
+
+async function submit(name: string, command: string[], interactive: object): Promise<string> {
+  const wish = { name, command, interactive, grace_seconds: 2 };
+  const { job_ids: ids } = await yard.call<{ job_ids: string[] }>("POST", "/api/v1/jobs", wish);
+  return ids[0] ?? "";
+}
+
+const shown = async (page: Page): Promise<string> => (await page.locator(".xterm-rows").textContent()) ?? "";
+
+describe("the terminal of a job", () => {
+  test("takes keys, follows the window, and is there again after a restart of the server", async () => {
+    const job = await submit("shell", ["env", "PS1=ready> ", "bash", "--norc", "--noprofile", "-i"], { kind: "terminal" });
+    const page = await yard.open(`/app/jobs/${job}?tab=terminal`);
+    await page.getByRole("tab", { name: "Terminal" }).waitFor({ timeout: PATIENCE });
+    await page.getByRole("tab", { name: "Terminal" }).click();
+    await expect.poll(() => shown(page), { timeout: PATIENCE }).toContain("ready> ");
+    await page.locator(".xterm-helper-textarea").focus();
+    await page.keyboard.type("here=kept; echo si''ze-$(stty size | tr ' ' x)-\n");
+    await expect.poll(() => shown(page), { timeout: PATIENCE }).toMatch(/size-\d+x\d+-/);
+
+    const port = Number(new URL(yard.url).port);
+    await yard.stopServer();
+    await page.getByText("The line was cut").waitFor({ timeout: PATIENCE });
+    await yard.startServer(port);
+    await page.getByText("Connected", { exact: true }).waitFor({ timeout: PATIENCE });
+    await page.locator(".xterm-helper-textarea").focus();
+    await page.keyboard.type("echo after-$here\n");
+    await expect.poll(() => shown(page), { timeout: PATIENCE }).toContain("after-kept");
+    await page.keyboard.type("exit\n");
+    await page.getByText("The shell has ended.").or(page.locator(".page-facts .state", { hasText: "succeeded" })).first().waitFor({ timeout: PATIENCE });
+    await page.context().close();
+  }, 400_000);
+});
+
+describe("JupyterLab", () => {
+  test("opens from its job's page on another origin, runs a cell, restarts its kernel, and cannot act on the server", async () => {
+    const job = await submit("lab", ["jupyter-lab"], { kind: "notebook", folder: "lab" });
+    const content = { type: "notebook", content: { cells: [], metadata: { kernelspec: { name: "python3", display_name: "Python 3" } }, nbformat: 4, nbformat_minor: 5 } };
+    await expect
+      .poll(
+        async () => {
+          try {
+            const { url } = await yard.call<{ url: string }>("POST", `/api/v1/jobs/${job}/app`, { program: true });
+            const [base = "", token = ""] = url.split("?token=");
+            const headers = { authorization: `token ${token}`, "content-type": "application/json" };
+            return (await fetch(`${base}api/contents/made.ipynb`, { method: "PUT", headers, body: JSON.stringify(content) })).status;
+          } catch {
+            return 0;
+          }
+        },
+        { timeout: PATIENCE, interval: 1000 },
+      )
+      .toBe(201);
+    const page = await yard.open(`/app/jobs/${job}`);
+    const opening = page.context().waitForEvent("page");
+    await page.getByRole("button", { name: "Open JupyterLab" }).click({ timeout: PATIENCE });
+    const lab = await opening;
+    await lab.waitForURL(`**/apps/${job}/lab**`, { timeout: PATIENCE });
+    expect(new URL(lab.url()).hostname).toBe(`${job}.localhost`);
+    await lab.goto(new URL(`/apps/${job}/lab/tree/made.ipynb`, lab.url()).href);
+    const cell = lab.locator(".jp-Notebook .jp-Cell .cm-content").first();
+    await cell.waitFor({ timeout: PATIENCE });
+    await lab.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").waitFor({ timeout: PATIENCE });
+    // A page that is still settling may take the focus away, so the cell is filled and run until it answers.
+    const runs = async (): Promise<boolean> => {
+      await cell.click();
+      await lab.keyboard.press("Control+a");
+      await lab.keyboard.type("print(6 * 7)");
+      await lab.keyboard.press("Control+Enter");
+      const output = lab.locator(".jp-OutputArea-output", { hasText: "42" }).first();
+      return output.waitFor({ timeout: 15_000 }).then(() => true, () => false);
+    };
+    await expect.poll(runs, { timeout: PATIENCE }).toBe(true);
+
+    await lab.getByRole("menuitem", { name: "Kernel" }).first().click();
+    await lab.getByText("Restart Kernel…", { exact: true }).click();
+    await lab.getByRole("button", { name: /^Confirm Kernel Restart|^Restart$/ }).click();
+    await lab.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").waitFor({ timeout: PATIENCE });
+
+    // A page of the app has neither the server's cookie nor a way to its API.
+    const reached = await lab.evaluate(async (server) => {
+      const tries = [`${server}/api/v1/session`, "/api/v1/session", "/api/v1/jobs"];
+      const seen = await Promise.all(tries.map(async (url) => fetch(url, { credentials: "include" }).then((answer) => answer.status, () => 0)));
+      return { seen, cookie: document.cookie };
+    }, yard.url);
+    expect(reached.seen.filter((status) => status === 200)).toEqual([]);
+    expect(reached.cookie).not.toContain("yard_");
+    const direct = await page.context().newPage();
+    const answer = await direct.goto(`${yard.url}/apps/${job}/lab`);
+    expect(answer?.status()).toBe(403);
+    await page.context().close();
+  }, 600_000);
+});
