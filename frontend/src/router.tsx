@@ -123,12 +123,18 @@ const events = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/log/log"), "LogPage"),
 });
+const logbook = createRoute({
+  getParentRoute: () => app,
+  path: "logbook",
+  validateSearch: words,
+  component: page(() => import("./pages/logbook/logbook"), "LogbookPage"),
+});
 
 export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     start,
-    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, leases, events]),
+    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, leases, events, logbook]),
   ]),
   basepath: BASE === "" ? "/" : BASE,
   parseSearch: parseQuery,
