@@ -159,6 +159,12 @@ const events = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/log/log"), "LogPage"),
 });
+const logbook = createRoute({
+  getParentRoute: () => app,
+  path: "logbook",
+  validateSearch: words,
+  component: page(() => import("./pages/logbook/logbook"), "LogbookPage"),
+});
 
 export const router = createRouter({
   routeTree: root.addChildren([
@@ -184,6 +190,7 @@ export const router = createRouter({
       usage,
       fleet,
       events,
+      logbook,
     ]),
   ]),
   basepath: BASE === "" ? "/" : BASE,

@@ -1,7 +1,7 @@
 /** Artifacts of runs: listing, reading, their addresses. Knows no viewer. */
 import { queryOptions } from "@tanstack/react-query";
 
-import { binary, currentTeam, link, mlflow, text } from "./client";
+import { binary, currentTeam, json, link, mlflow, text } from "./client";
 import { escapePath } from "../lib/files";
 import type { FileInfo } from "./wire";
 
@@ -80,3 +80,7 @@ export function previewAddress(run: string, path: string): string {
 export function downloadAddress(artifactUri: string, path: string): string {
   return link(filePath(artifactUri, path));
 }
+
+/** Put a file among a run's artifacts. */
+export const putFile = (artifactUri: string, path: string, file: Blob): Promise<unknown> =>
+  json(filePath(artifactUri, path), { method: "PUT", raw: file });

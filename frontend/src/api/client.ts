@@ -117,6 +117,8 @@ export interface Call {
   method?: string;
   query?: Record<string, string | number | boolean | readonly string[] | undefined> | undefined;
   body?: unknown;
+  /** bytes to send as they are */
+  raw?: Blob | undefined;
   signal?: AbortSignal | undefined;
   /** another team than the one of the page */
   team?: string | undefined;
@@ -156,6 +158,8 @@ async function send(path: string, call: Call): Promise<Response> {
   const init: RequestInit = { method: call.method ?? "GET", headers, credentials: "same-origin" };
   if (call.body !== undefined) {
     init.body = JSON.stringify(call.body);
+  } else if (call.raw !== undefined) {
+    init.body = call.raw;
   }
   if (call.signal !== undefined) {
     init.signal = call.signal;

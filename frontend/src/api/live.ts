@@ -39,7 +39,9 @@ export function staleBy(event: Pick<LiveEvent, "kind">): string[] {
     case "job":
     case "attempt":
     case "checkpoint":
-      return ["jobs", "job", "forecast", "cluster", "queues", "leases"];
+      return ["jobs", "job", "forecast", "cluster", "queues", "leases", "logbook"];
+    case "note":
+      return ["logbook"];
     case "sweep":
       return ["sweeps", "sweep"];
     case "node":

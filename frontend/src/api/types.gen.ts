@@ -1354,6 +1354,144 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/logbook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/runs/{run_id}/logbook. */
+        get: operations["get_runs_run_id_logbook"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/why-worse": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/runs/{run_id}/why-worse. */
+        get: operations["get_runs_run_id_why_worse"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logbook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/logbook: the caller's team, by default its last seven days. */
+        get: operations["get_logbook"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logbook/digest": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/logbook/digest: a week or a month of the caller's team. */
+        get: operations["get_logbook_digest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST a note to a run, or to the caller's team. */
+        post: operations["post_runs_run_id_notes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{run_id}/notes/{note}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** PUT a note's new text. */
+        put: operations["put_runs_run_id_notes_note_"];
+        post?: never;
+        /** DELETE a note. */
+        delete: operations["delete_runs_run_id_notes_note_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logbook/notes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST a note to a run, or to the caller's team. */
+        post: operations["post_logbook_notes"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/logbook/notes/{note}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** PUT a note's new text. */
+        put: operations["put_logbook_notes_note_"];
+        post?: never;
+        /** DELETE a note. */
+        delete: operations["delete_logbook_notes_note_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes": {
         parameters: {
             query?: never;
@@ -3967,6 +4105,206 @@ export interface components {
             at_ms: number;
             mean: number;
             most: number;
+        };
+        /**
+         * Logbook
+         * @description A logbook, the oldest entry first.
+         */
+        Logbook: {
+            subject: string;
+            id: string;
+            name: string;
+            entries: components["schemas"]["Entry"][];
+            counts: {
+                [key: string]: number;
+            };
+            /** @default [] */
+            runs: components["schemas"]["RunRef"][];
+            /** @default [] */
+            lanes: components["schemas"]["TimelineLane"][];
+            /** @default null */
+            since_ms: number | null;
+            /** @default null */
+            until_ms: number | null;
+            /** @default null */
+            before: number | null;
+        };
+        /**
+         * Entry
+         * @description One line of a logbook.
+         */
+        Entry: {
+            id: string;
+            time_ms: number;
+            kind: string;
+            sentence: string;
+            /** @default plain */
+            tone: string;
+            /** @default  */
+            run_id: string;
+            /** @default  */
+            run_name: string;
+            /** @default  */
+            job_id: string;
+            /** @default null */
+            attempt: number | null;
+            /** @default null */
+            step: number | null;
+            /** @default  */
+            metric: string;
+            /** @default  */
+            actor: string;
+            /** @default  */
+            detail: string;
+            /** @default [] */
+            differences: components["schemas"]["Difference"][];
+            /** @default [] */
+            pictures: string[];
+            /** @default [] */
+            mentions: string[];
+            /** @default false */
+            is_suggestion: boolean;
+            /** @default null */
+            edited_ms: number | null;
+        };
+        /**
+         * Difference
+         * @description One thing that is not what it was.
+         */
+        Difference: {
+            what: string;
+            name: string;
+            before: string;
+            after: string;
+        };
+        /**
+         * RunRef
+         * @description A run that a logbook covers.
+         */
+        RunRef: {
+            run_id: string;
+            name: string;
+            status: string;
+            /** @default  */
+            relation: string;
+            /** @default  */
+            parent: string;
+        };
+        /**
+         * TimelineLane
+         * @description One line of the timeline.
+         */
+        TimelineLane: {
+            name: string;
+            spans: components["schemas"]["Span"][];
+        };
+        /**
+         * Span
+         * @description A stretch of a lane; a moment where both ends are the same.
+         */
+        Span: {
+            from_ms: number;
+            to_ms: number;
+            label: string;
+            tone: string;
+            /** @default null */
+            attempt: number | null;
+            /** @default  */
+            entry: string;
+        };
+        /**
+         * WhyWorse
+         * @description What else changed around a moment of a run.
+         */
+        WhyWorse: {
+            run_id: string;
+            metric: string;
+            step: number;
+            time_ms: number;
+            since_ms: number;
+            until_ms: number;
+            sentence: string;
+            suspects: components["schemas"]["Suspect"][];
+            missing: string[];
+        };
+        /**
+         * Suspect
+         * @description Something that changed around then.
+         */
+        Suspect: {
+            kind: string;
+            sentence: string;
+            time_ms: number | null;
+            before_ms: number | null;
+            weight: number;
+        };
+        /**
+         * Digest
+         * @description A team's week or month.
+         */
+        Digest: {
+            team: string;
+            period: string;
+            since_ms: number;
+            until_ms: number;
+            jobs: {
+                [key: string]: number;
+            };
+            attempts: number;
+            gpu_hours: number;
+            lost_gpu_hours: number;
+            lost_steps: number;
+            kept_share: number | null;
+            causes: components["schemas"]["CauseLine"][];
+            nodes: components["schemas"]["NodeLine"][];
+            longest_ms: number;
+            longest_job: string;
+            runs_started: number;
+            models_registered: number;
+            leases: {
+                [key: string]: number;
+            };
+            notes: components["schemas"]["Entry"][];
+            sentences: string[];
+        };
+        /**
+         * CauseLine
+         * @description How many attempts ended by one cause, and what of it had to be done again.
+         */
+        CauseLine: {
+            cause: string;
+            words: string;
+            attempts: number;
+            lost_gpu_hours: number;
+        };
+        /**
+         * NodeLine
+         * @description A node on which attempts ended badly, or that left service.
+         */
+        NodeLine: {
+            node: string;
+            failures: number;
+            outages: number;
+        };
+        /**
+         * NoteIn
+         * @description A note, or its new text.
+         */
+        NoteIn: {
+            text: string;
+            /** @default null */
+            step: number | null;
+            /** @default null */
+            at_ms: number | null;
+            /** @default [] */
+            pictures: string[];
+        };
+        /**
+         * NoteOut
+         * @description A note that was written: the id of its entry.
+         */
+        NoteOut: {
+            id: string;
         };
         /**
          * NodeList
@@ -7203,6 +7541,276 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LoadHistory"];
+                };
+            };
+        };
+    };
+    get_runs_run_id_logbook: {
+        parameters: {
+            query?: {
+                /** @description 1 for the runs it goes back to and that go back to it */
+                lineage?: string;
+                /** @description kind of entry: run, job, attempt, checkpoint, config, curve, note, node, lease, model, alert; may be repeated */
+                kind?: string;
+                /** @description words that an entry must hold */
+                q?: string;
+                /** @description entries at most, the latest; 500 unless told, 5000 at most */
+                limit?: string;
+                /** @description json (default), markdown or html */
+                format?: string;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Logbook"];
+                };
+            };
+        };
+    };
+    get_runs_run_id_why_worse: {
+        parameters: {
+            query?: {
+                /** @description where it got worse */
+                step?: string;
+                /** @description its curve; a loss unless told */
+                metric?: string;
+            };
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhyWorse"];
+                };
+            };
+        };
+    };
+    get_logbook: {
+        parameters: {
+            query?: {
+                /** @description from when on; seven days before the end unless told */
+                since_ms?: string;
+                /** @description until when; now unless told */
+                until_ms?: string;
+                /** @description `before` of the page that came first, for older entries */
+                before?: string;
+                /** @description kind of entry: run, job, attempt, checkpoint, config, curve, note, node, lease, model, alert; may be repeated */
+                kind?: string;
+                /** @description words that an entry must hold */
+                q?: string;
+                /** @description entries at most, the latest; 500 unless told, 5000 at most */
+                limit?: string;
+                /** @description json (default), markdown or html */
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Logbook"];
+                };
+            };
+        };
+    };
+    get_logbook_digest: {
+        parameters: {
+            query?: {
+                /** @description this (default), last, or as in 2026-W46 */
+                week?: string;
+                /** @description this, last, or as in 2026-11 */
+                month?: string;
+                /** @description json (default), markdown or html */
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Digest"];
+                };
+            };
+        };
+    };
+    post_runs_run_id_notes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoteIn"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoteOut"];
+                };
+            };
+        };
+    };
+    put_runs_run_id_notes_note_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+                note: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoteIn"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoteOut"];
+                };
+            };
+        };
+    };
+    delete_runs_run_id_notes_note_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                run_id: string;
+                note: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoteOut"];
+                };
+            };
+        };
+    };
+    post_logbook_notes: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoteIn"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoteOut"];
+                };
+            };
+        };
+    };
+    put_logbook_notes_note_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                note: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NoteIn"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoteOut"];
+                };
+            };
+        };
+    };
+    delete_logbook_notes_note_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                note: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NoteOut"];
                 };
             };
         };

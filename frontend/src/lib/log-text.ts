@@ -54,7 +54,10 @@ export function levelOf(line: string): Level {
   return /\bwarn(ing)?\b/i.test(line) ? "warn" : null;
 }
 
+/** How many bytes of a long log are read at first. */
+export const BEGUN = 1024 * 1024;
+
 /** Where to begin in a long log: not further back than so many bytes. */
-export function startAt(size: number, most = 1024 * 1024): number {
+export function startAt(size: number, most = BEGUN): number {
   return size > most ? size - most : 0;
 }

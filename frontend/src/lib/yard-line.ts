@@ -46,6 +46,9 @@ export const yard = {
   unalias: (model: string, alias: string): string => line("alias", shell(model), shell(alias), "--remove"),
   editModel: (model: string, ...words: string[]): string => line("edit", "--model", shell(model), ...words.map(shell)),
   editExperiment: (name: string, ...words: string[]): string => line("edit", "--experiment", shell(name), ...words.map(shell)),
+  logbook: (name?: string): string => line("logbook", ...(name === undefined ? [] : [shell(name)])),
+  logbookNote: (run: string | null, text: string): string => line("logbook", ...(run === null ? [] : [run]), "--note", shell(text)),
+  digest: (unit: string, period: string): string => line("logbook", `--${unit}`, ...(period === "this" ? [] : [shell(period)])),
   events: (run?: string): string => line("events", ...(run === undefined ? [] : ["--run", run])),
   token: (): string => line("token", "create"),
 };

@@ -21,6 +21,7 @@ from typing import Any
 
 from trackyard.cli.demo_curves import DemoRun, Point, make_runs
 from trackyard.cli.demo_files import files_of
+from trackyard.cli.demo_logbook import tell_story
 from trackyard.cli.output import say
 from trackyard.client.api import Api, ApiFault, Unreachable
 from trackyard.core.errors import SetupError
@@ -139,6 +140,9 @@ class Demo:
             points += len(one.points)
             _progress(f"{number}/{len(runs)} runs, {points:,} points")
         self._register()
+        with contextlib.suppress(ApiFault):  # a server that takes no such job has the rest
+            run_id = tell_story(self._api)
+            say(f"  read a logbook: yard logbook {run_id}")
         _progress(f"{len(runs)} runs, {points:,} points in {time.monotonic() - began:.0f} s")
         print(file=sys.stderr)
 

@@ -5,7 +5,8 @@ import { useCallback, useDeferredValue, useEffect, useMemo, useRef, useState, us
 import { link } from "../../api/client";
 import { bytes, count, grouped } from "../../lib/format";
 import { jobLine } from "../../lib/job-lines";
-import { levelOf } from "../../lib/log-text";
+import { lineAt, shareOf, type LogMoment } from "../../lib/log-moment";
+import { BEGUN, levelOf } from "../../lib/log-text";
 import { matcher } from "../../lib/search";
 import { Icon } from "../../ui/icon";
 import { Copy, IconButton } from "../../ui/parts";
@@ -31,7 +32,13 @@ interface Props {
   attempt?: number | undefined;
   rank?: number | undefined;
   onChoose?: ((choice: { attempt?: number; rank?: number }) => void) | undefined;
+  /** the moment to show instead of the end */
+  moment?: LogMoment | undefined;
 }
+
+/** Where reading begins: near the end, or some way before a moment. */
+const sizeAt = (size: number, moment: LogMoment | undefined): number =>
+  moment === undefined ? size : Math.min(size, Math.round(size * shareOf(moment) + BEGUN / 2));
 
 const NOTHING: LogState = { lines: [], before: 0, dropped: 0, loading: false, fault: null };
 
@@ -87,9 +94,10 @@ const wrapped = (at: number, length: number): number => (length === 0 ? 0 : ((at
 
 export function JobLog(props: Props): ReactElement {
   const choice = choiceOf(props);
-  const { state, earlier } = useTail(props.job, choice.attempt, choice.rank, props.sizes?.[choice.attempt - 1]?.[choice.rank] ?? 0, choice.over);
+  const { state, earlier } = useTail(props.job, choice.attempt, choice.rank, sizeAt(props.sizes?.[choice.attempt - 1]?.[choice.rank] ?? 0, props.moment), choice.over);
   const [find, setFind] = useState<Find>({ query: "", at: 0, only: false });
-  const [follow, setFollow] = useState(true);
+  const [follow, setFollow] = useState(props.moment === undefined);
+  const shown = useMemo(() => (props.moment === undefined || state.lines.length === 0 ? undefined : lineAt(state.lines, props.moment).place), [state.lines, props.moment]);
   const wanted = useDeferredValue(find.query.trim());
   const hits = useMemo(() => {
     if (wanted === "") {
@@ -150,7 +158,7 @@ export function JobLog(props: Props): ReactElement {
           {bytes(state.before)} before this; show some of it
         </button>
       )}
-      <LogLines lines={state.lines} shown={find.only && wanted !== "" ? hits : null} hits={hits} current={wanted === "" ? undefined : hits[wrapped(find.at, hits.length)]} follow={follow} onFollow={setFollow} />
+      <LogLines lines={state.lines} shown={find.only && wanted !== "" ? hits : null} hits={hits} current={wanted === "" ? shown : hits[wrapped(find.at, hits.length)]} follow={follow} onFollow={setFollow} />
       <Empty state={state} over={choice.over} />
     </div>
   );

@@ -3,16 +3,19 @@ import type { ReactElement } from "react";
 
 import type { JobDetail } from "../../api/jobs";
 import { isOver } from "../../lib/job-states";
+import type { LogMoment } from "../../lib/log-moment";
 import { JobLog } from "../job-log/job-log";
 
 interface Props {
   detail: JobDetail;
   attempt?: number | undefined;
   rank?: number | undefined;
+  /** the moment to show */
+  moment?: LogMoment | undefined;
   onChoose: (choice: { attempt?: number; rank?: number }) => void;
 }
 
-export function LogPane({ detail, attempt, rank, onChoose }: Props): ReactElement {
+export function LogPane({ detail, attempt, rank, moment, onChoose }: Props): ReactElement {
   const { job, attempts } = detail;
   return (
     <JobLog
@@ -24,6 +27,7 @@ export function LogPane({ detail, attempt, rank, onChoose }: Props): ReactElemen
       over={isOver(job)}
       attempt={attempt}
       rank={rank}
+      moment={moment}
       onChoose={onChoose}
     />
   );

@@ -1,18 +1,13 @@
-/** The job of a run, as the run's page shows it: a strip of numbers, the log, the timeline with attempts. */
+/** The job of a run, as the run's page shows it: a strip of numbers and the log. */
 import { Link } from "@tanstack/react-router";
-import { useState, type ReactElement } from "react";
+import { useMemo, useState, type ReactElement } from "react";
 
 import type { WholeRun } from "../../api/runs";
 import { isSystem } from "../../lib/metric-names";
-import { leadMetric } from "../../lib/job-lanes";
-import { isOver } from "../../lib/job-states";
-import type { Range } from "../../lib/range";
 import { Icon } from "../../ui/icon";
-import { ErrorCard, Skeleton, useNow } from "../../ui/parts";
-import { JobLanes } from "../lanes/job-lanes";
+import { ErrorCard, Skeleton } from "../../ui/parts";
 import { WhyCard } from "../why-card/why-card";
 import { JobActions } from "./actions";
-import { Attempts } from "./attempts";
 import { LogPane } from "./log-pane";
 import { JobNumbers } from "./numbers";
 import { JobBadge } from "./parts";
@@ -58,41 +53,19 @@ const totalOf = (whole: WholeRun): number | null => {
   return Number.isFinite(total) && total > 0 ? total : null;
 };
 
-/** What the job printed. */
-export function RunJobLog({ job }: { job: string }): ReactElement {
+/** What the job printed; from a moment on, where the address names one. */
+export function RunJobLog({ job, attempt = 0, at = 0 }: { job: string; attempt?: number; at?: number }): ReactElement {
   const { detail, error, retry } = useJob(job);
-  const [choice, setChoice] = useState<{ attempt?: number; rank?: number }>({});
+  const [choice, setChoice] = useState<{ attempt?: number; rank?: number }>(attempt > 0 ? { attempt } : {});
+  const held = detail?.attempts.find((one) => one.number === attempt);
+  const from = held?.started_ms ?? held?.admitted_ms ?? 0;
+  const to = held?.ended_ms ?? held?.seen_ms ?? at;
+  const shown = at > 0 && held !== undefined && choice.attempt === attempt;
+  const moment = useMemo(() => (shown ? { at, from, to } : undefined), [shown, at, from, to]);
   return (
     <div className="page-body">
       {error !== null && <ErrorCard title="The log could not be read" error={error} retry={retry} />}
-      {detail === undefined ? <Skeleton /> : <LogPane detail={detail} {...choice} onChoose={(next) => setChoice({ ...choice, ...next })} />}
-    </div>
-  );
-}
-
-/** The job's life over the loss curve; a span chosen on it zooms the charts of the run. */
-export function RunJobTimeline({ job, whole, onSpan, onLog }: { job: string; whole: WholeRun; onSpan: (span: Range) => void; onLog: () => void }): ReactElement {
-  const { detail, error, retry, events } = useJob(job);
-  const now = useNow(detail !== undefined && isOver(detail.job) ? 60_000 : 2000);
-  return (
-    <div className="page-body">
-      {error !== null && <ErrorCard title="The job could not be read" error={error} retry={retry} />}
-      {detail === undefined ? (
-        <Skeleton />
-      ) : (
-        <>
-          <section className="card" aria-label="Timeline">
-            <JobLanes detail={detail} events={events} now={now} span={null} onSpan={(span) => span !== null && onSpan(span)} metric={leadMetric(whole.metrics.map((metric) => metric.key))} />
-          </section>
-          <section className="card" aria-label="Attempts">
-            <div className="card-head">
-              <h2>Attempts</h2>
-            </div>
-            <Attempts attempts={detail.attempts} onLog={onLog} />
-          </section>
-          <p className="muted">Drag over a stretch of time to see every chart in it.</p>
-        </>
-      )}
+      {detail === undefined ? <Skeleton /> : <LogPane detail={detail} {...choice} moment={moment} onChoose={(next) => setChoice({ ...choice, ...next })} />}
     </div>
   );
 }

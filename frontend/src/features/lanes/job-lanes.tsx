@@ -4,7 +4,7 @@ import { useMemo, useState, type PointerEvent, type ReactElement } from "react";
 import type { JobDetail } from "../../api/jobs";
 import type { YardEvent } from "../../api/events";
 import { clock, duration, exact } from "../../lib/format";
-import { jobLanes, laneEnds, type JobBar } from "../../lib/job-lanes";
+import { jobLanes, laneEnds, type JobBar, type JobLane } from "../../lib/job-lanes";
 import type { Range } from "../../lib/range";
 import { Icon } from "../../ui/icon";
 import { Panel, type ChartRun, type ChartSettings } from "../chart/panel";
@@ -55,7 +55,7 @@ export function JobLanes({ detail, events, now, span, onSpan, metric }: Props): 
             <div key={lane.name}>{lane.name}</div>
           ))}
         </div>
-        <Body lanes={lanes} from={from} to={edge} zoomed={span !== null} onSpan={onSpan} />
+        <LanesBody lanes={lanes} from={from} to={edge} zoomed={span !== null} onSpan={onSpan} />
       </div>
       {metric !== null && (
         <div className="lanes-curve">
@@ -67,14 +67,17 @@ export function JobLanes({ detail, events, now, span, onSpan, metric }: Props): 
 }
 
 interface BodyProps {
-  lanes: ReturnType<typeof jobLanes>;
+  lanes: readonly JobLane[];
   from: number;
   to: number;
   zoomed: boolean;
   onSpan: (span: Range | null) => void;
+  /** a click on a moment, in milliseconds */
+  onMoment?: ((at: number) => void) | undefined;
 }
 
-function Body({ lanes, from, to, zoomed, onSpan }: BodyProps): ReactElement {
+/** Lanes over one axis of time: dragging chooses a span, a click a moment. */
+export function LanesBody({ lanes, from, to, zoomed, onSpan, onMoment }: BodyProps): ReactElement {
   const [drag, setDrag] = useState<[number, number] | null>(null);
   const left = (time: number): number => ((time - from) / (to - from)) * 100;
   const timeAt = (event: PointerEvent<HTMLElement>): number => {
@@ -84,6 +87,8 @@ function Body({ lanes, from, to, zoomed, onSpan }: BodyProps): ReactElement {
   const finish = (): void => {
     if (drag !== null && Math.abs(drag[1] - drag[0]) > (to - from) / 150) {
       onSpan([Math.min(...drag), Math.max(...drag)]);
+    } else if (drag !== null) {
+      onMoment?.(drag[1]);
     }
     setDrag(null);
   };
@@ -92,7 +97,7 @@ function Body({ lanes, from, to, zoomed, onSpan }: BodyProps): ReactElement {
     // oxlint-disable-next-line jsx-a11y/no-static-element-interactions -- the charts below zoom by keys of their own
     <div
       className="lanes-body"
-      title="Drag to zoom every chart; double click to see all"
+      title={onMoment === undefined ? "Drag to zoom every chart; double click to see all" : "Drag to zoom every chart; click for the log of that moment"}
       onPointerDown={(event) => {
         event.currentTarget.setPointerCapture(event.pointerId);
         setDrag([timeAt(event), timeAt(event)]);

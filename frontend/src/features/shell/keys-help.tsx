@@ -14,6 +14,7 @@ const KEYS: readonly [string, string][] = [
   ["c", "compare the selected runs"],
   ["g h", "home"],
   ["g e", "experiments"],
+  ["g b", "logbook"],
   ["g r", "runs"],
   ["g m", "models"],
   ["g q", "queue"],

@@ -11,6 +11,7 @@ const PLACES: Record<string, string> = {
   n: "/app/nodes",
   s: "/app/leases",
   u: "/app/usage",
+  b: "/app/logbook",
   l: "/app/log",
 };
 

@@ -29,6 +29,7 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/nodes", word: "Nodes", icon: "nodes", key: "n" },
   { to: "/app/leases", word: "Leases", icon: "calendar", key: "s" },
   { to: "/app/usage", word: "Usage", icon: "usage", key: "u" },
+  { to: "/app/logbook", word: "Logbook", icon: "edit", key: "b" },
   { to: "/app/log", word: "Log", icon: "log", key: "l" },
 ];
 
@@ -122,6 +123,9 @@ function useTeamInAddress(session: Session): void {
   }, [named, wanted, navigate]);
 }
 
+/** Whether a page lies at a place or below it; the app itself may lie below a path of its own. */
+const isAt = (pathname: string, to: string): boolean => pathname.endsWith(to) || pathname.includes(`${to}/`);
+
 function Rail({ narrow, onFold }: { narrow: boolean; onFold: () => void }): ReactElement {
   const { pathname } = useLocation();
   return (
@@ -136,7 +140,7 @@ function Rail({ narrow, onFold }: { narrow: boolean; onFold: () => void }): Reac
           to={to}
           className="rail-item"
           title={word}
-          aria-current={pathname.includes(to) ? "page" : undefined}
+          aria-current={isAt(pathname, to) ? "page" : undefined}
         >
           <Icon name={icon} />
           <span className="rail-word">{word}</span>

@@ -8,7 +8,7 @@ import "./run.css";
 import { renameRun, restoreRun, runQuery, TAGS, type WholeRun } from "../../api/runs";
 import { jobQuery } from "../../api/jobs";
 import { DeleteDialog, starAll } from "../../features/actions/bulk";
-import { JOB_TAG, RunJobLog, RunJobStrip, RunJobTimeline } from "../../features/job/run-job";
+import { JOB_TAG, RunJobLog, RunJobStrip } from "../../features/job/run-job";
 import { Elsewhere } from "../../features/shell/elsewhere";
 import type { MediaRun } from "../../features/media/media";
 import { TracesTab } from "../../features/traces/traces";
@@ -22,11 +22,14 @@ import { Icon } from "../../ui/icon";
 import { Dialog, MenuButton, MenuItem } from "../../ui/menu";
 import { Copy, ErrorCard, IconButton, PageHead, Skeleton, StateBadge, useNow, YardLine } from "../../ui/parts";
 import { complain, toast } from "../../ui/toast";
-import { ArtifactsTab, EventsTab, LogsTab, TimelineTab } from "./tabs";
+import { ArtifactsTab, EventsTab, LogsTab } from "./tabs";
 import { ChartsTab } from "./charts-tab";
 import { Overview } from "./overview";
 
 const MediaView = lazy(() => import("../../features/media/media").then((found) => ({ default: found.MediaView })));
+
+const RunLogbook = lazy(() => import("../../features/logbook/run-logbook").then((found) => ({ default: found.RunLogbook })));
+const RunTimeline = lazy(() => import("../../features/logbook/run-timeline").then((found) => ({ default: found.RunTimeline })));
 
 const TABS = [
   ["charts", "Charts"],
@@ -37,6 +40,7 @@ const TABS = [
   ["traces", "Traces"],
   ["logs", "Logs"],
   ["timeline", "Timeline"],
+  ["logbook", "Logbook"],
   ["events", "Events"],
 ] as const;
 
@@ -69,7 +73,6 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
   const tags = tagMap(data.tags);
   const job = tags.get(JOB_TAG);
   const own = useQuery({ ...jobQuery(job ?? ""), enabled: job !== undefined });
-  const zoomTo = ([from, to]: readonly [number, number]): void => set({ tab: "charts", x: "time", zoom: `${from / 1000}~${to / 1000}` });
   const set = (change: Record<string, string>): void =>
     void navigate({ to: "/app/runs/$runId", params: { runId: info.run_id }, search: { ...search, ...change }, replace: true, resetScroll: false });
   return (
@@ -89,8 +92,16 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
       {tab === "system" && <ChartsTab whole={whole} system job={own.data} />}
       {tab === "artifacts" && <ArtifactsTab whole={whole} path={search.path ?? ""} onPath={(path) => set({ path })} />}
       {tab === "traces" && <TracesTab experiment={info.experiment_id} run={info.run_id} />}
-      {tab === "logs" && (job === undefined ? <LogsTab whole={whole} /> : <RunJobLog job={job} />)}
-      {tab === "timeline" && (job === undefined ? <TimelineTab whole={whole} onSpan={zoomTo} /> : <RunJobTimeline job={job} whole={whole} onSpan={zoomTo} onLog={() => set({ tab: "logs" })} />)}
+      {tab === "logs" && (job === undefined ? <LogsTab whole={whole} /> : <RunJobLog job={job} attempt={Number(search.attempt ?? 0)} at={Number(search.at ?? 0)} />)}
+      {(tab === "timeline" || tab === "logbook") && (
+        <Suspense fallback={<Skeleton />}>
+          {tab === "logbook" ? (
+            <RunLogbook run={info.run_id} artifactUri={info.artifact_uri} search={search} onSearch={set} />
+          ) : (
+            <RunTimeline whole={whole} job={own.data} search={search} onSearch={set} />
+          )}
+        </Suspense>
+      )}
       {tab === "events" && <EventsTab run={info.run_id} />}
     </>
   );

@@ -1,6 +1,6 @@
-/** The further tabs of a run: artifacts, logs, timeline, events. */
+/** The further tabs of a run: artifacts, logs, events. */
 import { useQuery } from "@tanstack/react-query";
-import { useMemo, useState, type ReactElement } from "react";
+import { useState, type ReactElement } from "react";
 
 import { filesQuery, textQuery } from "../../api/artifacts";
 import { eventsQuery } from "../../api/events";
@@ -9,12 +9,10 @@ import { RegisterDialog } from "../../features/actions/register-dialog";
 import { ArtifactBrowser } from "../../features/artifacts/browser";
 import { Lines } from "../../features/artifacts/lines";
 import { EventList } from "../../features/events/event-list";
-import { Timeline } from "../../features/timeline/timeline";
 import { baseName } from "../../lib/files";
 import { isLive } from "../../lib/states";
-import { lanesOf } from "../../lib/timeline";
 import { yard } from "../../lib/yard-line";
-import { ErrorCard, Skeleton, useNow, YardLine } from "../../ui/parts";
+import { ErrorCard, Skeleton, YardLine } from "../../ui/parts";
 
 export function ArtifactsTab({ whole, path, onPath }: { whole: WholeRun; path: string; onPath: (path: string) => void }): ReactElement {
   const [registering, setRegistering] = useState<string | null>(null);
@@ -75,31 +73,6 @@ export function LogsTab({ whole }: { whole: WholeRun }): ReactElement {
       )}
       {text.error !== null && <ErrorCard title="The log could not be read" error={text.error} retry={() => void text.refetch()} />}
       {text.data !== undefined && <Lines text={text.data.text} follow={isLive(info.status)} />}
-    </div>
-  );
-}
-
-export function TimelineTab({ whole, onSpan }: { whole: WholeRun; onSpan: (span: readonly [number, number]) => void }): ReactElement {
-  const { info } = whole.run;
-  const now = useNow(2000);
-  const events = useQuery(eventsQuery({ limit: 500, subject: "run", subject_id: info.run_id }));
-  const lanes = useMemo(() => {
-    const times = whole.metrics.map((metric) => metric.time_ms);
-    const life = {
-      status: info.status,
-      start: info.start_time,
-      end: info.end_time ?? null,
-      firstPoint: times.length === 0 ? null : (info.start_time ?? Math.min(...times)),
-      lastPoint: times.length === 0 ? null : Math.max(...times),
-    };
-    return lanesOf(life, events.data ?? [], now);
-  }, [whole, info, events.data, now]);
-  return (
-    <div className="page-body">
-      <section className="card" style={{ padding: 12 }}>
-        <Timeline lanes={lanes} onSpan={onSpan} />
-      </section>
-      <p className="muted">Drag over a stretch of time to see every chart in it.</p>
     </div>
   );
 }

@@ -9,7 +9,7 @@ from trackyard.insight.logbook.entries import Entry, Span, TimelineLane
 from trackyard.insight.logbook.facts import EventFact, RunFacts
 from trackyard.insight.logbook.words import cause_words, count, grouped, listed
 
-#: Lanes from top to bottom; those without a span are left out.
+#: Lanes from top to bottom. Those without a span are left out, but for the first of a job.
 LANES = (
     "Waiting",
     "Starting",
@@ -23,6 +23,7 @@ LANES = (
     "Notes",
 )
 _LANE_OF_KIND = {"node": "Nodes", "alert": "Alerts", "curve": "Curve", "note": "Notes"}
+JOB_LANES = ("Waiting", "Starting", "Running", "Checkpoints")
 MAX_SPANS = 400
 
 
@@ -31,6 +32,7 @@ def lanes_of(
 ) -> list[TimelineLane]:
     """Return the lanes of some runs; what still goes on ends now."""
     found: dict[str, list[Span]] = {name: [] for name in LANES}
+    has_job = any(facts.job_id for facts in runs)
     for facts in runs:
         _add_life(found, facts, now_ms)
         found["Leases"] += _leases(facts)
@@ -43,7 +45,7 @@ def lanes_of(
     return [
         TimelineLane(name, sorted(spans, key=lambda one: one.from_ms)[-MAX_SPANS:])
         for name, spans in found.items()
-        if spans
+        if spans or (has_job and name in JOB_LANES)
     ]
 
 
