@@ -117,6 +117,12 @@ const leases = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/leases/leases"), "LeasesPage"),
 });
+const alerts = createRoute({
+  getParentRoute: () => app,
+  path: "alerts",
+  validateSearch: words,
+  component: page(() => import("./pages/alerts/alerts"), "AlertsPage"),
+});
 const events = createRoute({
   getParentRoute: () => app,
   path: "log",
@@ -128,7 +134,7 @@ export const router = createRouter({
   routeTree: root.addChildren([
     signIn,
     start,
-    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, leases, events]),
+    app.addChildren([home, experiments, runs, run, compare, models, model, queue, job, submit, nodes, leases, alerts, events]),
   ]),
   basepath: BASE === "" ? "/" : BASE,
   parseSearch: parseQuery,

@@ -227,6 +227,213 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/alerts: the rules about the caller's team. */
+        get: operations["get_alerts"];
+        put?: never;
+        /** POST /api/v1/alerts: make a rule about what happens from now on. */
+        post: operations["post_alerts"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alerts/{alert}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** DELETE /api/v1/alerts/{alert}: remove a rule. */
+        delete: operations["delete_alerts_alert_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/incidents": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/incidents: the newest first; `state=open`, `job` and `run` narrow it. */
+        get: operations["get_incidents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/incidents/{incident}/acknowledge": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/incidents/{incident}/acknowledge: look after it. */
+        post: operations["post_incidents_incident_acknowledge"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/silences": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/silences: those that hold now. */
+        get: operations["get_silences"];
+        put?: never;
+        /** POST /api/v1/silences: send nothing about a rule or a subject for a time. */
+        post: operations["post_silences"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/silences/{silence}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** DELETE /api/v1/silences/{silence}: end it early. */
+        delete: operations["delete_silences_silence_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alert-channels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/alert-channels: those that the team's rules may name. */
+        get: operations["get_alert_channels"];
+        put?: never;
+        /** POST /api/v1/alert-channels: make a channel. */
+        post: operations["post_alert_channels"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alert-channels/{channel}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** DELETE /api/v1/alert-channels/{channel}: remove a channel. */
+        delete: operations["delete_alert_channels_channel_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alert-channels/{channel}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/alert-channels/{channel}/test: send an example now. */
+        post: operations["post_alert_channels_channel_test"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/alert-deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/alert-deliveries: messages, the newest first. */
+        get: operations["get_alert_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/inbox: what the bell shows. */
+        get: operations["get_inbox"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/inbox/read": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/inbox/read: mark lines as read. */
+        post: operations["post_inbox_read"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/attempts/{attempt}/key": {
         parameters: {
             query?: never;
@@ -1046,6 +1253,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/log-policies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/log-policies: those about the caller's team. */
+        get: operations["get_log_policies"];
+        put?: never;
+        /** POST /api/v1/log-policies: make one. */
+        post: operations["post_log_policies"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/log-policies/{policy}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** DELETE /api/v1/log-policies/{policy}: remove one. */
+        delete: operations["delete_log_policies_policy_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/nodes": {
         parameters: {
             query?: never;
@@ -1671,6 +1913,227 @@ export interface components {
             };
             run_as: string;
             shared_rights: string;
+        };
+        /**
+         * RuleList
+         * @description The rules about a team, and the log patterns that ship.
+         */
+        RuleList: {
+            rules: components["schemas"]["RuleView"][];
+            patterns: components["schemas"]["PatternView"][];
+        };
+        /**
+         * RuleView
+         * @description A rule.
+         */
+        RuleView: {
+            id: string;
+            text: string;
+            kind: string;
+            scope: string;
+            is_all_teams: boolean;
+            via: string[];
+            severity: string;
+            cooldown_seconds: number;
+            group_seconds: number;
+            escalate_seconds: number | null;
+            escalate_via: string[];
+            enabled: boolean;
+            actor: string;
+            created_ms: number;
+        };
+        /**
+         * PatternView
+         * @description A log pattern that ships.
+         */
+        PatternView: {
+            name: string;
+            title: string;
+            regex: string;
+        };
+        /**
+         * RuleWish
+         * @description A rule to make.
+         */
+        RuleWish: {
+            text: string;
+            /** @default  */
+            scope: string;
+            /** @default false */
+            all_teams: boolean;
+            /** @default [] */
+            via: string[];
+            /** @default warning */
+            severity: string;
+            /** @default null */
+            cooldown_seconds: number | null;
+            /** @default null */
+            group_seconds: number | null;
+            /** @default null */
+            escalate_seconds: number | null;
+            /** @default [] */
+            escalate_via: string[];
+        };
+        /**
+         * IncidentList
+         * @description Incidents, the newest first.
+         */
+        IncidentList: {
+            incidents: components["schemas"]["Incident"][];
+        };
+        /**
+         * Incident
+         * @description An incident as it is shown and sent.
+         */
+        Incident: {
+            id: number;
+            rule_id: string | null;
+            team_id: number | null;
+            text: string;
+            severity: string;
+            subject_kind: string;
+            subject_id: string;
+            subject_name: string;
+            job_id: string;
+            sentence: string;
+            state: string;
+            times: number;
+            opened_ms: number;
+            last_ms: number;
+            told_ms: number | null;
+            acked_by: string | null;
+            acked_ms: number | null;
+            resolved_ms: number | null;
+        };
+        /**
+         * SilenceList
+         * @description Silences that hold now.
+         */
+        SilenceList: {
+            silences: components["schemas"]["SilenceView"][];
+        };
+        /**
+         * SilenceView
+         * @description A silence that somebody asked for.
+         */
+        SilenceView: {
+            id: string;
+            rule_id: string;
+            subject_id: string;
+            reason: string;
+            until_ms: number;
+            actor: string;
+            is_all_teams: boolean;
+        };
+        /**
+         * SilenceWish
+         * @description A silence to ask for.
+         */
+        SilenceWish: {
+            seconds: number;
+            /** @default  */
+            rule_id: string;
+            /** @default  */
+            subject_id: string;
+            /** @default  */
+            reason: string;
+            /** @default false */
+            all_teams: boolean;
+        };
+        /**
+         * ChannelList
+         * @description Channels that a team's rules may name.
+         */
+        ChannelList: {
+            channels: components["schemas"]["ChannelView"][];
+        };
+        /**
+         * ChannelView
+         * @description A channel, without what is secret of it.
+         */
+        ChannelView: {
+            name: string;
+            kind: string;
+            shown: string;
+            is_signed: boolean;
+            is_all_teams: boolean;
+            actor: string;
+            created_ms: number;
+        };
+        /**
+         * ChannelWish
+         * @description A channel to make.
+         */
+        ChannelWish: {
+            name: string;
+            kind: string;
+            target: string;
+            /** @default  */
+            secret: string;
+            /** @default false */
+            all_teams: boolean;
+        };
+        /**
+         * TestReply
+         * @description What came of a message that was sent to try a channel out.
+         */
+        TestReply: {
+            success: boolean;
+            status: number | null;
+            error: string;
+        };
+        /**
+         * DeliveryList
+         * @description Messages, the newest first.
+         */
+        DeliveryList: {
+            deliveries: components["schemas"]["DeliveryView"][];
+        };
+        /**
+         * DeliveryView
+         * @description A message as the log of deliveries shows it.
+         */
+        DeliveryView: {
+            id: number;
+            rule_id: string;
+            channel: string;
+            channel_kind: string;
+            what: string;
+            incidents: number[];
+            state: string;
+            tries: number;
+            next_ms: number;
+            created_ms: number;
+            ended_ms: number | null;
+            answer_status: number | null;
+            error: string;
+        };
+        /**
+         * InboxView
+         * @description A user's inbox, the newest first.
+         */
+        InboxView: {
+            unread: number;
+            lines: components["schemas"]["InboxLine"][];
+        };
+        /**
+         * InboxLine
+         * @description One line of an inbox.
+         */
+        InboxLine: {
+            id: number;
+            kind: string;
+            title: string;
+            link: string;
+            created_ms: number;
+            is_read: boolean;
+        };
+        /**
+         * ReadWish
+         * @description How far an inbox was read.
+         */
+        ReadWish: {
+            up_to: number;
         };
         /**
          * Claim
@@ -2382,6 +2845,8 @@ export interface components {
             };
             /** @default null */
             source: components["schemas"]["SourceCode"] | null;
+            /** @default [] */
+            alerts: string[];
             /** @default  */
             key: string;
             /** @default false */
@@ -3156,6 +3621,56 @@ export interface components {
             at_ms: number;
             mean: number;
             most: number;
+        };
+        /**
+         * PolicyList
+         * @description Log policies about a team, the shipped ones last.
+         */
+        PolicyList: {
+            policies: components["schemas"]["LogPolicy"][];
+        };
+        /**
+         * LogPolicy
+         * @description A pattern and what it means.
+         */
+        LogPolicy: {
+            id: string;
+            /** @default null */
+            team_id: number | null;
+            /** @default  */
+            queue: string;
+            pattern: string;
+            /** @default  */
+            label: string;
+            /** @default false */
+            exclude_node: boolean;
+            /** @default false */
+            stop_retries: boolean;
+            /** @default  */
+            message: string;
+            /** @default trackyard */
+            actor: string;
+            /** @default false */
+            is_shipped: boolean;
+        };
+        /**
+         * PolicyWish
+         * @description A log policy to make.
+         */
+        PolicyWish: {
+            pattern: string;
+            /** @default  */
+            label: string;
+            /** @default false */
+            exclude_node: boolean;
+            /** @default false */
+            stop_retries: boolean;
+            /** @default  */
+            message: string;
+            /** @default  */
+            queue: string;
+            /** @default false */
+            all_teams: boolean;
         };
         /**
          * NodeList
@@ -4157,6 +4672,339 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ServerFacts"];
+                };
+            };
+        };
+    };
+    get_alerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleList"];
+                };
+            };
+        };
+    };
+    post_alerts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RuleWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RuleView"];
+                };
+            };
+        };
+    };
+    delete_alerts_alert_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                alert: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
+    get_incidents: {
+        parameters: {
+            query?: {
+                /** @description `open` for those that are not resolved */
+                state?: string;
+                /** @description id of a job */
+                job?: string;
+                /** @description id of a run */
+                run?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IncidentList"];
+                };
+            };
+        };
+    };
+    post_incidents_incident_acknowledge: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                incident: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Incident"];
+                };
+            };
+        };
+    };
+    get_silences: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SilenceList"];
+                };
+            };
+        };
+    };
+    post_silences: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SilenceWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SilenceView"];
+                };
+            };
+        };
+    };
+    delete_silences_silence_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                silence: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
+    get_alert_channels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChannelList"];
+                };
+            };
+        };
+    };
+    post_alert_channels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChannelWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChannelView"];
+                };
+            };
+        };
+    };
+    delete_alert_channels_channel_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                channel: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+        };
+    };
+    post_alert_channels_channel_test: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                channel: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestReply"];
+                };
+            };
+        };
+    };
+    get_alert_deliveries: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeliveryList"];
+                };
+            };
+        };
+    };
+    get_inbox: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InboxView"];
+                };
+            };
+        };
+    };
+    post_inbox_read: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReadWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InboxView"];
                 };
             };
         };
@@ -5449,6 +6297,72 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LoadHistory"];
+                };
+            };
+        };
+    };
+    get_log_policies: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PolicyList"];
+                };
+            };
+        };
+    };
+    post_log_policies: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PolicyWish"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LogPolicy"];
+                };
+            };
+        };
+    };
+    delete_log_policies_policy_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                policy: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
                 };
             };
         };

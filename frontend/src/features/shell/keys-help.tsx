@@ -19,6 +19,7 @@ const KEYS: readonly [string, string][] = [
   ["g q", "queue"],
   ["g n", "nodes"],
   ["g s", "leases (a schedule of nodes)"],
+  ["g a", "alerts"],
   ["g l", "log"],
   ["?", "this list"],
 ];

@@ -11,6 +11,7 @@ import { MenuButton, MenuItem } from "../../ui/menu";
 import { ErrorCard, Skeleton } from "../../ui/parts";
 import { toast } from "../../ui/toast";
 import { setTheme, useTheme, type Theme } from "../../ui/theme";
+import { Bell } from "../alerts/bell";
 import { Palette } from "./palette";
 import { useKeys } from "./keys";
 import { KeysHelp } from "./keys-help";
@@ -26,6 +27,7 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/queue", word: "Queue", icon: "queue", key: "q" },
   { to: "/app/nodes", word: "Nodes", icon: "nodes", key: "n" },
   { to: "/app/leases", word: "Leases", icon: "calendar", key: "s" },
+  { to: "/app/alerts", word: "Alerts", icon: "bell", key: "a" },
   { to: "/app/log", word: "Log", icon: "log", key: "l" },
 ];
 
@@ -89,6 +91,7 @@ function Frame({ session }: { session: Session }): ReactElement {
         </button>
         <div className="grow" />
         <RunningCount />
+        <Bell />
         <ThemeMenu />
         <UserMenu session={session} onHelp={() => setHelp(true)} />
       </header>

@@ -341,5 +341,5 @@ def _mention(
     where = str(data.get("name") or data.get("run_name") or "a run")
     said = str(data.get("text") or data.get("sentence") or "")[:200]
     title = f"{actor} mentioned you in a note on {where}" + (f": {said}" if said else "")
-    link = str(data.get("link") or f"/runs/{data.get('run_id') or subject_id}")
+    link = str(data.get("link") or f"/app/runs/{data.get('run_id') or subject_id}")
     found.mentions.append((team_id, names, title, link, f"{about}:{data.get('note', '')}"))
