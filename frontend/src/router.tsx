@@ -153,6 +153,12 @@ const fleet = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/fleet/fleet"), "FleetPage"),
 });
+const alerts = createRoute({
+  getParentRoute: () => app,
+  path: "alerts",
+  validateSearch: words,
+  component: page(() => import("./pages/alerts/alerts"), "AlertsPage"),
+});
 const events = createRoute({
   getParentRoute: () => app,
   path: "log",
@@ -187,6 +193,7 @@ export const router = createRouter({
       sweep,
       nodes,
       leases,
+      alerts,
       usage,
       fleet,
       events,

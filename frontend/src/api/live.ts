@@ -49,6 +49,10 @@ export function staleBy(event: Pick<LiveEvent, "kind">): string[] {
       return ["cluster", "jobs", "job", "forecast", "queues", "leases"];
     case "lease":
       return ["leases", "jobs", "job", "forecast"];
+    case "alert":
+      return ["alerts", "inbox"];
+    case "note":
+      return ["inbox"];
     case "experiment":
       return ["experiments", "experiment"];
     case "artifact":

@@ -304,7 +304,7 @@ async def test_a_mention_reaches_the_inbox_of_whoever_is_mentioned_once(yard: Pl
     assert [line["title"] for line in inbox["lines"]] == [
         "ada mentioned you in a note on calm-hen: look"
     ]
-    assert inbox["lines"][0]["link"] == f"/runs/{run}"
+    assert inbox["lines"][0]["link"] == f"/app/runs/{run}"
     after = await ask(ada, "POST", "inbox/read", {"up_to": inbox["lines"][0]["id"]})
     assert after["unread"] == 0
 

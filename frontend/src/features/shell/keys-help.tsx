@@ -21,6 +21,7 @@ const KEYS: readonly [string, string][] = [
   ["g n", "nodes"],
   ["g s", "leases (a schedule of nodes)"],
   ["g u", "usage and cost"],
+  ["g a", "alerts"],
   ["g l", "log"],
   ["?", "this list"],
 ];

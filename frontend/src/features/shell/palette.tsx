@@ -30,6 +30,7 @@ const PAGES: Entry[] = [
   { id: "submit", name: "Submit a job", kind: "page", icon: "plus", go: { to: "/app/submit" } },
   { id: "nodes", name: "Nodes and GPUs", kind: "page", icon: "nodes", go: { to: "/app/nodes" } },
   { id: "leases", name: "Leases: the calendar of nodes", kind: "page", icon: "calendar", go: { to: "/app/leases" } },
+  { id: "alerts", name: "Alerts", kind: "page", icon: "bell", go: { to: "/app/alerts" } },
   { id: "log", name: "Log of events", kind: "page", icon: "log", go: { to: "/app/log" } },
 ];
 

@@ -11,6 +11,7 @@ import { MenuButton, MenuItem } from "../../ui/menu";
 import { ErrorCard, Skeleton } from "../../ui/parts";
 import { toast } from "../../ui/toast";
 import { setTheme, useTheme, type Theme } from "../../ui/theme";
+import { Bell } from "../alerts/bell";
 import { Palette } from "./palette";
 import { useKeys } from "./keys";
 import { KeysHelp } from "./keys-help";
@@ -30,6 +31,7 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/leases", word: "Leases", icon: "calendar", key: "s" },
   { to: "/app/usage", word: "Usage", icon: "usage", key: "u" },
   { to: "/app/logbook", word: "Logbook", icon: "edit", key: "b" },
+  { to: "/app/alerts", word: "Alerts", icon: "bell", key: "a" },
   { to: "/app/log", word: "Log", icon: "log", key: "l" },
 ];
 
@@ -93,6 +95,7 @@ function Frame({ session }: { session: Session }): ReactElement {
         </button>
         <div className="grow" />
         <RunningCount />
+        <Bell />
         <ThemeMenu />
         <UserMenu session={session} onHelp={() => setHelp(true)} />
       </header>

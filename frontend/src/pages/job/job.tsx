@@ -6,6 +6,7 @@ import { lazy, Suspense, useCallback, useMemo, type ReactElement } from "react";
 import type { YardEvent } from "../../api/events";
 import type { JobDetail } from "../../api/jobs";
 import { runQuery, type WholeRun } from "../../api/runs";
+import { Fired } from "../../features/alerts/fired";
 import { Panels } from "../../features/chart/panels";
 import type { ChartSettings } from "../../features/chart/panel";
 import { EventList } from "../../features/events/event-list";
@@ -105,6 +106,7 @@ function Loaded({ detail, events }: { detail: JobDetail; events: YardEvent[] }):
         </div>
       )}
       <IdleNote job={job} />
+      <Fired job={job.job_id} />
       <div className="tabs" role="tablist" aria-label="Parts of the job">
         {tabs.map(([word, title]) => (
           <button key={word} type="button" role="tab" aria-selected={word === tab} onClick={() => set({ tab: word })}>

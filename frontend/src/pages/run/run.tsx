@@ -7,6 +7,7 @@ import "../../features/chart/chart.css";
 import "./run.css";
 import { renameRun, restoreRun, runQuery, TAGS, type WholeRun } from "../../api/runs";
 import { jobQuery } from "../../api/jobs";
+import { Fired } from "../../features/alerts/fired";
 import { DeleteDialog, starAll } from "../../features/actions/bulk";
 import { JOB_TAG, RunJobLog, RunJobStrip } from "../../features/job/run-job";
 import { Elsewhere } from "../../features/shell/elsewhere";
@@ -79,6 +80,7 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
     <>
       <Head whole={whole} tags={tags} />
       {job === undefined ? <Numbers whole={whole} /> : <RunJobStrip job={job} whole={whole} />}
+      {job === undefined ? <Fired run={info.run_id} /> : <Fired job={job} />}
       <div className="tabs" role="tablist" aria-label="Parts of the run">
         {TABS.map(([key, word]) => (
           <button key={key} type="button" role="tab" aria-selected={key === tab} onClick={() => set({ tab: key })}>

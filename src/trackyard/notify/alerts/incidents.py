@@ -54,11 +54,11 @@ class Incident(msgspec.Struct, frozen=True):
     def page(self) -> str:
         """Return the page of the web UI that is about its subject."""
         return {
-            "job": f"/jobs/{self.subject_id}",
-            "run": f"/runs/{self.subject_id}",
-            "node": "/nodes",
-            "lease": "/leases",
-        }.get(self.subject_kind, "/alerts")
+            "job": f"/app/jobs/{self.subject_id}",
+            "run": f"/app/runs/{self.subject_id}",
+            "node": f"/app/nodes?node={self.subject_id}",
+            "lease": "/app/leases",
+        }.get(self.subject_kind, "/app/alerts")
 
 
 def fire(tx: Tx, rule: Rule, subject: Subject, sentence: str) -> None:

@@ -6,7 +6,6 @@ Owns which facts each kind of rule is given, within bounds a pass. Reads; change
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -25,8 +24,8 @@ from trackyard.notify.alerts.evaluate import (
     Sign,
     Waiting,
 )
-from trackyard.notify.alerts.records import Rule, Subject
-from trackyard.notify.alerts.world import Findings, Rules, World, judge
+from trackyard.notify.alerts.records import Subject
+from trackyard.notify.alerts.world import Findings, Rules, Watch, World, judge
 from trackyard.notify.inbox import mentions
 from trackyard.store.database import Reader
 from trackyard.tracking import watched as runs
@@ -96,6 +95,7 @@ def look(reader: Reader, world: World, now_ms: int, *, full: bool) -> Findings:
     if any(row[3] in _RULES for row in told):
         found.rules_changed = True
         world.rules = Rules.of(records.load_rules(reader))
+        world.watches = None
     _take_new_rules(reader, world, found, told)
     _take_new_runs(reader, world, found, told)
     if full or found.runs_over:
@@ -135,6 +135,7 @@ def _take_new_rules(reader: Reader, world: World, found: Findings, told: list[An
             if rule.text not in known:
                 known.add(rule.text)
                 world.rules.add(rule)
+                world.watches = None
                 found.new_rules.append(rule)
 
 
@@ -154,6 +155,8 @@ def _take_new_runs(reader: Reader, world: World, found: Findings, told: list[Any
                 over.add(uuid)
     fresh = runs.runs_by_uuid(reader, sorted(set(changed)))
     world.runs.update((run.uuid, run) for run in fresh)
+    if fresh:
+        world.watches = None
     _name_subjects(reader, world, fresh)
     found.runs_over = over & set(world.runs)
 
@@ -174,32 +177,61 @@ def _points(reader: Reader, world: World, found: Findings, *, full: bool) -> Non
     """Give rules on metrics the latest points of the runs they watch."""
     if not world.rules.kinds & METRIC_KINDS:
         return
-    uuids: Iterable[str] = world.runs if full else found.runs_over
-    asked: list[tuple[Rule, Subject, runs.WatchedRun]] = [
-        (rule, world.subjects[uuid], world.runs[uuid])
-        for uuid in uuids
-        for rule in world.rules.about(world.subjects[uuid], *METRIC_KINDS)
-    ]
-    names = {rule.condition.metric for rule, _, _ in asked}
-    ids: dict[str, list[int]] = {
-        name: [number] for name, number in runs.metric_ids(reader, names - {""}).items()
-    }
-    if "" in names:
-        ids[""] = runs.loss_ids(reader)
-    wanted = sorted({run.id for _, _, run in asked})
-    every = sorted({number for numbers in ids.values() for number in numbers})
+    watches = _watches(reader, world)
+    if not full:
+        watches = [one for one in watches if one.run.uuid in found.runs_over]
+    every = sorted({number for watch in watches for number in watch.name_ids})
+    wanted = sorted({watch.run.id for watch in watches})
     points = {(one.run, one.name_id): one for one in runs.latest_points(reader, wanted, every)}
-    for rule, subject, run in asked:
-        if rule.condition.kind is Kind.ABSENCE and run.status != "RUNNING":
-            continue
-        known = [points.get((run.id, number)) for number in ids.get(rule.condition.metric, ())]
+    for watch in watches:
+        known = [points.get((watch.run.id, number)) for number in watch.name_ids]
+        if known == watch.seen and not _is_timed(world, watch):
+            continue  # judged already, and time alone changes nothing
+        watch.seen = known
         latest = [one for one in known if one is not None]
-        first = Memory(counts_past=run.start_ms >= rule.created_ms - SAME_MS)
-        fact: Point | NoPoint = NoPoint(run.start_ms)
+        fact: Point | NoPoint = NoPoint(watch.run.start_ms)
         if latest:
             one = next((it for it in latest if math.isnan(it.value)), latest[0])
             fact = Point(one.step, one.time_ms, one.value, one.least, one.most)
-        judge(world, found, rule, subject, fact, first=first)
+        judge(world, found, watch.rule, watch.subject, fact, first=watch.first)
+
+
+def _watches(reader: Reader, world: World) -> list[Watch]:
+    """Return which rule looks at which metrics of which run; made anew when that changed."""
+    if world.watches is None:
+        names = {one.metric for kind in METRIC_KINDS for one in world.rules.conditions(kind)}
+        world.metrics = {
+            name: [number] for name, number in runs.metric_ids(reader, names - {""}).items()
+        }
+        world.watches = [
+            Watch(
+                rule,
+                world.subjects[uuid],
+                run,
+                Memory(counts_past=run.start_ms >= rule.created_ms - SAME_MS),
+            )
+            for uuid, run in world.runs.items()
+            for rule in world.rules.about(world.subjects[uuid], *METRIC_KINDS)
+            if rule.condition.kind is not Kind.ABSENCE or run.status == "RUNNING"
+        ]
+    missing = {one.rule.condition.metric for one in world.watches} - world.metrics.keys()
+    if "" in missing or "" in world.metrics:
+        # Any new metric may be a loss.
+        world.metrics[""] = runs.loss_ids(reader)
+    found = runs.metric_ids(reader, missing - {""})
+    world.metrics.update((name, [number]) for name, number in found.items())
+    for watch in world.watches:
+        watch.name_ids = world.metrics.get(watch.rule.condition.metric, [])
+    return world.watches
+
+
+def _is_timed(world: World, watch: Watch) -> bool:
+    """Tell whether a rule may come to hold, or cease to, without a new point."""
+    kind = watch.rule.condition.kind
+    if kind in (Kind.ABSENCE, Kind.CHANGE):
+        return True
+    memory = world.memories.get((watch.rule.id, watch.subject.id))
+    return memory is not None and memory.bad_since_ms is not None and not memory.is_firing
 
 
 def _logs(reader: Reader, world: World, found: Findings, attempts: list[str]) -> None:
@@ -341,5 +373,5 @@ def _mention(
     where = str(data.get("name") or data.get("run_name") or "a run")
     said = str(data.get("text") or data.get("sentence") or "")[:200]
     title = f"{actor} mentioned you in a note on {where}" + (f": {said}" if said else "")
-    link = str(data.get("link") or f"/runs/{data.get('run_id') or subject_id}")
+    link = str(data.get("link") or f"/app/runs/{data.get('run_id') or subject_id}")
     found.mentions.append((team_id, names, title, link, f"{about}:{data.get('note', '')}"))

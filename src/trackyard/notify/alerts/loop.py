@@ -139,6 +139,8 @@ class AlertLoop:
                 world.written[key] = self._full_ms
         if found.logs is not None:
             world.logs = found.logs
+        if found.runs_over or found.ended:
+            world.watches = None
         for uuid in found.runs_over:
             world.runs.pop(uuid, None)
             world.subjects.pop(uuid, None)

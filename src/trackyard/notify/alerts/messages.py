@@ -34,7 +34,7 @@ def lines(incidents: Sequence[Incident], base: str) -> list[str]:
         for one in incidents[:NAMED]
     ]
     if len(incidents) > NAMED:
-        found.append(f"and {len(incidents) - NAMED} more: {base}/alerts")
+        found.append(f"and {len(incidents) - NAMED} more: {base}/app/alerts")
     return found
 
 
@@ -103,7 +103,7 @@ def teams_body(what: str, incidents: Sequence[Incident], base: str) -> bytes:
 
 def mail_text(incidents: Sequence[Incident], base: str) -> str:
     """Return the text of a mail."""
-    return "\n\n".join([*lines(incidents, base), f"All alerts: {base}/alerts"]) + "\n"
+    return "\n\n".join([*lines(incidents, base), f"All alerts: {base}/app/alerts"]) + "\n"
 
 
 def example(now_ms: int) -> Incident:

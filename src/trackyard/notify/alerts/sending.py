@@ -124,7 +124,7 @@ def _command(channel: Opened, body: bytes) -> Answer:
             timeout=TOTAL_SECONDS,
             check=False,
             cwd="/",
-            env={"PATH": "/usr/local/bin:/usr/bin:/bin", "YARD_CHANNEL": channel.name},
+            env={"PATH": "/usr/local/bin:/usr/bin:/bin"},
         )
     except subprocess.TimeoutExpired:
         return Answer(error=f"the command took over {TOTAL_SECONDS:g} s")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from trackyard.core.alerts import Condition, Kind
 from trackyard.notify.alerts.evaluate import Fact, Memory, Outcome, evaluate
 from trackyard.notify.alerts.records import Rule, Subject
-from trackyard.tracking.watched import WatchedRun
+from trackyard.tracking.watched import LatestPoint, WatchedRun
 
 #: How often changes that decide nothing are written, and how many of them in one pass.
 MINOR_MS, MINOR_WRITES = 60_000, 300
@@ -66,6 +66,19 @@ class Rules:
 
 
 @dataclass(slots=True)
+class Watch:
+    """A rule on a metric of a run, and what it saw last."""
+
+    rule: Rule
+    subject: Subject
+    run: WatchedRun
+    #: what it remembers before its first look
+    first: Memory
+    name_ids: list[int] = field(default_factory=list)
+    seen: list[LatestPoint | None] | None = None
+
+
+@dataclass(slots=True)
 class World:
     """All that is known after a pass."""
 
@@ -78,6 +91,9 @@ class World:
     #: up to where each log was searched
     logs: dict[tuple[str, int], int] = field(default_factory=dict)
     by_subject: dict[str, set[str]] = field(default_factory=dict)
+    #: rules on metrics with the runs they look at; None: to be made anew
+    watches: list[Watch] | None = None
+    metrics: dict[str, list[int]] = field(default_factory=dict)
     #: when what a rule remembers was last written
     written: dict[tuple[str, str], int] = field(default_factory=dict)
 
