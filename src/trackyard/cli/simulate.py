@@ -87,6 +87,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         choices=["default", "bestfit", "spread"],
         help="placement",
     )
+    _add_habits(parser)
+    parser.add_argument("--plot", type=Path, help="draw use and waiting over time into this file")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(func=run)
+
+
+def _add_habits(parser: argparse.ArgumentParser) -> None:
+    """Add what jobs do: what they save, state and may hold."""
     parser.add_argument(
         "--checkpoint-cost",
         default="7,30,60",
@@ -119,9 +127,6 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--quotas", action="store_true", help="give each team a quota by its part of the work"
     )
-    parser.add_argument("--plot", type=Path, help="draw use and waiting over time into this file")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(func=run)
 
 
 class Case(NamedTuple):
