@@ -7,11 +7,13 @@ wall time exactly. Knows no table, no clock, no price and no person.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
+from typing import NamedTuple
 
 from trackyard.core.resources import WHOLE
 
@@ -58,8 +60,7 @@ Interval = tuple[int, int]
 Segment = tuple[int, int, GpuClass]
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """An attempt's part of one node."""
 
     node: str
@@ -73,7 +74,8 @@ class Share:
         return len(self.gpus) * self.gpu_milli
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: a month has tens of thousands, and frozen ones take three times as long to make.
+@dataclass(slots=True, kw_only=True)
 class AttemptSpan:
     """One attempt as the account sees it; times in milliseconds."""
 
@@ -224,8 +226,7 @@ def _top(depth: list[int]) -> GpuClass:
 # -- all nodes ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """What an attempt really had of a node for a while."""
 
     attempt: AttemptSpan
@@ -315,15 +316,24 @@ def _bounded(pieces: list[_Piece], capacity: int) -> list[_Piece]:
         most = max(most, held)
     if most <= capacity:
         return pieces
-    ordered = sorted(pieces, key=lambda one: (one.attempt.admitted_ms, one.attempt.key))
-    moments = sorted({moment for moment, _ in edges})
-    found = []
-    for since, until in pairwise(moments):
+    changes = sorted(
+        [(one.since, 1, at) for at, one in enumerate(pieces)]
+        + [(one.until, 0, at) for at, one in enumerate(pieces)]
+    )
+    rank = [(one.attempt.admitted_ms, one.attempt.key, at) for at, one in enumerate(pieces)]
+    found: list[_Piece] = []
+    active: list[tuple[int, int, int]] = []
+    for (since, begins, at), (until, _, _) in pairwise(changes):
+        if begins:
+            insort(active, rank[at])
+        else:
+            active.remove(rank[at])
         left = capacity
-        for one in ordered:
-            if one.since <= since and until <= one.until and left:
-                milli = min(left, one.milli)
-                left -= milli
+        for _, _, which in active if since < until else ():
+            one = pieces[which]
+            milli = min(left, one.milli)
+            left -= milli
+            if milli:
                 found.append(_Piece(one.attempt, one.share, since, until, milli))
     return found
 
@@ -334,14 +344,15 @@ def _write_held(
     phases: _Phases,
     idle: Mapping[tuple[str, int], Sequence[Interval]],
 ) -> None:
-    share, held, key = piece.share, ledger.held, piece.attempt.key
-    since, until = piece.since, piece.until
+    _, share, since, until, milli = piece
+    held, key = ledger.held, piece.attempt.key
     for begin, end, kind in phases.of(piece.attempt):
-        low, high = max(begin, since), min(end, until)
-        if low >= high:
+        if begin >= until or end <= since:
             continue
-        amount = (high - low) * piece.milli
-        if kind is GpuClass.PRODUCTIVE and idle and piece.milli == share.milli:
+        low = begin if begin > since else since
+        high = end if end < until else until
+        amount = (high - low) * milli
+        if idle and kind is GpuClass.PRODUCTIVE and milli == share.milli:
             unused = share.gpu_milli * sum(
                 _overlap(idle.get((share.node, gpu), ()), low, high) for gpu in share.gpus
             )

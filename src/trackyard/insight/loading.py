@@ -5,6 +5,7 @@ The packages that own attempts, nodes and leases read them; this puts them toget
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from trackyard.access.directory import team_names
@@ -67,10 +68,7 @@ def _span(
     where = (row.job, row.number)
     return AttemptSpan(
         key=row.id,
-        shares=tuple(
-            Share(share.node, share.gpus, share.gpu_milli)
-            for share in decode_placement(row.placement).shares
-        ),
+        shares=_shares(row.placement),
         admitted_ms=row.admitted_ms,
         # Without the runner's word the engine's: it had the attempt, and the rest was setting up.
         unpacked_ms=row.launched_ms if row.unpacked_ms is None else row.unpacked_ms,
@@ -83,6 +81,14 @@ def _span(
         saved_until_ms=saves.get(where),
         saving=tuple(pauses.get(where, ())),
         stalls=tuple(stalls.get((row.job_id, row.number), ())),
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _shares(placement: str) -> tuple[Share, ...]:
+    return tuple(
+        Share(share.node, share.gpus, share.gpu_milli)
+        for share in decode_placement(placement).shares
     )
 
 

@@ -493,3 +493,9 @@ async def _backup_file(world: World) -> Ask:
 async def _end_backup(world: World) -> Ask:
     backup, world.backup = await _open(world), ""
     return Ask(path={"backup_id": backup})
+
+
+@asks("POST /api/v1/usage/months/{month}/close")
+async def _close_month(world: World) -> Ask:
+    number = world.fresh()
+    return Ask(path={"month": f"{1990 + number // 12 % 30}-{number % 12 + 1:02d}"})
