@@ -101,6 +101,10 @@ class AttemptSpan:
     saving: tuple[Interval, ...] = ()
     #: without progress; an open end is the attempt's
     stalls: tuple[tuple[int, int | None], ...] = ()
+    #: its segments and the milliseconds of each class, once it has ended and they are known
+    known: tuple[list[Segment], dict[GpuClass, int]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,28 +255,26 @@ def account(history: History, since_ms: int, until_ms: int, now_ms: int) -> Ledg
     leases: dict[str, list[LeaseSpan]] = defaultdict(list)
     for lease in history.leases:
         leases[lease.node].append(lease)
-    phases = _Phases(now_ms)
     for node, spans in history.nodes.items():
         clipped = _clip(spans, since_ms, until_ms)
         pieces = _fit(shares.get(node, ()), clipped, now_ms)
         for piece in pieces:
-            _write_held(ledger, piece, phases, history.idle)
+            _write_held(ledger, piece, history.idle, now_ms)
         _write_rest(ledger, node, clipped, pieces, leases.get(node, ()))
     return ledger
 
 
-class _Phases:
-    """Segments of attempts, worked out once."""
-
-    def __init__(self, now_ms: int) -> None:
-        self._now = now_ms
-        self._known: dict[int, list[Segment]] = {}
-
-    def of(self, attempt: AttemptSpan) -> list[Segment]:
-        found = self._known.get(attempt.key)
-        if found is None:
-            found = self._known[attempt.key] = segments(attempt, self._now)
-        return found
+def _phases(attempt: AttemptSpan, now_ms: int) -> tuple[list[Segment], dict[GpuClass, int]]:
+    """Return an attempt's segments and their sums; those of one that has ended are kept."""
+    if attempt.known is not None:
+        return attempt.known
+    found = segments(attempt, now_ms)
+    sums: dict[GpuClass, int] = {}
+    for begin, end, kind in found:
+        sums[kind] = sums.get(kind, 0) + end - begin
+    if attempt.ended_ms is not None:
+        attempt.known = (found, sums)
+    return found, sums
 
 
 def _clip(spans: Iterable[NodeSpan], since: int, until: int) -> list[NodeSpan]:
@@ -341,12 +343,17 @@ def _bounded(pieces: list[_Piece], capacity: int) -> list[_Piece]:
 def _write_held(
     ledger: Ledger,
     piece: _Piece,
-    phases: _Phases,
     idle: Mapping[tuple[str, int], Sequence[Interval]],
+    now_ms: int,
 ) -> None:
-    _, share, since, until, milli = piece
-    held, key = ledger.held, piece.attempt.key
-    for begin, end, kind in phases.of(piece.attempt):
+    attempt, share, since, until, milli = piece
+    held, key = ledger.held, attempt.key
+    found, sums = _phases(attempt, now_ms)
+    if not idle and since == attempt.admitted_ms and until == attempt.ended_ms:
+        for kind, length in sums.items():
+            held[key, share.node, kind] += length * milli
+        return
+    for begin, end, kind in found:
         if begin >= until or end <= since:
             continue
         low = begin if begin > since else since

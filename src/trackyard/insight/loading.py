@@ -36,7 +36,15 @@ def load_history(reader: Reader, since_ms: int, until_ms: int, now_ms: int) -> L
     oldest = min((row.admitted_ms for row in rows), default=since_ms)
     saves, pauses = jobs_past.last_saves(reader, oldest), jobs_past.pauses(reader, oldest)
     stalls = jobs_past.stalls(reader, oldest)
-    spans = [_span(row, saves, pauses, stalls) for row in rows]
+    spans = [
+        _span(
+            row,
+            saves.get((row.job, row.number)),
+            tuple(pauses.get((row.job, row.number), ())),
+            tuple(stalls.get((row.job_id, row.number), ())),
+        )
+        for row in rows
+    ]
     holds = past_holds(reader, since_ms, until_ms, now_ms)
     history = History(
         attempts=spans,
@@ -59,16 +67,20 @@ def load_history(reader: Reader, since_ms: int, until_ms: int, now_ms: int) -> L
     return Loaded(history, facts, rows, fleet_past.failures(reader, since_ms, until_ms))
 
 
+@lru_cache(maxsize=65_536)
 def _span(
     row: jobs_past.PastAttempt,
-    saves: dict[tuple[int, int], int],
-    pauses: dict[tuple[int, int], list[tuple[int, int]]],
-    stalls: dict[tuple[str, int], list[tuple[int, int | None]]],
+    saved_until_ms: int | None,
+    saving: tuple[tuple[int, int], ...],
+    stalls: tuple[tuple[int, int | None], ...],
 ) -> AttemptSpan:
-    where = (row.job, row.number)
+    """Return an attempt for the account; the same rows give the same one, with what it knows."""
     return AttemptSpan(
         key=row.id,
-        shares=_shares(row.placement),
+        shares=tuple(
+            Share(share.node, share.gpus, share.gpu_milli)
+            for share in decode_placement(row.placement).shares
+        ),
         admitted_ms=row.admitted_ms,
         # Without the runner's word the engine's: it had the attempt, and the rest was setting up.
         unpacked_ms=row.launched_ms if row.unpacked_ms is None else row.unpacked_ms,
@@ -78,17 +90,9 @@ def _span(
         ended_ms=row.ended_ms,
         saved=bool(row.saved),
         cut_short=row.state in _CUT_SHORT,
-        saved_until_ms=saves.get(where),
-        saving=tuple(pauses.get(where, ())),
-        stalls=tuple(stalls.get((row.job_id, row.number), ())),
-    )
-
-
-@lru_cache(maxsize=65_536)
-def _shares(placement: str) -> tuple[Share, ...]:
-    return tuple(
-        Share(share.node, share.gpus, share.gpu_milli)
-        for share in decode_placement(placement).shares
+        saved_until_ms=saved_until_ms,
+        saving=saving,
+        stalls=stalls,
     )
 
 
