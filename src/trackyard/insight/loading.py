@@ -34,13 +34,13 @@ def load_history(reader: Reader, since_ms: int, until_ms: int, now_ms: int) -> L
     """Read everything that bears on a window of time."""
     rows = jobs_past.past_attempts(reader, since_ms, until_ms)
     oldest = min((row.admitted_ms for row in rows), default=since_ms)
-    saves, pauses = jobs_past.last_saves(reader, oldest), jobs_past.pauses(reader, oldest)
+    saves = jobs_past.saves(reader, oldest)
     stalls = jobs_past.stalls(reader, oldest)
     spans = [
         _span(
             row,
-            saves.get((row.job, row.number)),
-            tuple(pauses.get((row.job, row.number), ())),
+            saves.last.get((row.job, row.number)),
+            tuple(saves.pauses.get((row.job, row.number), ())),
             tuple(stalls.get((row.job_id, row.number), ())),
         )
         for row in rows
