@@ -50,27 +50,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--trace", type=Path, help="trace file, also gzipped")
-    parser.add_argument(
-        "--from",
-        dest="source",
-        choices=["live"],
-        help="replay the server's own past jobs on its present nodes (admins)",
-    )
-    parser.add_argument("--days", type=int, default=30, help="days back with --from live")
-    parser.add_argument(
-        "--add",
-        action="append",
-        default=[],
-        metavar="NxTYPE",
-        help="with --from live: a further node, as in 8xH100, or 4*8xH100 for four",
-    )
-    parser.add_argument(
-        "--remove",
-        action="append",
-        default=[],
-        metavar="NODE",
-        help="with --from live: without it",
-    )
+    _add_live(parser)
     parser.add_argument("--nodes", help="GPUs in one pool, NxM nodes by GPUs, or a node-list file")
     parser.add_argument(
         "--policy",
@@ -126,6 +106,31 @@ def _add_habits(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--quotas", action="store_true", help="give each team a quota by its part of the work"
+    )
+
+
+def _add_live(parser: argparse.ArgumentParser) -> None:
+    """Add what goes with the server's own past."""
+    parser.add_argument(
+        "--from",
+        dest="source",
+        choices=["live"],
+        help="replay the server's own past jobs on its present nodes (admins)",
+    )
+    parser.add_argument("--days", type=int, default=30, help="days back with --from live")
+    parser.add_argument(
+        "--add",
+        action="append",
+        default=[],
+        metavar="NxTYPE",
+        help="with --from live: a further node, as in 8xH100, or 4*8xH100 for four",
+    )
+    parser.add_argument(
+        "--remove",
+        action="append",
+        default=[],
+        metavar="NODE",
+        help="with --from live: without it",
     )
 
 

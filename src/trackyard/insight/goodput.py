@@ -7,11 +7,13 @@ wall time exactly. Knows no table, no clock, no price and no person.
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
+from typing import NamedTuple
 
 from trackyard.core.resources import WHOLE
 
@@ -58,8 +60,7 @@ Interval = tuple[int, int]
 Segment = tuple[int, int, GpuClass]
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(NamedTuple):
     """An attempt's part of one node."""
 
     node: str
@@ -73,7 +74,8 @@ class Share:
         return len(self.gpus) * self.gpu_milli
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Not frozen: a month has tens of thousands, and frozen ones take three times as long to make.
+@dataclass(slots=True, kw_only=True)
 class AttemptSpan:
     """One attempt as the account sees it; times in milliseconds."""
 
@@ -99,6 +101,10 @@ class AttemptSpan:
     saving: tuple[Interval, ...] = ()
     #: without progress; an open end is the attempt's
     stalls: tuple[tuple[int, int | None], ...] = ()
+    #: its segments and the milliseconds of each class, once it has ended and they are known
+    known: tuple[list[Segment], dict[GpuClass, int]] | None = field(
+        default=None, compare=False, repr=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +230,7 @@ def _top(depth: list[int]) -> GpuClass:
 # -- all nodes ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """What an attempt really had of a node for a while."""
 
     attempt: AttemptSpan
@@ -250,28 +255,26 @@ def account(history: History, since_ms: int, until_ms: int, now_ms: int) -> Ledg
     leases: dict[str, list[LeaseSpan]] = defaultdict(list)
     for lease in history.leases:
         leases[lease.node].append(lease)
-    phases = _Phases(now_ms)
     for node, spans in history.nodes.items():
         clipped = _clip(spans, since_ms, until_ms)
         pieces = _fit(shares.get(node, ()), clipped, now_ms)
         for piece in pieces:
-            _write_held(ledger, piece, phases, history.idle)
+            _write_held(ledger, piece, history.idle, now_ms)
         _write_rest(ledger, node, clipped, pieces, leases.get(node, ()))
     return ledger
 
 
-class _Phases:
-    """Segments of attempts, worked out once."""
-
-    def __init__(self, now_ms: int) -> None:
-        self._now = now_ms
-        self._known: dict[int, list[Segment]] = {}
-
-    def of(self, attempt: AttemptSpan) -> list[Segment]:
-        found = self._known.get(attempt.key)
-        if found is None:
-            found = self._known[attempt.key] = segments(attempt, self._now)
-        return found
+def _phases(attempt: AttemptSpan, now_ms: int) -> tuple[list[Segment], dict[GpuClass, int]]:
+    """Return an attempt's segments and their sums; those of one that has ended are kept."""
+    if attempt.known is not None:
+        return attempt.known
+    found = segments(attempt, now_ms)
+    sums: dict[GpuClass, int] = {}
+    for begin, end, kind in found:
+        sums[kind] = sums.get(kind, 0) + end - begin
+    if attempt.ended_ms is not None:
+        attempt.known = (found, sums)
+    return found, sums
 
 
 def _clip(spans: Iterable[NodeSpan], since: int, until: int) -> list[NodeSpan]:
@@ -315,15 +318,24 @@ def _bounded(pieces: list[_Piece], capacity: int) -> list[_Piece]:
         most = max(most, held)
     if most <= capacity:
         return pieces
-    ordered = sorted(pieces, key=lambda one: (one.attempt.admitted_ms, one.attempt.key))
-    moments = sorted({moment for moment, _ in edges})
-    found = []
-    for since, until in pairwise(moments):
+    changes = sorted(
+        [(one.since, 1, at) for at, one in enumerate(pieces)]
+        + [(one.until, 0, at) for at, one in enumerate(pieces)]
+    )
+    rank = [(one.attempt.admitted_ms, one.attempt.key, at) for at, one in enumerate(pieces)]
+    found: list[_Piece] = []
+    active: list[tuple[int, int, int]] = []
+    for (since, begins, at), (until, _, _) in pairwise(changes):
+        if begins:
+            insort(active, rank[at])
+        else:
+            active.remove(rank[at])
         left = capacity
-        for one in ordered:
-            if one.since <= since and until <= one.until and left:
-                milli = min(left, one.milli)
-                left -= milli
+        for _, _, which in active if since < until else ():
+            one = pieces[which]
+            milli = min(left, one.milli)
+            left -= milli
+            if milli:
                 found.append(_Piece(one.attempt, one.share, since, until, milli))
     return found
 
@@ -331,17 +343,23 @@ def _bounded(pieces: list[_Piece], capacity: int) -> list[_Piece]:
 def _write_held(
     ledger: Ledger,
     piece: _Piece,
-    phases: _Phases,
     idle: Mapping[tuple[str, int], Sequence[Interval]],
+    now_ms: int,
 ) -> None:
-    share, held, key = piece.share, ledger.held, piece.attempt.key
-    since, until = piece.since, piece.until
-    for begin, end, kind in phases.of(piece.attempt):
-        low, high = max(begin, since), min(end, until)
-        if low >= high:
+    attempt, share, since, until, milli = piece
+    held, key = ledger.held, attempt.key
+    found, sums = _phases(attempt, now_ms)
+    if not idle and since == attempt.admitted_ms and until == attempt.ended_ms:
+        for kind, length in sums.items():
+            held[key, share.node, kind] += length * milli
+        return
+    for begin, end, kind in found:
+        if begin >= until or end <= since:
             continue
-        amount = (high - low) * piece.milli
-        if kind is GpuClass.PRODUCTIVE and idle and piece.milli == share.milli:
+        low = begin if begin > since else since
+        high = end if end < until else until
+        amount = (high - low) * milli
+        if idle and kind is GpuClass.PRODUCTIVE and milli == share.milli:
             unused = share.gpu_milli * sum(
                 _overlap(idle.get((share.node, gpu), ()), low, high) for gpu in share.gpus
             )

@@ -5,6 +5,7 @@ The packages that own attempts, nodes and leases read them; this puts them toget
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from trackyard.access.directory import team_names
@@ -33,9 +34,17 @@ def load_history(reader: Reader, since_ms: int, until_ms: int, now_ms: int) -> L
     """Read everything that bears on a window of time."""
     rows = jobs_past.past_attempts(reader, since_ms, until_ms)
     oldest = min((row.admitted_ms for row in rows), default=since_ms)
-    saves, pauses = jobs_past.last_saves(reader, oldest), jobs_past.pauses(reader, oldest)
+    saves = jobs_past.saves(reader, oldest)
     stalls = jobs_past.stalls(reader, oldest)
-    spans = [_span(row, saves, pauses, stalls) for row in rows]
+    spans = [
+        _span(
+            row,
+            saves.last.get((row.job, row.number)),
+            tuple(saves.pauses.get((row.job, row.number), ())),
+            tuple(stalls.get((row.job_id, row.number), ())),
+        )
+        for row in rows
+    ]
     holds = past_holds(reader, since_ms, until_ms, now_ms)
     history = History(
         attempts=spans,
@@ -58,13 +67,14 @@ def load_history(reader: Reader, since_ms: int, until_ms: int, now_ms: int) -> L
     return Loaded(history, facts, rows, fleet_past.failures(reader, since_ms, until_ms))
 
 
+@lru_cache(maxsize=65_536)
 def _span(
     row: jobs_past.PastAttempt,
-    saves: dict[tuple[int, int], int],
-    pauses: dict[tuple[int, int], list[tuple[int, int]]],
-    stalls: dict[tuple[str, int], list[tuple[int, int | None]]],
+    saved_until_ms: int | None,
+    saving: tuple[tuple[int, int], ...],
+    stalls: tuple[tuple[int, int | None], ...],
 ) -> AttemptSpan:
-    where = (row.job, row.number)
+    """Return an attempt for the account; the same rows give the same one, with what it knows."""
     return AttemptSpan(
         key=row.id,
         shares=tuple(
@@ -80,9 +90,9 @@ def _span(
         ended_ms=row.ended_ms,
         saved=bool(row.saved),
         cut_short=row.state in _CUT_SHORT,
-        saved_until_ms=saves.get(where),
-        saving=tuple(pauses.get(where, ())),
-        stalls=tuple(stalls.get((row.job_id, row.number), ())),
+        saved_until_ms=saved_until_ms,
+        saving=saving,
+        stalls=stalls,
     )
 
 

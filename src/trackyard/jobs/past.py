@@ -87,25 +87,26 @@ def claim_owners(reader: Reader) -> dict[int, Owner]:
     return {claim: Owner(job_id, name) for claim, job_id, name in rows}
 
 
-def last_saves(reader: Reader, since_ms: int) -> dict[tuple[int, int], int]:
-    """Return when the last checkpoint of (job, attempt) was complete, as far as since then."""
-    rows = reader.all(
-        "SELECT job, attempt, max(created_ms) FROM checkpoints WHERE created_ms > ?"
-        " GROUP BY job, attempt",
-        (since_ms,),
-    )
-    return {(job, attempt): int(at) for job, attempt, at in rows}
+class Saves:
+    """When checkpoints of (job, attempt) were complete, and what training waited for them."""
+
+    def __init__(self) -> None:
+        self.last: dict[tuple[int, int], int] = {}
+        self.pauses: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
 
-def pauses(reader: Reader, since_ms: int) -> dict[tuple[int, int], list[tuple[int, int]]]:
-    """Return while which (job, attempt) waited for its checkpoints."""
-    found: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+def saves(reader: Reader, since_ms: int) -> Saves:
+    """Return the checkpoints of a time, as far as they bear on usage."""
+    found = Saves()
     for job, attempt, at, blocked in reader.all(
         "SELECT job, attempt, created_ms, blocked_ms FROM checkpoints WHERE created_ms > ?"
-        " AND blocked_ms > 0 ORDER BY created_ms",
+        " ORDER BY created_ms",
         (since_ms,),
     ):
-        found[job, attempt].append((at - blocked, at))
+        key = (job, attempt)
+        found.last[key] = at
+        if blocked > 0:
+            found.pauses.setdefault(key, []).append((at - blocked, at))
     return found
 
 

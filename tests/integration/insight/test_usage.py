@@ -29,7 +29,7 @@ def rounded(classes: dict[str, float]) -> dict[str, float]:
 
 
 async def test_each_phase_of_a_job_is_in_its_class_and_all_adds_up(yard: Yard) -> None:
-    """Setup, load, work, a stall, a checkpoint, a lost node: hours by class, to the millisecond."""
+    """Setup, load, work, a stall, a checkpoint, a lost node: the hours of each class."""
     job = (await yard.submit("train", gpus=2, name="long", experiment="vision")).job_id
     yard.clock.advance(HOUR)
     await yard.beat(job, "environment")

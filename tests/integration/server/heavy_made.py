@@ -519,3 +519,9 @@ async def _edit_note(world: World) -> Ask:
 @asks("DELETE /api/v1/runs/{run_id}/notes/{note}")
 async def _remove_note(world: World) -> Ask:
     return Ask(path=await _note(world, f"/api/v1/runs/{world.run}/notes"))
+
+
+@asks("POST /api/v1/usage/months/{month}/close")
+async def _close_month(world: World) -> Ask:
+    number = world.fresh()
+    return Ask(path={"month": f"{1990 + number // 12 % 30}-{number % 12 + 1:02d}"})
