@@ -161,7 +161,7 @@ def _from_bucket(address: str, staging: Path, progress: Progress) -> Path:
     prefix = prefix.strip("/")
     try:
         listed = [
-            (str(one["path"]), int(one["size"]))
+            (str(one["path"]), int(one["size"]), str(one.get("e_tag") or one["last_modified"]))
             for page in obstore.list(store, prefix or None)
             for one in page
         ]
@@ -170,18 +170,23 @@ def _from_bucket(address: str, staging: Path, progress: Progress) -> Path:
     if not listed:
         raise SetupError(f"{address} holds no objects", hint="check bucket and prefix")
     names = _names(listed, prefix)
-    total, done = sum(size for _, size in listed), [0]
+    total, done = sum(size for _, size, _ in listed), [0]
+    notes = staging.parent / "etags"
+    notes.mkdir(parents=True, exist_ok=True)
 
-    def fetch(pair: tuple[str, str, int]) -> None:
-        key, name, size = pair
+    def fetch(one: tuple[str, str, int, str]) -> None:
+        key, name, size, tag = one
         target = staging / name
-        if not (target.is_file() and target.stat().st_size == size):
+        note = notes / hashlib.sha256(key.encode()).hexdigest()[:32]
+        is_here = target.is_file() and note.exists() and note.read_text() == tag
+        if not is_here:
             target.parent.mkdir(parents=True, exist_ok=True)
             beside = target.with_name(f".{target.name}.part")
             with beside.open("wb") as sink:
                 for piece in obstore.get(store, key).stream(min_chunk_size=PIECE):
                     sink.write(bytes(piece))
             beside.replace(target)
+            note.write_text(tag)
         done[0] += size
         progress("download", done[0], total)
 
@@ -208,9 +213,9 @@ def _bucket(bucket: str, address: str) -> S3Store:
     return S3Store(bucket, client_options={"allow_http": is_plain}, **options)
 
 
-def _names(listed: list[tuple[str, int]], prefix: str) -> list[tuple[str, str, int]]:
+def _names(listed: list[tuple[str, int, str]], prefix: str) -> list[tuple[str, str, int, str]]:
     found = []
-    for key, size in listed:
+    for key, size, tag in listed:
         name = key[len(prefix) :].strip("/") if prefix and key != prefix else key
         if key == prefix:
             name = PurePosixPath(key).name
@@ -220,7 +225,7 @@ def _names(listed: list[tuple[str, int]], prefix: str) -> list[tuple[str, str, i
             check_path(name)
         except ValueError as fault:
             raise SetupError(f"object {key[:200]!r} cannot be a file: {fault}") from fault
-        found.append((key, name, size))
+        found.append((key, name, size, tag))
     return found
 
 
