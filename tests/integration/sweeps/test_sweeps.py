@@ -215,7 +215,7 @@ async def test_a_copy_begins_with_the_checkpoint_of_its_parent(sweeping: SweepYa
     ]
     assert found.trials[2].job_state == "starting"
     spec = sweeping.yard.specs[f"j{sweep[1:]}-2-a1"]
-    assert spec.env["YARD_CHECKPOINT_UPLOAD"] == "run"
+    assert spec.platform_env["YARD_CHECKPOINT_UPLOAD"] == "run"
 
 
 async def keep_checkpoint(sweeping: SweepYard, sweep: str, number: int) -> None:

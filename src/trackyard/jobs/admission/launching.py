@@ -31,6 +31,10 @@ from trackyard.jobs.variables import digests
 from trackyard.jobs.wishes import Archive, JobSpec
 
 
+#: Variables of the platform's own that a spec may carry; users cannot name them.
+_CARRIED = ("YARD_CHECKPOINT_UPLOAD",)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """Where jobs reach the platform, and how often they report."""
@@ -89,11 +93,15 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
             heartbeat_seconds=site.heartbeat_seconds,
             sample_seconds=site.sample_seconds,
         ),
-        env={**spec.env, **context.secrets},
+        env={
+            **{name: value for name, value in spec.env.items() if name not in _CARRIED},
+            **context.secrets,
+        },
         secrets=tuple(context.secrets),
         platform_env={
             **platform_env(admitted, context, site, token=tokens.command),
             **_gang_env(spec),
+            **{name: spec.env[name] for name in _CARRIED if name in spec.env},
         },
         package=None if package is None else ref(package),
         modules=tuple(ref(module) for module in spec.modules),
