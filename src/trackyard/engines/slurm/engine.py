@@ -16,6 +16,7 @@ import shutil
 import threading
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trackyard.core.clock import SYSTEM_CLOCK, Clock
@@ -40,6 +41,7 @@ from trackyard.engines.holds import check_held
 from trackyard.engines.notices import Notices
 from trackyard.engines.slurm import nodes as slurm_nodes
 from trackyard.engines.slurm import submit
+from trackyard.engines.slurm.accounting import Accounting
 from trackyard.engines.slurm.commands import Commands
 from trackyard.engines.slurm.observe import judge
 from trackyard.engines.slurm.parse import SlurmJob
@@ -79,6 +81,7 @@ class SlurmEngine:
         self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._runner = _place_runner(site.folder)
         self._view = View(self.commands, site, clock)
+        self._accounting = Accounting(self.commands)
         self._reservations = Reservations(self.commands, site, tell=self._notices.tell)
         self._relay = Relay(site.private or site.folder / "private", site.folder)
         self._lock = threading.RLock()
@@ -344,7 +347,13 @@ class SlurmEngine:
                 job_id = 0
         handed = read_json(folder.path / "submitted.json") or {}
         seen = self._view.seen(attempt_id, job_id, int(handed.get("at_ms") or 0))
-        return judge(folder, launched, seen, detail)
+        report = judge(folder, launched, seen, detail)
+        if report.phase is AttemptPhase.LOST and seen.job is None:
+            # The controller has forgotten it; accounting, where there is one, has not.
+            known = self._accounting.job(job_id or 0, attempt_id)
+            if known is not None and known.has_ended:
+                return judge(folder, launched, replace(seen, job=known), detail)
+        return report
 
     # Watching
 
