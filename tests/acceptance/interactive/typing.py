@@ -10,6 +10,9 @@ import sys
 import termios
 import time
 
+from websockets.exceptions import ConnectionClosedOK, InvalidStatus
+from websockets.sync.client import connect
+
 from tests.acceptance.jobs_cli.yarding import Yard
 
 PATIENCE = 150.0
@@ -86,3 +89,26 @@ class Person:
             self.process.kill()
             self.process.wait()
         os.close(self._master)
+
+
+def shell_on(url: str, token: str, job: str) -> str:
+    """Type into the terminal of a running job over the API and end it; return what it showed."""
+    address = f"ws{url.removeprefix('http')}/api/v1/jobs/{job}/terminal?columns=91&rows=27"
+    headers = {"Authorization": f"Bearer {token}"}
+    shown, until = "", time.monotonic() + PATIENCE
+    while True:
+        try:
+            line = connect(address, additional_headers=headers, open_timeout=PATIENCE)
+            break
+        except InvalidStatus:
+            # The job counts as running a moment before its node has opened the way to it.
+            assert time.monotonic() < until
+            time.sleep(0.5)
+    with line:
+        line.send(b"echo si''ze-$(stty size)-; exit 5\n")
+        try:
+            while True:
+                data = line.recv(timeout=PATIENCE)
+                shown += data.decode() if isinstance(data, bytes) else data
+        except ConnectionClosedOK:
+            return shown

@@ -14,6 +14,7 @@ PUBLIC = re.compile(
     r"/(health|version|ready|signin|app|app/.*|assets/.*|[\w.-]+\.(svg|png|ico|webmanifest|txt|js|css|html))?\Z"
     r"|/api/v1/session\Z|/api/v1/oidc(/start|/callback)?\Z|/(ajax-)?api/3\.0/mlflow/server-info\Z"
     r"|/(ajax-)?api/2\.0/mlflow-artifacts/mpu/parts?/.*\Z|/api/v1/uploads/.*\Z"
+    r"|/apps/x/\.yard/enter\Z"  # on the host of an app alone, with a ticket
 )
 
 

@@ -41,6 +41,15 @@ REFUSED = {
     "POST /api/2.0/mlflow/artifacts/presigned-upload-url": 501,
     "GET /api/v1/oidc/start": 404,  # single sign-on is tested with a real provider
     "GET /api/v1/oidc/callback": 404,
+    # Of jobs that people reach into while they run; those are tested with real ones.
+    "GET /api/v1/jobs/{job}/app": 409,
+    "POST /api/v1/jobs/{job}/app": 409,
+    "GET /apps/{job}/.yard/enter": 403,
+    **{
+        f"{method} /apps/{{job}}/{rest}": 409
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+        for rest in ("", "{path...}")
+    },
 }
 #: Routes that end what the others ask about; they come last, in this order.
 LAST = (
