@@ -150,7 +150,7 @@ def _print_book(api: Api, args: argparse.Namespace, run_id: str | None) -> int:
         say("nothing is in this logbook yet")
     day = ""
     for entry in book["entries"]:
-        day = _print_entry(entry, day, with_run=book["subject"] == "lineage")
+        day = _print_entry(entry, day, with_run=book["subject"] != "run")
     return 0
 
 
@@ -159,7 +159,8 @@ def _print_entry(entry: dict[str, Any], day: str, *, with_run: bool) -> str:
     today = f"{when:%A, %-d %B %Y}"
     if today != day:
         print(f"{'' if not day else chr(10)}{today}")
-    run_name = f"{entry['run_name']}: " if with_run and entry["run_name"] else ""
+    name = entry["run_name"]
+    run_name = f"{name}: " if with_run and name and name not in entry["sentence"] else ""
     sign = _TONES.get(entry["tone"], " ")
     hint = "  (found by rule)" if entry["is_suggestion"] else ""
     print(f"  {when:%H:%M} {sign} {printable(run_name + entry['sentence'])}{hint}")

@@ -80,7 +80,7 @@ async def test_a_job_with_two_attempts_writes_its_logbook(site: Site) -> None:
     await site.platform.services.tracking.settle_all()
     assert words(await book_of(admin, job["run_id"])) == told
     team = (await admin("GET", "/api/v1/logbook")).json()
-    assert any(one.startswith("opt: attempt 1 lost node") for one in words(team))
+    assert any(one.startswith("Attempt 1 lost node") for one in words(team))
     digest = (await admin("GET", "/api/v1/logbook/digest?week=this")).json()
     assert digest["jobs"]["submitted"] == 1
     assert digest["lost_steps"] == 12

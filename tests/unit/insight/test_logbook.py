@@ -230,7 +230,9 @@ def test_a_team_reads_names_and_ends() -> None:
     facts = two_attempts()
     entries = team_entries([*facts.events, *facts.around], {RUN: "opt-175b"})
     words = [entry.sentence for entry in entries]
-    assert any(one.startswith("opt-175b: attempt 1 lost node gpu-07") for one in words)
+    assert any(one.startswith("Attempt 1 lost node gpu-07") for one in words)
+    book = Logbook("team", "t", "t", entries, {})
+    assert "opt-175b: Attempt 1 lost node gpu-07" in logbook_markdown(book)
     assert select(entries, kinds=["note"])[0].run_name == "opt-175b"
     assert len(select(entries, query="ECC gpu-07")) == 2
 

@@ -89,7 +89,7 @@ function OneEntry({ entry, filter, run, names, user }: Props & { entry: LogEntry
       box.current?.scrollIntoView({ block: "center" });
     }
   }, [named]);
-  const asks = entry.kind === "curve" && typeof entry.step === "number" && entry.run_id !== "";
+  const asks = entry.kind === "curve" && entry.tone !== "good" && typeof entry.step === "number" && entry.run_id !== "";
   return (
     <article ref={box} className={`logbook-entry${named ? " named" : ""}`} id={entry.id}>
       <time title={exact(entry.time_ms)}>{clock(entry.time_ms)}</time>
@@ -97,8 +97,7 @@ function OneEntry({ entry, filter, run, names, user }: Props & { entry: LogEntry
         <Icon name={iconOf(entry.kind)} title={entry.kind} />
       </span>
       <div>
-        {names && <RunLink id={entry.run_id ?? ""} name={entry.run_name ?? ""} />}
-        {entry.sentence}
+        {names ? <Sentence entry={entry} /> : entry.sentence}
         {entry.is_suggestion === true && <span className="faint"> found by rule</span>}
         {asks && (
           <button type="button" className="btn quiet small" aria-expanded={why} onClick={() => setWhy(!why)}>
@@ -116,12 +115,27 @@ function OneEntry({ entry, filter, run, names, user }: Props & { entry: LogEntry
   );
 }
 
-function RunLink({ id, name }: { id: string; name: string }): ReactElement | null {
-  return id === "" ? null : (
+/** A sentence with its run as a link: in it where it names the run, before it else. */
+function Sentence({ entry }: { entry: LogEntry }): ReactElement {
+  const [id, name] = [entry.run_id ?? "", entry.run_name ?? ""];
+  if (id === "") {
+    return <>{entry.sentence}</>;
+  }
+  const link = (
+    <Link to="/app/runs/$runId" params={{ runId: id }} search={{ tab: "logbook" }}>
+      {name === "" ? id.slice(0, 8) : name}
+    </Link>
+  );
+  const at = name === "" ? -1 : entry.sentence.indexOf(name);
+  return at < 0 ? (
     <>
-      <Link to="/app/runs/$runId" params={{ runId: id }} search={{ tab: "logbook" }}>
-        {name === "" ? id.slice(0, 8) : name}
-      </Link>{" "}
+      {link} {entry.sentence}
+    </>
+  ) : (
+    <>
+      {entry.sentence.slice(0, at)}
+      {link}
+      {entry.sentence.slice(at + name.length)}
     </>
   );
 }

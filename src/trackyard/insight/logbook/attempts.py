@@ -146,6 +146,8 @@ def _began(told: Told, base: Mapping[str, str]) -> Entry | None:
         words = f"Attempt {told.number} is starting{where}."
     else:
         resumed = told.running.number("resume_step")
+        if told.rolled_back is not None:
+            resumed = told.rolled_back.number("step")
         verb = "started" if told.number == 1 or not resumed else "resumed"
         step = f" from step {grouped(resumed)}" if resumed else ""
         after = f" after {lasted(waited)} in the queue" if waited and waited >= 1000 else ""
@@ -254,4 +256,6 @@ def _how(told: Told, event: EventFact, cause: str) -> str:
         where = f"lost {'node' if len(told.nodes) <= 1 else 'nodes'} {listed(told.nodes)}"
         return f"{where}: {reason}" if reason else where
     words = cause_words(cause, event.number("exit_code"), event.number("signal"))
+    if cause == "succeeded" or reason.startswith("The command ended with exit code"):
+        return words
     return f"{words} ({reason})" if reason and reason.lower() not in words else words

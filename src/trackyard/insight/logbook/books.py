@@ -63,7 +63,7 @@ def team_entries(events: Iterable[EventFact], names: Mapping[str, str]) -> list[
         name = names.get(run_id) or own[-1].text("name")
         made = attempt_entries(gather(own), {}, run_id=run_id, run_name=name)
         # A team's page does not tell of every checkpoint of every job.
-        found += [_about(entry, name) for entry in made if entry.kind != "checkpoint"]
+        found += [entry for entry in made if entry.kind != "checkpoint"]
     found += [_named(entry, names) for entry in note_entries(plain)]
     return in_order(found)
 
@@ -88,11 +88,6 @@ def _named(entry: Entry, names: Mapping[str, str]) -> Entry:
         return entry
     sentence = entry.sentence.replace(entry.run_id, name) if entry.run_id else entry.sentence
     return _replace(entry, run_name=name, sentence=sentence)
-
-
-def _about(entry: Entry, name: str) -> Entry:
-    first, rest = entry.sentence[:1], entry.sentence[1:]
-    return _replace(entry, sentence=f"{name}: {first.lower()}{rest}") if name else entry
 
 
 def _replace(entry: Entry, **changes: object) -> Entry:

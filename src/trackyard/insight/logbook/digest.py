@@ -38,6 +38,8 @@ DIGEST_KINDS = (
     "run.created",
     *NOTE_KINDS,
 )
+#: Ends that may be a node's fault; others are the command's or somebody's wish.
+_NODE_CAUSES = ("node_lost", "node_unfit", "engine", "signal")
 MOST_LINES, MOST_NOTES = 10, 200
 _HOUR_MS = 3_600_000
 
@@ -199,7 +201,7 @@ class DigestTally:
         cause = event.text("cause") or "ended"
         line = self._cause(cause)
         line.attempts += 1
-        if cause not in ("succeeded", "stopped", "preempted"):
+        if cause in _NODE_CAUSES:
             for node in event.words("nodes"):
                 self._node(node).failures += 1
         if cause == "succeeded":

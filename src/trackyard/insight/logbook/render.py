@@ -42,7 +42,7 @@ def logbook_markdown(book: Logbook) -> str:
     for title, entries in _by_day(book.entries):
         lines += [f"## {title}", ""]
         for entry in entries:
-            lines += _markdown(entry, with_run=book.subject == "lineage")
+            lines += _markdown(entry, with_run=book.subject != "run")
         lines.append("")
     return "\n".join(lines).rstrip() + "\n"
 
@@ -57,8 +57,13 @@ def _by_day(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
     return found
 
 
+def _is_unnamed(entry: Entry) -> bool:
+    """Whether an entry has a run that its sentence does not name."""
+    return bool(entry.run_name) and entry.run_name not in entry.sentence
+
+
 def _markdown(entry: Entry, *, with_run: bool) -> list[str]:
-    run = f"{_plain(entry.run_name)}: " if with_run and entry.run_name else ""
+    run = f"{_plain(entry.run_name)}: " if with_run and _is_unnamed(entry) else ""
     hint = " *(found by rule)*" if entry.is_suggestion else ""
     lines = [f"- **{clock(entry.time_ms)}** {run}{_plain(entry.sentence)}{hint}"]
     if entry.detail:
@@ -76,12 +81,12 @@ def logbook_html(book: Logbook) -> str:
     body = [f"<h1>{escape(title)}</h1>"]
     for heading, entries in _by_day(book.entries):
         body.append(f"<h2>{escape(heading)}</h2>")
-        body += [_html(entry, with_run=book.subject == "lineage") for entry in entries]
+        body += [_html(entry, with_run=book.subject != "run") for entry in entries]
     return _page(title, "\n".join(body))
 
 
 def _html(entry: Entry, *, with_run: bool) -> str:
-    run = f"<b>{escape(entry.run_name)}</b> " if with_run and entry.run_name else ""
+    run = f"<b>{escape(entry.run_name)}</b> " if with_run and _is_unnamed(entry) else ""
     hint = ' <span class="hint">(found by rule)</span>' if entry.is_suggestion else ""
     anchor = escape(entry.id)
     pictures = "".join(f"<div>picture: {escape(path)}</div>" for path in entry.pictures)
