@@ -2,8 +2,8 @@
 
 python -m bench.alerts --runs 10000 [--postgresql URL]
 
-Prints the milliseconds of processor time of a first look, of looks where nothing is new, of looks where a tenth of
-the runs has new points, and of one where a hundred rules fire, with the rows each wrote.
+Prints the milliseconds of processor time of a first look, of looks where nothing is new, of looks
+where a tenth of the runs has new points, and of one where a hundred rules fire.
 """
 
 from __future__ import annotations

@@ -161,3 +161,25 @@ def test_queries_of_the_dashboard_and_the_rules_are_understood(prometheus: Prome
 
 def test_a_stranger_reads_no_figures(server: JobServer) -> None:
     assert httpx.get(f"{server.url}/metrics", timeout=180).status_code == 401
+
+
+def test_a_prometheus_of_the_servers_own_starts_scrapes_and_ends_with_it(
+    tmp_path: Path,
+) -> None:
+    one = JobServer(tmp_path / "home", options=("--with", "prometheus"))
+    one.start()
+    try:
+        url = (tmp_path / "home" / "prometheus" / "address").read_text().strip()
+        until = time.monotonic() + PATIENCE * 2
+        found: list[Any] = []
+        while not found and time.monotonic() < until:
+            with contextlib.suppress(httpx.HTTPError):
+                words = {"query": 'up{job="trackyard"} == 1'}
+                answer = httpx.get(f"{url}/api/v1/query", params=words, timeout=180)
+                found = answer.json()["data"]["result"]
+            time.sleep(0.2)
+        assert found, (tmp_path / "home" / "prometheus" / "log").read_text()[-2000:]
+    finally:
+        one.stop()
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{url}/-/ready", timeout=180)

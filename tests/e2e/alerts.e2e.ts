@@ -27,7 +27,7 @@ describe("alerts", () => {
     await page.getByRole("alert").getByText("is not understood").waitFor();
     await page.getByLabel("New rule").fill(rule);
     await page.getByRole("button", { name: "Add rule" }).click();
-    await page.getByRole("cell", { name: rule }).waitFor();
+    await page.getByRole("cell", { name: rule, exact: true }).waitFor();
     await log(dark ? 30 : 12, dark ? 3 : 2);
     await page.getByRole("group", { name: "Part of alerts" }).getByRole("button", { name: "Incidents" }).click();
     const row = page.locator("table.incidents tr").filter({ hasText: rule });
@@ -42,7 +42,6 @@ describe("alerts", () => {
     }
     await page.getByRole("menuitem", { name: "Mark all as read" }).click();
     await page.getByRole("button", { name: "Inbox", exact: true }).waitFor({ timeout: 120_000 });
-    await page.keyboard.press("Escape");
     await row.getByRole("button", { name: "Acknowledge" }).click();
     await row.getByText("Acknowledged").waitFor();
     await row.getByRole("link", { name: "calm-hen" }).click();

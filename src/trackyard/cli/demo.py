@@ -28,6 +28,7 @@ from trackyard.core.errors import SetupError
 
 SEED = 20_260_816
 BATCH = 1000
+ALERTS = ("state failed", "nan", "batch/loss > 3", "log cuda-oom")
 START_SECONDS = 60
 NOTES = {
     "food11-classifier": "Which small network sorts eleven kinds of dishes best? *Demo data.*",
@@ -135,6 +136,7 @@ class Demo:
         runs = list(make_runs(SEED, int(time.time() * 1000), scale))
         began = time.monotonic()
         points = 0
+        self._watch()
         for number, one in enumerate(runs, 1):
             self._log_run(one)
             points += len(one.points)
@@ -145,6 +147,13 @@ class Demo:
             say(f"  read a logbook: yard logbook {run_id}")
         _progress(f"{len(runs)} runs, {points:,} points in {time.monotonic() - began:.0f} s")
         print(file=sys.stderr)
+
+    def _watch(self) -> None:
+        """Make a few alert rules, so that there is something to read on the page of alerts."""
+        for text in ALERTS:
+            # A server that has them already, or a member who may not make them, goes on without.
+            with contextlib.suppress(ApiFault):
+                self._api.post("/api/v1/alerts", {"text": text})
 
     def _post(self, path: str, body: dict[str, Any], method: str = "POST") -> Any:
         return self._api.mlflow(method, path, body)

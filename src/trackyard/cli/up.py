@@ -47,6 +47,14 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--preempt-after", type=int, metavar="S", help="seconds before a job may be preempted"
     )
+    parser.add_argument(
+        "--with",
+        dest="companions",
+        action="append",
+        default=[],
+        metavar="PROGRAM",
+        help="start this beside it: prometheus",
+    )
     parser.add_argument("--ephemeral", action="store_true", help="use a throw-away home folder")
     parser.set_defaults(func=run)
 
@@ -76,6 +84,7 @@ def run(args: argparse.Namespace) -> int:
         "gpus": args.gpus,
         "policy": args.policy,
         "preempt_after": args.preempt_after,
+        "companions": tuple(args.companions),
         "ephemeral": args.ephemeral or None,
     }
     return server.run(load_settings(flags, args.config), announce=announce)

@@ -64,6 +64,7 @@ from trackyard.server.access import Gate
 from trackyard.server.app import Application
 from trackyard.server.app_hosts import AppHosts
 from trackyard.server.clock import choose_clock
+from trackyard.server.companion import Prometheus, check_companions
 from trackyard.server.ending import END_SECONDS, Ending
 from trackyard.server.engines import (
     check_engine,
@@ -129,6 +130,7 @@ def run(settings: Settings, *, announce: Announce) -> int:
     read_rules(settings.leases)
     read_oidc(settings.oidc)
     read_alert_settings(settings.alerts)
+    check_companions(settings.companions)
     read_allowed(settings.outbound_allow)
     choose_clock(ephemeral=settings.ephemeral)
     throwaway: Path | None = None
@@ -206,6 +208,7 @@ async def _serve(settings: Settings, announce: Announce) -> None:
         body_seconds=settings.request_seconds,
     )
     background = [asyncio.create_task(_touch_tokens(services))]
+    await _start_companions(services)
     if not is_checked:
         background.append(asyncio.create_task(check_store_later(services)))
     ending = Ending(seconds=END_SECONDS + settings.drain_seconds)
@@ -308,6 +311,7 @@ def build(settings: Settings) -> Services:
             told=outbox.wake,
         ),
         inbox=Inbox(database),
+        prometheus=Prometheus(settings) if "prometheus" in settings.companions else None,
     )
 
 
@@ -444,6 +448,27 @@ async def _listen(
         await listener.stop(DRAIN_SECONDS)
 
 
+async def _start_companions(services: Services) -> None:
+    """Start Prometheus where it was asked for, with a token of its own that reads and no more."""
+    beside = services.prometheus
+    if beside is None:
+        return
+    token = None
+    if not beside.token_path.exists():
+        teams = await services.directory.teams()
+        made = await services.directory.create_token(
+            user=ADMIN,
+            team=str(teams[0]["name"]),
+            role="viewer",
+            label="prometheus",
+            actor="system",
+            days=None,
+            team_only=True,
+        )
+        token = str(made["token"])
+    beside.start(token)
+
+
 async def _touch_tokens(services: Services) -> None:
     """Write now and then when tokens were last used."""
     while True:
@@ -457,6 +482,8 @@ async def _touch_tokens(services: Services) -> None:
 
 async def _stop(services: Services, ending: Ending) -> None:
     """Commit what is queued and close."""
+    if services.prometheus is not None:
+        await ending.wait_for("Prometheus", services.prometheus.stop(), 6.0)
     await ending.wait_for("settling of metrics", services.tracking.stop(), 2.0)
     await ending.wait_for("webhooks", services.deliveries.stop(), 1.0)
     await ending.wait_for("budgets", services.usage.stop(), 1.0)

@@ -22,6 +22,7 @@ from trackyard.notify.webhooks import Webhooks
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
+from trackyard.server.companion import Prometheus
 from trackyard.server.settings import Settings
 from trackyard.server.sse import Hub
 from trackyard.server.tally import Tally
@@ -66,3 +67,5 @@ class Services:
     alerts: Alerts
     alert_loop: AlertLoop
     inbox: Inbox
+    #: a Prometheus of the server's own; None: there is none
+    prometheus: Prometheus | None

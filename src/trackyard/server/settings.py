@@ -113,6 +113,8 @@ class Settings:
     """Table [alerts] of the config file: mail server, and commands that alerts may run."""
     oidc: dict[str, Any] = field(default_factory=dict)
     """Table [oidc] of the config file: single sign-on at an OpenID Connect provider."""
+    companions: tuple[str, ...] = ()
+    """Programs that are started with the server and end with it: `prometheus`."""
     ephemeral: bool = False
     """Use a throw-away home folder, removed at the end."""
 

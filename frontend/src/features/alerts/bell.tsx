@@ -43,7 +43,13 @@ export function Bell(): ReactElement {
           ))}
           <hr />
           {unread > 0 && (
-            <MenuItem icon="tick" onClick={markRead}>
+            <MenuItem
+              icon="tick"
+              onClick={() => {
+                close();
+                markRead();
+              }}
+            >
               Mark all as read
             </MenuItem>
           )}

@@ -46,12 +46,16 @@ function Incidents(): ReactElement {
   return (
     <>
       <section className="card">
-        <h2>Open {open.length > 0 && <span className="faint">{open.length}</span>}</h2>
-        {open.length === 0 ? <p className="muted">Nothing is wrong now, as far as the rules can tell.</p> : <IncidentList incidents={open} />}
+        <div className="card-head">
+          <h2>Open {open.length > 0 && <span className="faint">{open.length}</span>}</h2>
+        </div>
+        {open.length === 0 ? <p className="muted card-text">Nothing is wrong now, as far as the rules can tell.</p> : <IncidentList incidents={open} />}
       </section>
       {over.length > 0 && (
         <section className="card">
-          <h2>Resolved</h2>
+          <div className="card-head">
+            <h2>Resolved</h2>
+          </div>
           <IncidentList incidents={over.slice(0, 100)} />
         </section>
       )}
@@ -69,7 +73,7 @@ function Messages(): ReactElement {
     <>
       <section className="card">
         {data.length === 0 ? (
-          <p className="muted">Nothing was sent yet.</p>
+          <p className="muted card-text">Nothing was sent yet.</p>
         ) : (
           <table className="plain">
             <thead>

@@ -97,7 +97,7 @@ function NewChannel(): ReactElement {
     );
   };
   return (
-    <section className="card">
+    <section className="card card-text">
       <form className="row alert-form" onSubmit={submit}>
         <input aria-label="Name" placeholder="ops" value={wish.name} onChange={(event) => setWish({ ...wish, name: event.target.value })} />
         <select aria-label="Kind" value={wish.kind} onChange={(event) => setWish({ ...wish, kind: event.target.value })}>

@@ -20,7 +20,7 @@ export function Rules(): ReactElement {
       <NewRule />
       <section className="card">
         {rules.length === 0 ? (
-          <p className="muted">No rules yet. Write one above, or give a job its own with `yard submit --alert &apos;state failed&apos;`.</p>
+          <p className="muted card-text">No rules yet. Write one above, or give a job its own with `yard submit --alert &apos;state failed&apos;`.</p>
         ) : (
           <table className="plain">
             <thead>
@@ -89,7 +89,7 @@ function NewRule(): ReactElement {
     );
   };
   return (
-    <section className="card">
+    <section className="card card-text">
       <form className="row alert-form" onSubmit={submit}>
         <input className="grow" aria-label="New rule" placeholder="loss > 10 for 5m via ops" value={text} onChange={(event) => setText(event.target.value)} />
         <button type="submit" className="btn primary" disabled={text.trim() === ""}>
