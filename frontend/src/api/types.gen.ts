@@ -6495,7 +6495,7 @@ export interface operations {
                 /** @description group by one or several of team, user, project, queue, job, node, gpu, cause, class, day, week, with commas; default team */
                 by?: string;
                 /** @description only this team */
-                team?: string;
+                of_team?: string;
                 /** @description only this user */
                 user?: string;
                 /** @description only this project (experiment) */
