@@ -2368,6 +2368,8 @@ export interface components {
             package_format: string;
             /** @default plain */
             launcher: string;
+            /** @default false */
+            preflight: boolean;
             /** @default null */
             processes_per_node: number | null;
             /** @default 30 */
