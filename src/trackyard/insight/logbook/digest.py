@@ -7,6 +7,7 @@ memory. GPU time counts from admission to the end of an attempt, as far as it li
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -22,7 +23,6 @@ from trackyard.insight.logbook.words import cause_words, count, lasted, listed
 DIGEST_KINDS = (
     "attempt.ended",
     "attempt.lost",
-    "checkpoint.saved",
     "job.admitted",
     "job.failed",
     "job.rolled_back",
@@ -38,10 +38,24 @@ DIGEST_KINDS = (
     "run.created",
     *NOTE_KINDS,
 )
+#: Of these their number is all that is told.
+COUNTED_KINDS = frozenset(
+    (
+        "job.failed",
+        "job.stopped",
+        "job.submitted",
+        "job.succeeded",
+        "lease.ended",
+        "lease.started",
+        "model_version.created",
+        "run.created",
+    )
+)
 #: Ends that may be a node's fault; others are the command's or somebody's wish.
 _NODE_CAUSES = ("node_lost", "node_unfit", "engine", "signal")
 MOST_LINES, MOST_NOTES = 10, 200
 _HOUR_MS = 3_600_000
+Checkpoints = Callable[[Told], Sequence[EventFact]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +160,11 @@ def _period(name: str, start: date, end: date) -> Period:
 class DigestTally:
     """Counts events of one period, in the order in which they happened."""
 
-    def __init__(self, team: str, period: Period, now_ms: int) -> None:
+    def __init__(
+        self, team: str, period: Period, now_ms: int, checkpoints: Checkpoints | None = None
+    ) -> None:
+        #: looks up an attempt's last checkpoints; there are too many to be told of each
+        self._checkpoints = checkpoints or (lambda told: told.checkpoints)
         self._team, self._period = team, period
         self._end = min(period.until_ms, now_ms)
         self._counts: dict[str, int] = {}
@@ -160,10 +178,14 @@ class DigestTally:
         self._lost_steps = self._attempts = 0
         self._longest = (0, "")
 
+    def count(self, kind: str) -> None:
+        """Count an event of which nothing else is told."""
+        self._counts[kind] = self._counts.get(kind, 0) + 1
+
     def add(self, event: EventFact) -> None:
         """Count one event."""
         kind = event.kind
-        self._counts[kind] = self._counts.get(kind, 0) + 1
+        self.count(kind)
         if kind in NOTE_KINDS:
             self._notes.append(event)
         elif kind in ("node.lost", "node.quarantined"):
@@ -185,8 +207,7 @@ class DigestTally:
             told.rolled_back = event
             self._count_loss(job, told)
         elif event.kind == "checkpoint.saved" and told is not None:
-            # Of the checkpoints the latest few matter: the next attempt resumes from one of them.
-            told.checkpoints = [*told.checkpoints[-4:], event]
+            told.checkpoints.append(event)
         elif event.kind in ("attempt.ended", "attempt.lost"):
             self._open.pop(job, told)
             self._end_attempt(event, told or Told(job, number))
@@ -214,6 +235,8 @@ class DigestTally:
         before = self._before.get(job)
         if before is None or before.ended is None:
             return
+        if told.rolled_back is None:
+            before.checkpoints = list(self._checkpoints(before))
         loss = loss_between(before, told, None)
         if loss is None:
             return

@@ -9,9 +9,16 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
+from trackyard.insight.logbook.attempts import Told
 from trackyard.insight.logbook.books import RUN_KINDS, TEAM_KINDS
 from trackyard.insight.logbook.curves import chosen_metrics, goal_of
-from trackyard.insight.logbook.digest import DIGEST_KINDS, Digest, DigestTally, Period
+from trackyard.insight.logbook.digest import (
+    COUNTED_KINDS,
+    DIGEST_KINDS,
+    Digest,
+    DigestTally,
+    Period,
+)
 from trackyard.insight.logbook.facts import AttemptFact, Curve, EventFact, Parent, RunFacts
 from trackyard.insight.logbook.why_worse import Moment, nearest, window
 from trackyard.jobs.records import AttemptRow, load_attempts, load_jobs
@@ -38,6 +45,7 @@ from trackyard.tracking.run_lineage import (
 BUCKETS = 1024
 MAX_EVENTS = 5000
 MAX_NODES = 16
+LAST_CHECKPOINTS = 5
 #: Other metrics that are compared around a moment, and stretches of each.
 MAX_SERIES, SERIES_BUCKETS = 120, 2000
 _AFTER_END_MS = 60_000
@@ -305,13 +313,32 @@ def load_run_names(
     return names_of(reader, principal.team_id, named - {""})
 
 
+def _last_checkpoints(reader: Reader, principal: Principal, told: Told) -> list[EventFact]:
+    """Return the last checkpoints of an attempt that has ended: the next resumes from one."""
+    rows = events_of(
+        reader,
+        "job",
+        told.job_id,
+        team_id=principal.team_id,
+        kinds=("checkpoint.saved",),
+        ids=(0, told.ended.id if told.ended is not None else 2**62),
+        limit=LAST_CHECKPOINTS,
+    )
+    return [fact for fact in map(_fact, rows) if fact.attempt == told.number]
+
+
 def load_digest(reader: Reader, principal: Principal, period: Period, now_ms: int) -> Digest:
     """Count a team's events of a week or a month."""
-    tally = DigestTally(principal.team, period, now_ms)
+    tally = DigestTally(
+        principal.team, period, now_ms, lambda told: _last_checkpoints(reader, principal, told)
+    )
     ids = (first_id_at(reader, period.since_ms), first_id_at(reader, period.until_ms))
     for page in pages_between(reader, ids, team_id=principal.team_id, kinds=DIGEST_KINDS):
         for row in page:
-            tally.add(_fact(row))
+            if row.kind in COUNTED_KINDS:
+                tally.count(row.kind)
+            else:
+                tally.add(_fact(row))
     digest = tally.done()
     names = names_of(reader, principal.team_id, [note.run_id for note in digest.notes])
     digest.notes = [

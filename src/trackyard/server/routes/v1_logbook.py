@@ -38,6 +38,8 @@ from trackyard.store.database import Reader, Tx
 
 DEFAULT_ENTRIES, MAX_ENTRIES = 500, 5000
 WEEK_MS = 7 * 86_400_000
+#: A month of a large team may be read for longer than a page.
+DIGEST_SECONDS = 30.0
 _FORMATS = ("json", "markdown", "html")
 
 
@@ -137,7 +139,7 @@ class LogbookRoutes:
                 return writers[shape](found).encode()
             return msgspec.json.encode(found)
 
-        answer = await self._db.read(load)
+        answer = await self._db.read(load, seconds=DIGEST_SECONDS)
         return _shaped(answer, shape, f"digest-{principal.team}-{period.name}")
 
     async def why(self, request: Request) -> Response:
