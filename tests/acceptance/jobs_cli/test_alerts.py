@@ -49,7 +49,9 @@ def test_a_rule_that_is_not_understood_is_refused_before_anything_is_queued(shar
     done = shared.run("submit", "-q", "--no-working-dir", "--alert", "loss is high", "--", "true")
     assert done.code == 2
     assert "is not understood" in done.err
-    done = shared.run("submit", "-q", "--no-working-dir", "--alert", "nan via nowhere", "--", "true")
+    done = shared.run(
+        "submit", "-q", "--no-working-dir", "--alert", "nan via nowhere", "--", "true"
+    )
     assert "no channel 'nowhere'" in done.err
 
 

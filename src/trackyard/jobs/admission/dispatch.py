@@ -27,7 +27,7 @@ from trackyard.core.ports import (
     NodeReport,
 )
 from trackyard.fleet.service import Fleet
-from trackyard.jobs import hints, logs
+from trackyard.jobs import hints, log_policies, logs
 from trackyard.jobs.admission.launching import Context, Site, launch_spec
 from trackyard.jobs.ending import Verdict
 from trackyard.jobs.life import (
@@ -357,7 +357,7 @@ class Dispatcher:
         def change(tx: Tx) -> None:
             verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
             if record is not None and has_ended:
-                verdict = hints.judged(tx, record)
+                verdict = log_policies.judged(tx, record, hints.judged(tx, record))
             if record is not None:
                 take_last_signs(tx, record)
                 take_health(tx, self.fleet, record.attempt_id, record.member, record.health)
