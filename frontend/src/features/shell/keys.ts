@@ -11,6 +11,7 @@ const PLACES: Record<string, string> = {
   n: "/app/nodes",
   s: "/app/leases",
   l: "/app/log",
+  ",": "/app/settings",
 };
 
 const WRITES = "input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable], dialog, .menu";

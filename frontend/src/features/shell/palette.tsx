@@ -30,6 +30,8 @@ const PAGES: Entry[] = [
   { id: "nodes", name: "Nodes and GPUs", kind: "page", icon: "nodes", go: { to: "/app/nodes" } },
   { id: "leases", name: "Leases: the calendar of nodes", kind: "page", icon: "calendar", go: { to: "/app/leases" } },
   { id: "log", name: "Log of events", kind: "page", icon: "log", go: { to: "/app/log" } },
+  { id: "settings", name: "Settings: tokens, members, teams, quotas, queues", kind: "page", icon: "sliders", go: { to: "/app/settings" } },
+  { id: "audit", name: "Audit: who did what", kind: "page", icon: "sliders", go: { to: "/app/settings", search: { tab: "audit" } } },
 ];
 
 /** The filter that finds runs by a part of their name, or one by its id. */
