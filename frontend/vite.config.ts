@@ -65,15 +65,18 @@ function packed(): Plugin {
 /** Few files rather than many small ones: each costs the browser a trip, cached or not. */
 const GROUPS = [
   { name: "ask", priority: 3, test: /src\/(api\/(client|table-wish|team)|lib\/(address|view)|pages\/runs\/first)\.ts$/ },
-  { name: "react", priority: 2, test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack\/(react-router|router-core|history|react-query|query-core|react-store|store))\// },
-  { name: "shared", priority: 1.5, test: /src\/(ui\/(icon|menu|parts|toast|theme)|lib\/(format|states|search|reasons|job-states|yard-line|colour|curves|range|smoothing|files|run-facts)|api\/(session|stream|live|series|events|jobs|runs|models|wire|cluster)|features\/shell\/\w[\w-]*)\.tsx?$/ },
-  { name: "table", priority: 1, test: /node_modules\/@tanstack\/(react-table|table-core|react-virtual|virtual-core)\/|src\/features\/(table|filter)\/[^c]/ },
+  { name: "react", priority: 2, test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack\/(react-query|query-core))\// },
+  // What every page has, and no more: each byte here is paid for by whoever opens any page.
+  { name: "shared", priority: 1.5, test: /src\/(ui\/(icon|menu|parts|toast|theme)|lib\/(format|states|search|metric-names|reasons|job-states|yard-line|colour|range)|api\/(session|stream|live|series|events|jobs|runs|models|wire|cluster)|routing\/\w+|features\/shell\/(shell|faults|keys|running-count|session-query))\.tsx?$/ },
+  { name: "rows", priority: 1.2, test: /src\/(api\/table-store|features\/table\/(use-runs|sparkline|cells))\.tsx?$/ },
+  { name: "table", priority: 1, test: /node_modules\/@tanstack\/(react-table|table-core|react-virtual|virtual-core)\/|src\/features\/(table|filter)\/[^c][\w-]*\.tsx?$/ },
 ];
 
 export default defineConfig({
   // Relative, so that a proxy may mount the pages under a path; the server fills in the root.
   base: "./",
   plugins: [react(), ...twoScripts(), packed()],
+  resolve: { alias: { "@tanstack/react-router": here("./src/routing/index.tsx") } },
   build: {
     target: "es2022",
     outDir: "dist",

@@ -1,8 +1,11 @@
+import { fileURLToPath } from "node:url";
+
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   plugins: [react()],
+  resolve: { alias: { "@tanstack/react-router": fileURLToPath(new URL("./src/routing/index.tsx", import.meta.url)) } },
   test: {
     environment: "jsdom",
     setupFiles: ["./vitest.setup.ts"],

@@ -6,7 +6,6 @@ import { formatQuery, parseQuery } from "./lib/address";
 import { pageOf } from "./lib/mlflow-link";
 import { Shell } from "./features/shell/shell";
 import { NotFound, PageFault } from "./features/shell/faults";
-import { SignIn } from "./features/shell/sign-in";
 
 type Words = Record<string, string>;
 const words = (search: Record<string, unknown>): Words =>
@@ -27,7 +26,7 @@ function page<T extends Record<string, unknown>, Name extends keyof T>(load: () 
 }
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound });
-const signIn = createRoute({ getParentRoute: () => root, path: "/signin", component: SignIn });
+const signIn = createRoute({ getParentRoute: () => root, path: "/signin", component: page(() => import("./features/shell/sign-in"), "SignIn") });
 const start = createRoute({
   getParentRoute: () => root,
   path: "/",
@@ -171,6 +170,12 @@ const logbook = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/logbook/logbook"), "LogbookPage"),
 });
+const settings = createRoute({
+  getParentRoute: () => app,
+  path: "settings",
+  validateSearch: words,
+  component: page(() => import("./pages/settings/settings"), "SettingsPage"),
+});
 
 export const router = createRouter({
   routeTree: root.addChildren([
@@ -197,21 +202,14 @@ export const router = createRouter({
       usage,
       fleet,
       events,
+      settings,
       logbook,
     ]),
   ]),
   basepath: BASE === "" ? "/" : BASE,
   parseSearch: parseQuery,
   stringifySearch: formatQuery,
-  defaultPreload: "intent",
   defaultErrorComponent: PageFault,
   defaultNotFoundComponent: NotFound,
   defaultPendingMs: 300,
-  scrollRestoration: true,
 });
-
-declare module "@tanstack/react-router" {
-  interface Register {
-    router: typeof router;
-  }
-}

@@ -237,6 +237,8 @@ def read_events(
     kind: str | None = None,
     subject: str | None = None,
     subject_id: str | None = None,
+    actor: str | None = None,
+    before: int | None = None,
     newest_first: bool = False,
 ) -> list[dict[str, Any]]:
     """Return events after a cursor; a kind that ends in `.` matches its whole family."""
@@ -245,10 +247,14 @@ def read_events(
         ("team_id", team_id),
         ("subject", subject),
         ("subject_id", subject_id),
+        ("actor", actor),
     ):
         if value is not None:
             where.append(f"{column} = ?")
             params.append(value)
+    if before is not None:
+        where.append("id < ?")
+        params.append(before)
     if kind is not None and kind.endswith("."):
         where.append("kind >= ? AND kind < ?")
         params += [kind, kind[:-1] + "/"]

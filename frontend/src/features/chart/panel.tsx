@@ -1,5 +1,5 @@
 /** A panel: one metric over the runs that are shown. React mounts and feeds the plot, nothing more. */
-import { useEffect, useMemo, useRef, useState, type ReactElement } from "react";
+import { useEffect, useMemo, useRef, useState, type ReactElement, type ReactNode } from "react";
 
 import type { Series, Want } from "../../api/series";
 import { coloursOf } from "../../lib/colour";
@@ -54,7 +54,15 @@ export function pointsFor(runs: number, large: boolean): number {
   return runs > 50 ? fine / 4 : runs > 15 ? fine / 2 : fine;
 }
 
-function useCurves({ metric, runs, settings, large }: Props): { curves: Curve[]; series: Series[]; loading: boolean; fault: string | null } {
+/** What a panel draws, and how far it has come. */
+export interface Drawn {
+  curves: Curve[];
+  series: Series[];
+  loading: boolean;
+  fault: string | null;
+}
+
+function useCurves({ metric, runs, settings, large }: Props): Drawn {
   const ids = useMemo(() => runs.map((run) => run.id), [runs]);
   const points = pointsFor(ids.length, large === true);
   const base = useMemo<Want>(() => ({ runs: ids, key: metric, points, span: null, orphans: false }), [ids, metric, points]);
@@ -107,13 +115,28 @@ function lastStep(series: readonly Series[]): number {
 }
 
 export function Panel(props: Props): ReactElement {
+  const drawn = useCurves(props);
+  return <PanelFrame {...props} drawn={drawn} enlarged={() => <Panel {...props} large sync={`${props.sync}-large`} />} />;
+}
+
+interface FrameProps extends Omit<Props, "large"> {
+  drawn: Drawn;
+  large?: boolean;
+  /** further tools in the head */
+  tools?: ReactNode;
+  /** the same panel, large, for the dialog */
+  enlarged: () => ReactNode;
+}
+
+/** The plot with its head and tools, whatever it draws. */
+export function PanelFrame(props: FrameProps): ReactElement {
   const { metric, title, runs, settings, sync } = props;
   const host = useRef<HTMLDivElement>(null);
   const plot = useRef<LinePlot | null>(null);
   const colours = useColours();
   const [logY, setLogY] = useState<boolean | null>(null);
   const [open, setOpen] = useState(false);
-  const { curves, series, loading, fault } = useCurves(props);
+  const { curves, series, loading, fault } = props.drawn;
   const zoomRef = useRef(settings.onZoom);
   useEffect(() => {
     zoomRef.current = settings.onZoom;
@@ -146,6 +169,7 @@ export function Panel(props: Props): ReactElement {
           {title}
         </span>
         <span className="tools">
+          {props.tools}
           {props.onPin !== undefined && (
             <IconButton icon="pin" label={props.pinned === true ? "Unpin" : "Pin to top"} pressed={props.pinned ?? false} onClick={props.onPin} />
           )}
@@ -166,7 +190,7 @@ export function Panel(props: Props): ReactElement {
       </div>
       {open && (
         <Dialog title={metric} wide onClose={() => setOpen(false)}>
-          <Panel {...props} large sync={`${sync}-large`} />
+          {props.enlarged()}
         </Dialog>
       )}
     </figure>

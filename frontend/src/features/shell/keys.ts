@@ -13,6 +13,7 @@ const PLACES: Record<string, string> = {
   u: "/app/usage",
   b: "/app/logbook",
   l: "/app/log",
+  ",": "/app/settings",
 };
 
 const WRITES = "input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable], dialog, .menu";

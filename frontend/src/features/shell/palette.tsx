@@ -32,6 +32,8 @@ const PAGES: Entry[] = [
   { id: "leases", name: "Leases: the calendar of nodes", kind: "page", icon: "calendar", go: { to: "/app/leases" } },
   { id: "alerts", name: "Alerts", kind: "page", icon: "bell", go: { to: "/app/alerts" } },
   { id: "log", name: "Log of events", kind: "page", icon: "log", go: { to: "/app/log" } },
+  { id: "settings", name: "Settings: tokens, members, teams, quotas, queues", kind: "page", icon: "sliders", go: { to: "/app/settings" } },
+  { id: "audit", name: "Audit: who did what", kind: "page", icon: "sliders", go: { to: "/app/settings", search: { tab: "audit" } } },
 ];
 
 /** The filter that finds runs by a part of their name, or one by its id. */

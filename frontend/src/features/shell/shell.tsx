@@ -1,7 +1,7 @@
 /** The frame around every page: rail, bar, live stream, keys. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useSearch } from "@tanstack/react-router";
-import { Suspense, useEffect, useState, useSyncExternalStore, type ReactElement } from "react";
+import { lazy, Suspense, useEffect, useState, useSyncExternalStore, type ReactElement } from "react";
 
 import { Fault, onSignedOut } from "../../api/client";
 import { signOut, switchTeam, type Session } from "../../api/session";
@@ -12,11 +12,13 @@ import { ErrorCard, Skeleton } from "../../ui/parts";
 import { toast } from "../../ui/toast";
 import { setTheme, useTheme, type Theme } from "../../ui/theme";
 import { Bell } from "../alerts/bell";
-import { Palette } from "./palette";
 import { useKeys } from "./keys";
-import { KeysHelp } from "./keys-help";
 import { RunningCount } from "./running-count";
 import { sessionQuery } from "./session-query";
+
+const loadPalette = () => import("./palette");
+const Palette = lazy(async () => ({ default: (await loadPalette()).Palette }));
+const KeysHelp = lazy(async () => ({ default: (await import("./keys-help")).KeysHelp }));
 
 /** The places of the rail. What the platform gains, it gains here. */
 export const PLACES: readonly { to: string; word: string; icon: IconName; key: string }[] = [
@@ -33,6 +35,7 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/logbook", word: "Logbook", icon: "edit", key: "b" },
   { to: "/app/alerts", word: "Alerts", icon: "bell", key: "a" },
   { to: "/app/log", word: "Log", icon: "log", key: "l" },
+  { to: "/app/settings", word: "Settings", icon: "sliders", key: "," },
 ];
 
 /** The frame; it asks for a sign-in where there is none. */
@@ -88,7 +91,7 @@ function Frame({ session }: { session: Session }): ReactElement {
       <Rail narrow={narrow} onFold={fold} />
       <header className="bar">
         <TeamMenu session={session} />
-        <button type="button" className="jump" aria-label="Search or jump" onClick={() => setPalette(true)}>
+        <button type="button" className="jump" aria-label="Search or jump" onPointerEnter={() => void loadPalette()} onClick={() => setPalette(true)}>
           <Icon name="search" />
           <span className="grow">Search or jump</span>
           <kbd>Ctrl K</kbd>
@@ -105,8 +108,10 @@ function Frame({ session }: { session: Session }): ReactElement {
           <Outlet />
         </Suspense>
       </main>
-      {palette && <Palette onClose={() => setPalette(false)} />}
-      {help && <KeysHelp onClose={() => setHelp(false)} />}
+      <Suspense fallback={null}>
+        {palette && <Palette onClose={() => setPalette(false)} />}
+        {help && <KeysHelp onClose={() => setHelp(false)} />}
+      </Suspense>
     </div>
   );
 }

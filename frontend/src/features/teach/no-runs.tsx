@@ -1,11 +1,14 @@
 /** An empty page that teaches: two lines and a short script, ready to copy. */
-import type { ReactElement } from "react";
+import { useState, type ReactElement } from "react";
 
+import { json } from "../../api/client";
+import { Icon } from "../../ui/icon";
 import { Copy, YardLine } from "../../ui/parts";
+import { complain } from "../../ui/toast";
 
-/** The lines that point a training at this server. */
-export function exportLines(origin: string): string {
-  return `export MLFLOW_TRACKING_URI=${origin}\nexport MLFLOW_TRACKING_TOKEN=…   # yard token create`;
+/** The lines that point a training at this server; without a token they say how to get one. */
+export function exportLines(origin: string, token: string | null = null): string {
+  return `export MLFLOW_TRACKING_URI=${origin}\nexport MLFLOW_TRACKING_TOKEN=${token ?? "…   # yard token create"}`;
 }
 
 const SCRIPT = `import mlflow
@@ -16,7 +19,13 @@ with mlflow.start_run():
         mlflow.log_metric("loss", 1 / (step + 1), step=step)`;
 
 export function NoRuns(): ReactElement {
-  const lines = exportLines(window.location.origin);
+  const [token, setToken] = useState<string | null>(null);
+  const lines = exportLines(window.location.origin, token);
+  const make = (): void =>
+    void json<{ token: string }>("/api/v1/tokens", { method: "POST", body: { label: "first steps" } }).then(
+      (made) => setToken(made.token),
+      (cause: unknown) => complain("No token was made", cause),
+    );
   return (
     <div className="empty">
       <h2>No runs here yet</h2>
@@ -27,6 +36,16 @@ export function NoRuns(): ReactElement {
           <Copy text={lines} />
         </span>
       </pre>
+      {token === null ? (
+        <button type="button" className="btn primary" title="yard token create" onClick={make}>
+          <Icon name="plus" />
+          Create a token and fill it in
+        </button>
+      ) : (
+        <p className="muted" role="status">
+          The token is good for 90 days and shown this once. Settings lists and revokes it.
+        </p>
+      )}
       <p className="muted">and run a script:</p>
       <pre>
         {SCRIPT}

@@ -6,7 +6,8 @@ import userEvent from "@testing-library/user-event";
 import { afterEach, describe, expect, it, vi } from "vitest";
 
 import type { Eta, Job, Reason } from "../../api/jobs";
-import { etaWords, WhyCard } from "./why-card";
+import { etaWords } from "../job/eta";
+import { WhyCard } from "./why-card";
 
 afterEach(cleanup);
 

@@ -12,7 +12,8 @@ import { formOf, readForm } from "../../lib/submit-form";
 import { Icon } from "../../ui/icon";
 import { useNow, YardLine } from "../../ui/parts";
 import { RequeueDialog, StopDialog, useAct } from "../job/actions";
-import { moment, Sentence } from "../job/parts";
+import { etaWords } from "../job/eta";
+import { Sentence } from "../job/parts";
 import "./why-card.css";
 
 interface Props {
@@ -22,19 +23,6 @@ interface Props {
   position: number | null;
   waiting: number;
   nameOf: (id: string) => string;
-}
-
-/** A forecast as people say it: about 14:20, between 13:50 and 15:10. */
-export function etaWords(eta: Eta | null, now: number): { about: string; range: string } | null {
-  const start = eta?.start_ms ?? eta?.earliest_ms ?? null;
-  if (eta === null || start === null) {
-    return null;
-  }
-  const soon = start - now < 45_000;
-  const about = soon ? "any moment" : `about ${moment(start, now)}`;
-  const { earliest_ms: first, latest_ms: last } = eta;
-  const range = first === null || last === null || last - first < 60_000 ? "" : `${moment(Math.max(first, now), now)} to ${moment(Math.max(last, now), now)}`;
-  return { about, range };
 }
 
 export function WhyCard({ job, reasons, eta, position, waiting, nameOf }: Props): ReactElement {

@@ -13,7 +13,7 @@ import { experimentsQuery, namesQuery, type RunsTable, type TableWish } from "..
 import { EventList } from "../../features/events/event-list";
 import { GpuStrip } from "../../features/gpu-map/gpu-strip";
 import { JobBadge, moment } from "../../features/job/parts";
-import { etaWords } from "../../features/why-card/why-card";
+import { etaWords } from "../../features/job/eta";
 import { Sparkline } from "../../features/table/sparkline";
 import { useRuns } from "../../features/table/use-runs";
 import { colourOf } from "../../lib/colour";

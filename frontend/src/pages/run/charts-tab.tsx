@@ -4,6 +4,7 @@ import { useMemo, type ReactElement } from "react";
 
 import type { WholeRun } from "../../api/runs";
 import { ChartsBar, type ChartView } from "../../features/chart/charts-bar";
+import { AddChart, CustomCharts, useCustomCharts } from "../../features/chart/custom";
 import { Panels } from "../../features/chart/panels";
 import type { ChartSettings } from "../../features/chart/panel";
 import type { JobDetail } from "../../api/jobs";
@@ -37,6 +38,7 @@ export function ChartsTab({ whole, system, job }: { whole: WholeRun; system: boo
   const names = whole.metrics.map((metric) => metric.key).filter((name) => isSystem(name) === system).join("\n");
   const metrics = useMemo(() => (names === "" ? [] : names.split("\n")), [names]);
   const runs = useMemo(() => [{ id: info.run_id, name: info.run_name, start: info.start_time }], [info.run_id, info.run_name, info.start_time]);
+  const custom = useCustomCharts(system ? undefined : info.experiment_id);
   const chartView: ChartView = system && view.x === "step" ? { ...view, x: "relative", plot: "lines" } : { ...view, plot: "lines" };
   const settings = useMemo<ChartSettings>(
     () => ({
@@ -70,8 +72,11 @@ export function ChartsTab({ whole, system, job }: { whole: WholeRun; system: boo
   }
   return (
     <>
-      <ChartsBar view={chartView} plots={false} onChange={change} />
+      <ChartsBar view={chartView} plots={false} onChange={change}>
+        {!system && <AddChart charts={custom} metrics={metrics} />}
+      </ChartsBar>
       <div className="charts one-run">
+        {!system && <CustomCharts charts={custom} metrics={metrics} runs={runs} settings={settings} search={view.search} />}
         <Panels
           metrics={metrics}
           lead={system ? undefined : leadMetric(metrics) ?? undefined}

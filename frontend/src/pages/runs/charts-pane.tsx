@@ -4,6 +4,7 @@ import { lazy, Suspense, useMemo, type ReactElement } from "react";
 import type { KeyNames, RunsTable } from "../../api/runs";
 import type { TableStore } from "../../api/table-store";
 import { ChartsBar } from "../../features/chart/charts-bar";
+import { AddChart, CustomCharts, useCustomCharts } from "../../features/chart/custom";
 import { Panels } from "../../features/chart/panels";
 import type { ChartRun, ChartSettings } from "../../features/chart/panel";
 import { count } from "../../lib/format";
@@ -42,6 +43,7 @@ function caption(view: View, charted: number, groups: number): string {
 
 export function ChartsPane(props: Props): ReactElement {
   const { view, change, table, names, charted, groups } = props;
+  const custom = useCustomCharts(view.experiments.length === 1 ? view.experiments[0] : undefined);
   const key = charted.join();
   const runs = useMemo<ChartRun[]>(() => {
     if (table === null || key === "") {
@@ -71,8 +73,10 @@ export function ChartsPane(props: Props): ReactElement {
     <>
       <ChartsBar view={view} plots onChange={change}>
         {view.plot === "lines" && <span className="faint">{caption(view, runs.length, new Set(runs.map((run) => run.group?.id).filter((id) => id !== undefined)).size)}</span>}
+        {view.plot === "lines" && <AddChart charts={custom} metrics={names.metrics} />}
       </ChartsBar>
       <div className="charts">
+        {view.plot === "lines" && <CustomCharts charts={custom} metrics={names.metrics} runs={runs} settings={settings} search={view.search} />}
         {view.plot === "lines" ? (
           <Panels
             metrics={names.metrics}

@@ -4,7 +4,7 @@ import type { ReactElement } from "react";
 import type { Answer, Smaller } from "../../api/jobs";
 import { useJobNames } from "../../features/job/use-job";
 import { Sentence } from "../../features/job/parts";
-import { etaWords } from "../../features/why-card/why-card";
+import { etaWords } from "../../features/job/eta";
 import { lookOf } from "../../lib/reasons";
 import { Icon, type IconName } from "../../ui/icon";
 import { useNow } from "../../ui/parts";

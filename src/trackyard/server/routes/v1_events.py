@@ -54,6 +54,7 @@ class EventRoutes:
         limit = request.number("limit", 100)
         if not 1 <= limit <= MAX_EVENTS:
             raise InvalidInput(f"limit must be between 1 and {MAX_EVENTS}")
+        before = request.number("before", 0) or None
         team_id: int | None = request.principal.team_id
         if request.arg("scope") == "all":
             if not request.principal.is_admin:
@@ -68,6 +69,8 @@ class EventRoutes:
                 kind=request.arg("kind"),
                 subject=request.arg("subject"),
                 subject_id=request.arg("subject_id"),
+                actor=request.arg("actor"),
+                before=before,
                 newest_first=request.arg("order") == "newest",
             )
         )
@@ -102,6 +105,8 @@ def routes(services: Services) -> list[Route]:
                 "kind": "one kind, or a family such as `run.`",
                 "subject": "run, experiment, model, …",
                 "subject_id": "id of the subject",
+                "actor": "who did it",
+                "before": "return events before this id",
                 "order": "`newest` for the latest first",
                 "scope": "`all` for every team and the platform itself (admins)",
             },
