@@ -30,7 +30,6 @@ from trackyard.jobs.life import Admitted
 from trackyard.jobs.variables import digests
 from trackyard.jobs.wishes import Archive, JobSpec
 
-
 #: Variables of the platform's own that a spec may carry; users cannot name them.
 _CARRIED = ("YARD_CHECKPOINT_UPLOAD",)
 
