@@ -41,7 +41,7 @@ export function staleBy(event: Pick<LiveEvent, "kind">): string[] {
     case "checkpoint":
       return ["jobs", "job", "forecast", "cluster", "queues", "leases", "logbook"];
     case "note":
-      return ["logbook"];
+      return ["logbook", "inbox"];
     case "sweep":
       return ["sweeps", "sweep"];
     case "node":
@@ -51,8 +51,6 @@ export function staleBy(event: Pick<LiveEvent, "kind">): string[] {
       return ["leases", "jobs", "job", "forecast"];
     case "alert":
       return ["alerts", "inbox"];
-    case "note":
-      return ["inbox"];
     case "experiment":
       return ["experiments", "experiment"];
     case "artifact":

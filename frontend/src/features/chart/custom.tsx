@@ -203,7 +203,7 @@ function CustomPanel(props: PanelProps): ReactElement {
           <IconButton icon="trash" label={`Remove ${chart.title}`} onClick={props.onRemove} />
         </>
       }
-      enlarged={() => <CustomPanel {...props} large />}
+      renderLarge={() => <CustomPanel {...props} large />}
     />
   );
 }

@@ -79,8 +79,17 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
   return (
     <>
       <Head whole={whole} tags={tags} />
-      {job === undefined ? <Numbers whole={whole} /> : <RunJobStrip job={job} whole={whole} />}
-      {job === undefined ? <Fired run={info.run_id} /> : <Fired job={job} />}
+      {job === undefined ? (
+        <>
+          <Numbers whole={whole} />
+          <Fired run={info.run_id} />
+        </>
+      ) : (
+        <>
+          <RunJobStrip job={job} whole={whole} />
+          <Fired job={job} />
+        </>
+      )}
       <div className="tabs" role="tablist" aria-label="Parts of the run">
         {TABS.map(([key, word]) => (
           <button key={key} type="button" role="tab" aria-selected={key === tab} onClick={() => set({ tab: key })}>
