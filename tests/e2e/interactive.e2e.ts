@@ -29,7 +29,8 @@ const shown = async (page: Page): Promise<string> => (await page.locator(".xterm
 
 describe("the terminal of a job", () => {
   test("takes keys, follows the window, and is there again after a restart of the server", async () => {
-    const job = await submit("shell", ["env", "PS1=ready> ", "bash", "--norc", "--noprofile", "-i"], { kind: "terminal" });
+    const shell = ["env", "PS1=ready> ", "bash", "--norc", "--noprofile", "-i"];
+    const job = await submit("shell", shell, { kind: "terminal" });
     const page = await yard.open(`/app/jobs/${job}?tab=terminal`);
     await page.getByRole("tab", { name: "Terminal" }).waitFor({ timeout: PATIENCE });
     await page.getByRole("tab", { name: "Terminal" }).click();
@@ -47,15 +48,17 @@ describe("the terminal of a job", () => {
     await page.keyboard.type("echo after-$here\n");
     await expect.poll(() => shown(page), { timeout: PATIENCE }).toContain("after-kept");
     await page.keyboard.type("exit\n");
-    await page.getByText("The shell has ended.").or(page.locator(".page-facts .state", { hasText: "succeeded" })).first().waitFor({ timeout: PATIENCE });
+    const isOver = page.getByText("The shell has ended.").or(page.locator(".page-facts .state", { hasText: "succeeded" }));
+    await isOver.first().waitFor({ timeout: PATIENCE });
     await page.context().close();
   }, 400_000);
 });
 
 describe("JupyterLab", () => {
-  test("opens from its job's page on another origin, runs a cell, restarts its kernel, and cannot act on the server", async () => {
+  test("opens on an origin of its own, runs a cell, restarts its kernel, and cannot act on the server", async () => {
     const job = await submit("lab", ["jupyter-lab"], { kind: "notebook", folder: "lab" });
-    const content = { type: "notebook", content: { cells: [], metadata: { kernelspec: { name: "python3", display_name: "Python 3" } }, nbformat: 4, nbformat_minor: 5 } };
+    const metadata = { kernelspec: { name: "python3", display_name: "Python 3" } };
+    const content = { type: "notebook", content: { cells: [], metadata, nbformat: 4, nbformat_minor: 5 } };
     await expect
       .poll(
         async () => {
@@ -63,7 +66,8 @@ describe("JupyterLab", () => {
             const { url } = await yard.call<{ url: string }>("POST", `/api/v1/jobs/${job}/app`, { program: true });
             const [base = "", token = ""] = url.split("?token=");
             const headers = { authorization: `token ${token}`, "content-type": "application/json" };
-            return (await fetch(`${base}api/contents/made.ipynb`, { method: "PUT", headers, body: JSON.stringify(content) })).status;
+            const init = { method: "PUT", headers, body: JSON.stringify(content) };
+            return (await fetch(`${base}api/contents/made.ipynb`, init)).status;
           } catch {
             return 0;
           }
@@ -100,7 +104,9 @@ describe("JupyterLab", () => {
     // A page of the app has neither the server's cookie nor a way to its API.
     const reached = await lab.evaluate(async (server) => {
       const tries = [`${server}/api/v1/session`, "/api/v1/session", "/api/v1/jobs"];
-      const seen = await Promise.all(tries.map(async (url) => fetch(url, { credentials: "include" }).then((answer) => answer.status, () => 0)));
+      const ask = async (url: string): Promise<number> =>
+        fetch(url, { credentials: "include" }).then((answer) => answer.status, () => 0);
+      const seen = await Promise.all(tries.map(ask));
       return { seen, cookie: document.cookie };
     }, yard.url);
     expect(reached.seen.filter((status) => status === 200)).toEqual([]);

@@ -1,4 +1,4 @@
-/** Opens the app of a job on a host of its own, with an address that is good once; warns of one that will be stopped. */
+/** Opens the app of a job on a host of its own; warns of one that will be stopped because nobody uses it. */
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactElement } from "react";
 
@@ -50,7 +50,8 @@ export function IdleNote({ job }: { job: Job }): ReactElement | null {
   }
   return (
     <div className="note-box" role="status">
-      Nobody uses this: it will be stopped in {duration(at - now)}. Its folder is kept; run something in it to keep it running.
+      Nobody uses this: it will be stopped in {duration(at - now)}. Its folder is kept; run something in it to keep it
+      running.
     </div>
   );
 }

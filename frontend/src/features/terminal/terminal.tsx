@@ -1,4 +1,4 @@
-/** The terminal of a running job. Loads its emulator when it is first shown; connects again by itself when the line is cut. */
+/** The terminal of a running job. Connects again by itself when the line is cut. */
 import "@xterm/xterm/css/xterm.css";
 import { FitAddon } from "@xterm/addon-fit";
 import { Terminal as Emulator, type ITheme } from "@xterm/xterm";
@@ -35,7 +35,12 @@ function address(job: string, columns: number, rows: number): string {
 function theme(): ITheme {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string): string => style.getPropertyValue(name).trim();
-  return { background: colour("--panel"), foreground: colour("--ink"), cursor: colour("--accent"), selectionBackground: colour("--line-strong") };
+  return {
+    background: colour("--panel"),
+    foreground: colour("--ink"),
+    cursor: colour("--accent"),
+    selectionBackground: colour("--line-strong"),
+  };
 }
 
 /** One emulator and its line to the server, for as long as it is shown. */
@@ -54,7 +59,15 @@ class Session {
     this.job = job;
     this.tell = tell;
     const font = getComputedStyle(document.documentElement).getPropertyValue("--mono").trim();
-    this.emulator = new Emulator({ fontFamily: font, fontSize: 13, cursorBlink: true, scrollback: 10_000, theme: theme() });
+    this.emulator = new Emulator({
+      fontFamily: font,
+      fontSize: 13,
+      cursorBlink: true,
+      scrollback: 10_000,
+      // Programs choose colours for dark screens.
+      minimumContrastRatio: 4.5,
+      theme: theme(),
+    });
     this.emulator.loadAddon(this.fit);
     this.emulator.open(place);
     this.fit.fit();
