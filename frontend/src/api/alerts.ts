@@ -17,7 +17,8 @@ const fresh = 30_000;
 export const incidentsQuery = (wish: { state?: string; job?: string; run?: string } = {}) =>
   queryOptions({
     queryKey: ["alerts", currentTeam(), "incidents", wish] as const,
-    queryFn: async ({ signal }) => (await json<Schemas["IncidentList"]>("/api/v1/incidents", { query: wish, signal })).incidents,
+    queryFn: async ({ signal }) =>
+      (await json<Schemas["IncidentList"]>("/api/v1/incidents", { query: wish, signal })).incidents,
     refetchInterval: fresh,
   });
 
@@ -30,13 +31,15 @@ export const rulesQuery = () =>
 export const channelsQuery = () =>
   queryOptions({
     queryKey: ["alerts", currentTeam(), "channels"] as const,
-    queryFn: async ({ signal }) => (await json<Schemas["ChannelList"]>("/api/v1/alert-channels", { signal })).channels,
+    queryFn: async ({ signal }) =>
+      (await json<Schemas["ChannelList"]>("/api/v1/alert-channels", { signal })).channels,
   });
 
 export const messagesQuery = () =>
   queryOptions({
     queryKey: ["alerts", currentTeam(), "messages"] as const,
-    queryFn: async ({ signal }) => (await json<Schemas["DeliveryList"]>("/api/v1/alert-deliveries", { signal })).deliveries,
+    queryFn: async ({ signal }) =>
+      (await json<Schemas["DeliveryList"]>("/api/v1/alert-deliveries", { signal })).deliveries,
     refetchInterval: fresh,
   });
 
@@ -47,11 +50,19 @@ export const inboxQuery = () =>
     refetchInterval: fresh,
   });
 
-export const addRule = (text: string, scope = ""): Promise<AlertRule> => json("/api/v1/alerts", { method: "POST", body: { text, scope } });
-export const removeRule = (id: string): Promise<unknown> => json(`/api/v1/alerts/${encodeURIComponent(id)}`, { method: "DELETE" });
-export const acknowledge = (id: number): Promise<Incident> => json(`/api/v1/incidents/${id}/acknowledge`, { method: "POST", body: {} });
-export const silence = (wish: { rule_id?: string; subject_id?: string; seconds: number }): Promise<unknown> => json("/api/v1/silences", { method: "POST", body: wish });
-export const testChannel = (name: string): Promise<Schemas["TestReply"]> => json(`/api/v1/alert-channels/${encodeURIComponent(name)}/test`, { method: "POST", body: {} });
-export const addChannel = (wish: { name: string; kind: string; target: string }): Promise<AlertChannel> => json("/api/v1/alert-channels", { method: "POST", body: wish });
-export const removeChannel = (name: string): Promise<unknown> => json(`/api/v1/alert-channels/${encodeURIComponent(name)}`, { method: "DELETE" });
-export const readInbox = (upTo: number): Promise<Inbox> => json("/api/v1/inbox/read", { method: "POST", body: { up_to: upTo } });
+export const addRule = (text: string, scope = ""): Promise<AlertRule> =>
+  json("/api/v1/alerts", { method: "POST", body: { text, scope } });
+export const removeRule = (id: string): Promise<unknown> =>
+  json(`/api/v1/alerts/${encodeURIComponent(id)}`, { method: "DELETE" });
+export const acknowledge = (id: number): Promise<Incident> =>
+  json(`/api/v1/incidents/${id}/acknowledge`, { method: "POST", body: {} });
+export const silence = (wish: { rule_id?: string; subject_id?: string; seconds: number }): Promise<unknown> =>
+  json("/api/v1/silences", { method: "POST", body: wish });
+export const testChannel = (name: string): Promise<Schemas["TestReply"]> =>
+  json(`/api/v1/alert-channels/${encodeURIComponent(name)}/test`, { method: "POST", body: {} });
+export const addChannel = (wish: { name: string; kind: string; target: string }): Promise<AlertChannel> =>
+  json("/api/v1/alert-channels", { method: "POST", body: wish });
+export const removeChannel = (name: string): Promise<unknown> =>
+  json(`/api/v1/alert-channels/${encodeURIComponent(name)}`, { method: "DELETE" });
+export const readInbox = (upTo: number): Promise<Inbox> =>
+  json("/api/v1/inbox/read", { method: "POST", body: { up_to: upTo } });

@@ -22,7 +22,8 @@ export function incidentState(incident: IncidentLike): IncidentState {
   if (incident.state === "acknowledged") {
     return { word: "Acknowledged", icon: "eye", tone: "blue" };
   }
-  return incident.severity === "critical" ? { word: "Critical", icon: "warn", tone: "red" } : { word: "Open", icon: "warn", tone: "amber" };
+  const isCritical = incident.severity === "critical";
+  return { word: isCritical ? "Critical" : "Open", icon: "warn", tone: isCritical ? "red" : "amber" };
 }
 
 /** The page about what an incident is about. */

@@ -28,7 +28,13 @@ export function Bell(): ReactElement {
     }
   };
   return (
-    <MenuButton name={unread === 0 ? "Inbox" : `Inbox, ${unread} unread`} label={unread === 0 ? "" : <b className="tone-amber">{unread}</b>} icon="bell" quiet caret={false}>
+    <MenuButton
+      name={unread === 0 ? "Inbox" : `Inbox, ${unread} unread`}
+      label={unread === 0 ? "" : <b className="tone-amber">{unread}</b>}
+      icon="bell"
+      quiet
+      caret={false}
+    >
       {(close) => (
         <div className="inbox">
           <div className="menu-head">Inbox</div>

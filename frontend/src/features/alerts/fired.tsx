@@ -6,7 +6,8 @@ import { incidentsQuery } from "../../api/alerts";
 import { IncidentList } from "./incident-list";
 
 export function Fired({ job, run }: { job?: string; run?: string }): ReactElement | null {
-  const { data } = useQuery(incidentsQuery({ ...(job === undefined ? {} : { job }), ...(run === undefined ? {} : { run }) }));
+  const wish = { ...(job === undefined ? {} : { job }), ...(run === undefined ? {} : { run }) };
+  const { data } = useQuery(incidentsQuery(wish));
   if (data === undefined || data.length === 0) {
     return null;
   }

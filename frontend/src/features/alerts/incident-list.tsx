@@ -11,7 +11,8 @@ import { complain, toast } from "../../ui/toast";
 
 const HOUR = 3600;
 
-export function IncidentList({ incidents, subject = true }: { incidents: readonly Incident[]; subject?: boolean }): ReactElement {
+export function IncidentList(props: { incidents: readonly Incident[]; subject?: boolean }): ReactElement {
+  const { incidents, subject = true } = props;
   return (
     <table className="plain incidents">
       <thead>
@@ -42,7 +43,9 @@ function Row({ incident, subject }: { incident: Incident; subject: boolean }): R
           <Icon name={state.icon} />
           {state.word}
         </span>
-        {incident.acked_by !== null && incident.state === "acknowledged" && <span className="faint"> by {incident.acked_by}</span>}
+        {incident.acked_by !== null && incident.state === "acknowledged" && (
+          <span className="faint"> by {incident.acked_by}</span>
+        )}
       </td>
       {subject && (
         <td>
@@ -85,7 +88,11 @@ function Actions({ incident }: { incident: Incident }): ReactElement | null {
   return (
     <span className="row">
       {incident.state === "open" && (
-        <button type="button" className="btn small" onClick={() => act(acknowledge(incident.id), "Acknowledged", `yard alert ack ${incident.id}`)}>
+        <button
+          type="button"
+          className="btn small"
+          onClick={() => act(acknowledge(incident.id), "Acknowledged", `yard alert ack ${incident.id}`)}
+        >
           Acknowledge
         </button>
       )}
@@ -93,7 +100,11 @@ function Actions({ incident }: { incident: Incident }): ReactElement | null {
         type="button"
         className="btn small quiet"
         onClick={() =>
-          act(silence({ subject_id: incident.subject_id, seconds: HOUR }), `Nothing is sent about ${subjectWords(incident)} for an hour`, `yard alert silence --about ${incident.subject_id}`)
+          act(
+            silence({ subject_id: incident.subject_id, seconds: HOUR }),
+            `Nothing is sent about ${subjectWords(incident)} for an hour`,
+            `yard alert silence --about ${incident.subject_id}`,
+          )
         }
       >
         Silence 1 h

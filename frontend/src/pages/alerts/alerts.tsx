@@ -17,6 +17,8 @@ const TABS = [
   ["messages", "Messages"],
 ] as const;
 
+const TONES: Record<string, string> = { delivered: "green", failed: "red" };
+
 export function AlertsPage(): ReactElement {
   const search = useSearch({ from: "/app/alerts" });
   const navigate = useNavigate();
@@ -24,7 +26,14 @@ export function AlertsPage(): ReactElement {
   return (
     <>
       <PageHead title="Alerts" facts={<span>who is told when something goes wrong</span>}>
-        <Segments label="Part of alerts" value={tab} options={TABS} onChange={(next) => void navigate({ to: "/app/alerts", search: next === "" ? {} : { tab: next }, replace: true })} />
+        <Segments
+          label="Part of alerts"
+          value={tab}
+          options={TABS}
+          onChange={(next) =>
+            void navigate({ to: "/app/alerts", search: next === "" ? {} : { tab: next }, replace: true })
+          }
+        />
       </PageHead>
       <div className="page-body">
         {tab === "" && <Incidents />}
@@ -39,7 +48,11 @@ export function AlertsPage(): ReactElement {
 function Incidents(): ReactElement {
   const { data, error, refetch } = useQuery(incidentsQuery());
   if (data === undefined) {
-    return error === null ? <Skeleton /> : <ErrorCard title="The incidents could not be read" error={error} retry={() => void refetch()} />;
+    return error === null ? (
+      <Skeleton />
+    ) : (
+      <ErrorCard title="The incidents could not be read" error={error} retry={() => void refetch()} />
+    );
   }
   const open = data.filter((one) => one.state !== "resolved");
   const over = data.filter((one) => one.state === "resolved");
@@ -49,7 +62,11 @@ function Incidents(): ReactElement {
         <div className="card-head">
           <h2>Open {open.length > 0 && <span className="faint">{open.length}</span>}</h2>
         </div>
-        {open.length === 0 ? <p className="muted card-text">Nothing is wrong now, as far as the rules can tell.</p> : <IncidentList incidents={open} />}
+        {open.length === 0 ? (
+          <p className="muted card-text">Nothing is wrong now, as far as the rules can tell.</p>
+        ) : (
+          <IncidentList incidents={open} />
+        )}
       </section>
       {over.length > 0 && (
         <section className="card">
@@ -67,7 +84,11 @@ function Incidents(): ReactElement {
 function Messages(): ReactElement {
   const { data, error, refetch } = useQuery(messagesQuery());
   if (data === undefined) {
-    return error === null ? <Skeleton /> : <ErrorCard title="The messages could not be read" error={error} retry={() => void refetch()} />;
+    return error === null ? (
+      <Skeleton />
+    ) : (
+      <ErrorCard title="The messages could not be read" error={error} retry={() => void refetch()} />
+    );
   }
   return (
     <>
@@ -95,7 +116,7 @@ function Messages(): ReactElement {
                   <td>{one.channel}</td>
                   <td>{one.what}</td>
                   <td>
-                    <span className={`state tone-${one.state === "delivered" ? "green" : one.state === "failed" ? "red" : "amber"}`}>{one.state}</span>
+                    <span className={`state tone-${TONES[one.state] ?? "amber"}`}>{one.state}</span>
                   </td>
                   <td>{one.tries}</td>
                   <td className="faint">{one.error}</td>

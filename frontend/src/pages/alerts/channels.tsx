@@ -12,7 +12,11 @@ const KINDS = ["slack", "teams", "webhook", "email"] as const;
 export function Channels(): ReactElement {
   const { data, error, refetch } = useQuery(channelsQuery());
   if (data === undefined) {
-    return error === null ? <Skeleton /> : <ErrorCard title="The channels could not be read" error={error} retry={() => void refetch()} />;
+    return error === null ? (
+      <Skeleton />
+    ) : (
+      <ErrorCard title="The channels could not be read" error={error} retry={() => void refetch()} />
+    );
   }
   return (
     <>
@@ -52,7 +56,9 @@ function Row({ channel }: { channel: AlertChannel }): ReactElement {
     testChannel(channel.name).then(
       (reply) => {
         void client.invalidateQueries({ queryKey: ["alerts"] });
-        toast(reply.success ? `${channel.name} took the message` : `${channel.name} did not take it: ${reply.error || String(reply.status)}`, null, `yard alert test ${channel.name}`);
+        const fault = reply.error || String(reply.status);
+        const said = reply.success ? "took the message" : `did not take it: ${fault}`;
+        toast(`${channel.name} ${said}`, null, `yard alert test ${channel.name}`);
       },
       (error: unknown) => complain("The example was not sent", error),
     );
@@ -82,7 +88,7 @@ function Row({ channel }: { channel: AlertChannel }): ReactElement {
 }
 
 function NewChannel(): ReactElement {
-  const [wish, setWish] = useState<{ name: string; kind: string; target: string }>({ name: "", kind: "slack", target: "" });
+  const [wish, setWish] = useState({ name: "", kind: "slack", target: "" });
   const [fault, setFault] = useState("");
   const client = useQueryClient();
   const submit = (event: FormEvent): void => {
@@ -99,8 +105,17 @@ function NewChannel(): ReactElement {
   return (
     <section className="card card-text">
       <form className="row alert-form" onSubmit={submit}>
-        <input aria-label="Name" placeholder="ops" value={wish.name} onChange={(event) => setWish({ ...wish, name: event.target.value })} />
-        <select aria-label="Kind" value={wish.kind} onChange={(event) => setWish({ ...wish, kind: event.target.value })}>
+        <input
+          aria-label="Name"
+          placeholder="ops"
+          value={wish.name}
+          onChange={(event) => setWish({ ...wish, name: event.target.value })}
+        />
+        <select
+          aria-label="Kind"
+          value={wish.kind}
+          onChange={(event) => setWish({ ...wish, kind: event.target.value })}
+        >
           {KINDS.map((kind) => (
             <option key={kind}>{kind}</option>
           ))}

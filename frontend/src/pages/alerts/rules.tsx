@@ -7,12 +7,27 @@ import { shell } from "../../lib/yard-line";
 import { ErrorCard, IconButton, Skeleton, YardLine } from "../../ui/parts";
 import { complain, toast } from "../../ui/toast";
 
-const EXAMPLES = ["loss > 10 for 5m", "loss rises 50% in 10m", "nan", "no loss for 15m", "stall 20m", "state failed", "log xid", "node unhealthy", "lease ending", "wait > 2h"];
+const EXAMPLES = [
+  "loss > 10 for 5m",
+  "loss rises 50% in 10m",
+  "nan",
+  "no loss for 15m",
+  "stall 20m",
+  "state failed",
+  "log xid",
+  "node unhealthy",
+  "lease ending",
+  "wait > 2h",
+];
 
 export function Rules(): ReactElement {
   const { data, error, refetch } = useQuery(rulesQuery());
   if (data === undefined) {
-    return error === null ? <Skeleton /> : <ErrorCard title="The rules could not be read" error={error} retry={() => void refetch()} />;
+    return error === null ? (
+      <Skeleton />
+    ) : (
+      <ErrorCard title="The rules could not be read" error={error} retry={() => void refetch()} />
+    );
   }
   const rules = data.rules.filter((rule) => rule.enabled);
   return (
@@ -20,7 +35,9 @@ export function Rules(): ReactElement {
       <NewRule />
       <section className="card">
         {rules.length === 0 ? (
-          <p className="muted card-text">No rules yet. Write one above, or give a job its own with `yard submit --alert &apos;state failed&apos;`.</p>
+          <p className="muted card-text">
+            No rules yet. Write one above, or give a job its own with `yard submit --alert &apos;state failed&apos;`.
+          </p>
         ) : (
           <table className="plain">
             <thead>
@@ -51,7 +68,9 @@ function Row({ rule }: { rule: AlertRule }): ReactElement {
     removeRule(rule.id).then(
       () => {
         void client.invalidateQueries({ queryKey: ["alerts"] });
-        toast(`“${rule.text}” is removed`, { word: "Undo", run: () => void addRule(rule.text, rule.scope).then(() => client.invalidateQueries({ queryKey: ["alerts"] })) }, `yard alert rm ${rule.id}`);
+        const undo = (): void =>
+          void addRule(rule.text, rule.scope).then(() => client.invalidateQueries({ queryKey: ["alerts"] }));
+        toast(`“${rule.text}” is removed`, { word: "Undo", run: undo }, `yard alert rm ${rule.id}`);
       },
       (error: unknown) => complain("The rule was not removed", error),
     );
@@ -91,7 +110,13 @@ function NewRule(): ReactElement {
   return (
     <section className="card card-text">
       <form className="row alert-form" onSubmit={submit}>
-        <input className="grow" aria-label="New rule" placeholder="loss > 10 for 5m via ops" value={text} onChange={(event) => setText(event.target.value)} />
+        <input
+          className="grow"
+          aria-label="New rule"
+          placeholder="loss > 10 for 5m via ops"
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+        />
         <button type="submit" className="btn primary" disabled={text.trim() === ""}>
           Add rule
         </button>

@@ -30,6 +30,8 @@ SENDERS = 4
 #: How long the sender of a message has before another may take it.
 CLAIM_MS = int(TOTAL_SECONDS * 4 * 1000) + 30_000
 POLL_SECONDS, IDLE_SECONDS = 5.0, 300.0
+#: Seconds between looks while all that is due waits for an earlier message.
+BLOCKED_SECONDS = 2.0
 KEEP_MS, LISTED = 30 * 24 * 3600 * 1000, 200
 #: Messages that one rule sends to one channel in an hour; more are not sent, and that is noted.
 HOUR_MS, MOST_AN_HOUR = 3600 * 1000, 60
@@ -132,11 +134,12 @@ class Outbox:
         room = SENDERS - len(self._sending)
         if room <= 0:
             return longest  # whoever ends first wakes the loop
-        for due in await self._db.write(partial(_claim, most=room)):
+        claimed = await self._db.write(partial(_claim, most=room))
+        for due in claimed:
             task = asyncio.get_running_loop().create_task(self._deliver(due))
             self._sending.add(task)
             task.add_done_callback(self._ended)
-        return 0.05
+        return 0.05 if claimed else BLOCKED_SECONDS
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
@@ -198,9 +201,12 @@ def _release(tx: Tx) -> None:
 def _claim(tx: Tx, most: int) -> list[_Due]:
     """Take the oldest messages that are due."""
     rows = tx.all(
-        "SELECT id, team_id, rule_id, channel, what, incidents, tries FROM alert_deliveries"
-        " WHERE state IN ('pending', 'sending') AND next_ms <= ?"
-        f" ORDER BY next_ms, id LIMIT {most}{tx.dialect.for_update}",
+        "SELECT d.id, d.team_id, d.rule_id, d.channel, d.what, d.incidents, d.tries"
+        " FROM alert_deliveries d WHERE d.state IN ('pending', 'sending') AND d.next_ms <= ?"
+        # One after the other to a channel, so that nothing is resolved before it was opened.
+        " AND NOT EXISTS (SELECT 1 FROM alert_deliveries o WHERE o.rule_id = d.rule_id"
+        " AND o.channel = d.channel AND o.id < d.id AND o.state IN ('pending', 'sending'))"
+        f" ORDER BY d.next_ms, d.id LIMIT {most}{tx.dialect.for_update}",
         (tx.now_ms,),
     )
     found = []
