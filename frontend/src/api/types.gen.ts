@@ -7380,6 +7380,10 @@ export interface operations {
                 subject?: string;
                 /** @description id of the subject */
                 subject_id?: string;
+                /** @description who did it */
+                actor?: string;
+                /** @description return events before this id */
+                before?: string;
                 /** @description `newest` for the latest first */
                 order?: string;
                 /** @description `all` for every team and the platform itself (admins) */
