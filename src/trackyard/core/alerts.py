@@ -66,7 +66,7 @@ LEASES = {
     "degraded": ("lease.degraded", "lease.failed"),
     "idle": ("lease.idle",),
 }
-BUDGETS = {"warned": ("budget.warned",), "held": ("budget.held",)}
+BUDGETS = {"warned": ("budget.warned",), "exhausted": ("budget.exhausted",)}
 _ALSO = {"start": "starts", "end": "ends", "started": "starts", "ended": "ends"}
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(s|m|h|d))+\Z")

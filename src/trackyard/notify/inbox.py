@@ -7,7 +7,6 @@ user; reading marks it, and old ones are forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -101,13 +100,6 @@ class Inbox:
             )
 
         await self._db.write(operation)
-
-
-def mentions(text: Any) -> list[str]:
-    """Return the names that an event about a mention carries, in either of its forms."""
-    if isinstance(text, str):
-        return [text]
-    return [str(name) for name in text[:100]] if isinstance(text, list) else []
 
 
 def _user(principal: Principal) -> int:

@@ -294,25 +294,24 @@ async def test_silence_opens_the_incident_and_tells_nobody(yard: Platform) -> No
 async def test_a_mention_reaches_the_inbox_of_whoever_is_mentioned_once(yard: Platform) -> None:
     ada = await yard.caller("ada", "default", "member")
     run = await new_run(yard.admin)
-    await happen(
-        yard, "note.mentioned", "run", run, users=["Ada", "nobody"], name="calm-hen", text="look"
-    )
+    note = {"text": "@ada look; @nobody is not of this team"}
+    await ask(yard.admin, "POST", f"runs/{run}/notes", note)
     await judge(yard)
     yard.services.alert_loop._world = None
     await judge(yard)
     inbox = await ask(ada, "GET", "inbox")
     assert [line["title"] for line in inbox["lines"]] == [
-        "ada mentioned you in a note on calm-hen: look"
+        "admin mentioned you: @ada look; @nobody is not of this team"
     ]
-    assert inbox["lines"][0]["link"] == f"/app/runs/{run}"
+    assert inbox["lines"][0]["link"] == f"/app/runs/{run}?tab=logbook"
     after = await ask(ada, "POST", "inbox/read", {"up_to": inbox["lines"][0]["id"]})
     assert after["unread"] == 0
 
 
 async def test_budgets_and_leases_are_told_when_they_happen(yard: Platform) -> None:
-    await add(yard.admin, "budget warned,held")
+    await add(yard.admin, "budget warned,exhausted")
     await add(yard.admin, "lease ending")
-    await happen(yard, "budget.warned", "budget", "default", sentence="80% of it is used.")
+    await happen(yard, "budget.warned", "team", "default", sentence="80% of it is used.")
     await happen(yard, "lease.ending", "lease", "l1", name="night")
     await judge(yard)
     assert [one["sentence"] for one in await incidents(yard.admin)] == [

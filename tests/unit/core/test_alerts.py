@@ -41,7 +41,7 @@ def test_every_example_is_understood() -> None:
         ("log xid", Condition(kind=Kind.LOG, pattern="xid")),
         ("log 'loss scale > 2'", Condition(kind=Kind.LOG, pattern="loss scale > 2")),
         ("lease start", Condition(kind=Kind.LEASE, words=("starts",))),
-        ("budget held", Condition(kind=Kind.BUDGET, words=("held",))),
+        ("budget exhausted", Condition(kind=Kind.BUDGET, words=("exhausted",))),
         ("wait > 2h", Condition(kind=Kind.WAIT, seconds=7200.0)),
     ],
 )

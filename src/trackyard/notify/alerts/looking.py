@@ -26,7 +26,6 @@ from trackyard.notify.alerts.evaluate import (
 )
 from trackyard.notify.alerts.records import Subject
 from trackyard.notify.alerts.world import Findings, Rules, Watch, World, judge
-from trackyard.notify.inbox import mentions
 from trackyard.store.database import Reader
 from trackyard.tracking import watched as runs
 
@@ -306,12 +305,12 @@ def _signs(reader: Reader, world: World, found: Findings) -> None:
 def _events(reader: Reader, world: World, found: Findings, told: list[Any]) -> None:
     job_ids = list(dict.fromkeys(row[5] for row in told if row[4] == "job"))
     jobs = {one.job_id: one for one in watched.jobs_by(reader, "job_id", job_ids)}
-    for _, time_ms, team_id, kind, what, subject_id, actor, raw in told:
+    for _, time_ms, team_id, kind, what, subject_id, _, raw in told:
         if kind.startswith("alert."):
             continue
         data = msgspec.json.decode(raw)
         if kind == "note.mentioned":
-            _mention(found, team_id, subject_id, actor, data, about=f"note:{time_ms}:{subject_id}")
+            _mention(found, team_id, subject_id, data, about=f"{data.get('note')}:{time_ms}")
             continue
         subject = _subject(world, jobs, (what, subject_id, team_id), data)
         if subject is None:
@@ -359,19 +358,11 @@ def _end(reader: Reader, world: World, found: Findings, subject: Subject) -> Non
 
 
 def _mention(
-    found: Findings,
-    team_id: int | None,
-    subject_id: str,
-    actor: str,
-    data: dict[str, Any],
-    *,
-    about: str,
+    found: Findings, team_id: int | None, user: str, data: dict[str, Any], *, about: str
 ) -> None:
-    names = mentions(data.get("users") or data.get("mentions") or data.get("user") or [])
-    if team_id is None or not names:
+    if team_id is None:
         return
-    where = str(data.get("name") or data.get("run_name") or "a run")
-    said = str(data.get("text") or data.get("sentence") or "")[:200]
-    title = f"{actor} mentioned you in a note on {where}" + (f": {said}" if said else "")
-    link = str(data.get("link") or f"/app/runs/{data.get('run_id') or subject_id}")
-    found.mentions.append((team_id, names, title, link, f"{about}:{data.get('note', '')}"))
+    run = str(data.get("run_id") or "")
+    link = f"/app/runs/{run}?tab=logbook" if run else "/app/logbook"
+    title = str(data.get("sentence") or "You were mentioned in a note.")
+    found.mentions.append((team_id, [user], title, link, about))

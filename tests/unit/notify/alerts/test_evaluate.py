@@ -160,7 +160,7 @@ def test_a_promised_stall_follows_the_runner() -> None:
         ("lease ending", "lease.ending", {}),
         ("lease starts", "lease.started", {}),
         ("budget warned", "budget.warned", {"sentence": "80% used"}),
-        ("budget held", "budget.held", {}),
+        ("budget exhausted", "budget.exhausted", {}),
     ],
 )
 def test_what_happens_fires_each_time(text: str, kind: str, data: dict[str, str]) -> None:
