@@ -103,7 +103,7 @@ function Body({ lanes, from, to, zoomed, onSpan }: BodyProps): ReactElement {
       onDoubleClick={() => onSpan(null)}
     >
       {lanes.map((lane) => (
-        <div key={lane.name} className="lane" aria-label={lane.name}>
+        <div key={lane.name} className="lane" role="group" aria-label={lane.name}>
           {lane.bars
             .filter((bar) => bar.to > from && bar.from < to)
             .map((bar, at) => (
