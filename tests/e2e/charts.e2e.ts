@@ -16,7 +16,7 @@ afterAll(() => yard.stop(), 300_000);
 
 describe("custom charts", () => {
   test("an expression is checked, drawn, kept for the team and removed", async () => {
-    const { metrics } = await yard.call<{ metrics: string[] }>("GET", `/api/v1/names?experiment_id=${food}`);
+    const { metrics } = await yard.call<{ metrics: string[] }>("GET", `/api/v1/runs/names?experiment_id=${food}`);
     const [first, second] = metrics.filter((name) => !name.startsWith("system/"));
     const page = await yard.open(`/app/runs?exp=${food}`);
     await page.getByRole("button", { name: "Custom chart" }).click();

@@ -23,6 +23,9 @@ export function MenuButton(props: {
     setButton(null);
     button?.focus();
   }, [button]);
+  // What is read aloud holds what is seen, so that who speaks to the page can say it.
+  const { label, name } = props;
+  const spoken = typeof label === "string" && label !== "" && !name.includes(label) ? `${name}: ${label}` : name;
   return (
     <>
       <button
@@ -30,8 +33,8 @@ export function MenuButton(props: {
         className={`btn${props.quiet === true ? " quiet" : ""}`}
         aria-haspopup="menu"
         aria-expanded={button !== null}
-        aria-label={props.name}
-        title={props.name}
+        aria-label={spoken}
+        title={name}
         onClick={(event) => setButton(button === null ? event.currentTarget : null)}
       >
         {props.icon !== undefined && <Icon name={props.icon} />}

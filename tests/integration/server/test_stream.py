@@ -169,3 +169,15 @@ async def test_an_event_is_written_once_however_many_listen(
     assert len(made) == 20
     for stream in listening:
         await stream.aclose()
+
+
+async def test_events_are_read_by_who_did_them_and_backwards_in_pages(platform: Platform) -> None:
+    """The audit log names one actor's events, and goes on before the last one seen."""
+    made = await _events(platform, 5)
+    asked = "/api/v1/events?order=newest&limit=2&actor=test"
+    first = (await platform.admin("GET", asked)).json()["events"]
+    assert [event["id"] for event in first] == made[:-3:-1]
+    second = (await platform.admin("GET", f"{asked}&before={first[-1]['id']}")).json()["events"]
+    assert [event["id"] for event in second] == [made[2], made[1]]
+    nobody = (await platform.admin("GET", "/api/v1/events?actor=nobody")).json()["events"]
+    assert nobody == []

@@ -203,7 +203,7 @@ function CustomPanel(props: PanelProps): ReactElement {
           <IconButton icon="trash" label={`Remove ${chart.title}`} onClick={props.onRemove} />
         </>
       }
-      renderLarge={() => <CustomPanel {...props} large />}
+      enlarged={<CustomPanel {...props} large />}
     />
   );
 }

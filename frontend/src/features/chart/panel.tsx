@@ -116,7 +116,7 @@ function lastStep(series: readonly Series[]): number {
 
 export function Panel(props: Props): ReactElement {
   const drawn = useCurves(props);
-  return <PanelFrame {...props} drawn={drawn} renderLarge={() => <Panel {...props} large sync={`${props.sync}-large`} />} />;
+  return <PanelFrame {...props} drawn={drawn} enlarged={<Panel {...props} large sync={`${props.sync}-large`} />} />;
 }
 
 interface FrameProps extends Omit<Props, "large"> {
@@ -125,7 +125,7 @@ interface FrameProps extends Omit<Props, "large"> {
   /** further tools in the head */
   tools?: ReactNode;
   /** the same panel, large, for the dialog */
-  renderLarge: () => ReactNode;
+  enlarged: ReactNode;
 }
 
 /** The plot with its head and tools, whatever it draws. */
@@ -190,7 +190,7 @@ export function PanelFrame(props: FrameProps): ReactElement {
       </div>
       {open && (
         <Dialog title={metric} wide onClose={() => setOpen(false)}>
-          {props.renderLarge()}
+          {props.enlarged}
         </Dialog>
       )}
     </figure>

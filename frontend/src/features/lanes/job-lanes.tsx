@@ -108,7 +108,7 @@ export function LanesBody({ lanes, from, to, zoomed, onSpan, onMoment }: BodyPro
       onDoubleClick={() => onSpan(null)}
     >
       {lanes.map((lane) => (
-        <div key={lane.name} className="lane" aria-label={lane.name}>
+        <div key={lane.name} className="lane" role="group" aria-label={lane.name}>
           {lane.bars
             .filter((bar) => bar.to > from && bar.from < to)
             .map((bar, at) => (

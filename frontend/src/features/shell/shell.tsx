@@ -91,7 +91,7 @@ function Frame({ session }: { session: Session }): ReactElement {
       <Rail narrow={narrow} onFold={fold} />
       <header className="bar">
         <TeamMenu session={session} />
-        <button type="button" className="jump" aria-label="Search or jump" onPointerEnter={() => void loadPalette()} onClick={() => setPalette(true)}>
+        <button type="button" className="jump" title="Search or jump" aria-keyshortcuts="Control+K" onPointerEnter={() => void loadPalette()} onClick={() => setPalette(true)}>
           <Icon name="search" />
           <span className="grow">Search or jump</span>
           <kbd>Ctrl K</kbd>

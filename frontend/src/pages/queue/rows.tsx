@@ -96,20 +96,26 @@ export function QueueRows(props: Props): ReactElement {
           const line = lines[item.index];
           return line === undefined ? null : (
             <div key={item.key} ref={rows.measureElement} data-index={item.index} className="queue-item" style={{ transform: `translateY(${item.start - top}px)` }}>
-              {line.kind === "head" && (
-                <h2 className="queue-head">
-                  {line.section.title} <span className="faint">{grouped(line.section.jobs.length + (line.section.key === "waiting" ? props.moreWaiting : 0))}</span>
-                </h2>
-              )}
-              {line.kind === "more-waiting" && (
-                <button type="button" className="btn quiet small" style={{ margin: "4px 12px" }} onClick={props.onMoreWaiting}>
-                  Show {grouped(props.moreWaiting)} more waiting jobs
-                </button>
-              )}
-              {line.kind === "more" && (
-                <button type="button" className="btn quiet small" style={{ margin: "4px 12px" }} onClick={props.onMoreEnded}>
-                  Show more ended jobs
-                </button>
+              {line.kind !== "job" && (
+                <div role="row">
+                  <div role="cell">
+                  {line.kind === "head" && (
+                    <h2 className="queue-head">
+                      {line.section.title} <span className="faint">{grouped(line.section.jobs.length + (line.section.key === "waiting" ? props.moreWaiting : 0))}</span>
+                    </h2>
+                  )}
+                  {line.kind === "more-waiting" && (
+                    <button type="button" className="btn quiet small" style={{ margin: "4px 12px" }} onClick={props.onMoreWaiting}>
+                      Show {grouped(props.moreWaiting)} more waiting jobs
+                    </button>
+                  )}
+                  {line.kind === "more" && (
+                    <button type="button" className="btn quiet small" style={{ margin: "4px 12px" }} onClick={props.onMoreEnded}>
+                      Show more ended jobs
+                    </button>
+                  )}
+                  </div>
+                </div>
               )}
               {line.kind === "job" && <Row {...props} job={line.job} isOpen={open === line.job.job_id} narrow={narrow} />}
             </div>

@@ -20,7 +20,7 @@ export function ExperimentMenu({ experiments, chosen, onChange }: Props): ReactE
   const wanted = matcher(search);
   const toggle = (id: string): void => onChange(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id]);
   return (
-    <MenuButton name="Experiments" label={<b className="clip" style={{ maxWidth: 220 }}>{label}</b>} width={320} quiet>
+    <MenuButton name={`Experiments: ${label}`} label={<b className="clip" style={{ maxWidth: 220 }}>{label}</b>} width={320} quiet>
       {(close) => (
         <>
           <input className="field" style={{ width: "100%" }} type="search" placeholder="Find an experiment" aria-label="Find an experiment" value={search} onChange={(event) => setSearch(event.target.value)} />
