@@ -259,6 +259,8 @@ def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> N
     """List a checkpoint, once."""
     if len(saved.name) > 200 or not saved.name.isprintable():
         return
+    saved_ms = min(saved.created_ms or tx.now_ms, tx.now_ms)
+    blocked_ms = min(max(saved.blocked_ms, 0), DAY_MS)
     done = tx.run(
         "INSERT INTO checkpoints (job, attempt, name, step, sequence, size_bytes, created_ms,"
         " blocked_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, name) DO NOTHING",
@@ -270,7 +272,7 @@ def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> N
             saved.sequence,
             saved.size_bytes,
             saved.created_ms or tx.now_ms,
-            min(max(saved.blocked_ms, 0), DAY_MS),
+            blocked_ms,
         ),
     )
     if done > 0:
@@ -282,6 +284,9 @@ def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> N
             step=saved.step,
             size_bytes=saved.size_bytes,
             checkpoint=saved.name,
+            # How long training waited for it, as a span on the timeline.
+            began_ms=saved_ms - blocked_ms,
+            saved_ms=saved_ms,
         )
 
 

@@ -1,5 +1,7 @@
 """Usage of real histories over a fake engine and a clock that stands, on both databases."""
 
+import json
+
 import pytest
 
 from tests.integration.jobs.yard import Yard, member
@@ -41,6 +43,10 @@ async def test_each_phase_of_a_job_is_in_its_class_and_all_adds_up(yard: Yard) -
     now = yard.clock.time_ms()
     saved = {"name": "s1", "step": 100, "created_ms": now, "blocked_ms": 1_800_000}
     await yard.beat(job, checkpoint=saved, progress={"step": 100})
+    asked = "SELECT data FROM events WHERE kind = 'checkpoint.saved'"
+    ((told,),) = await yard.database.read(lambda reader: reader.all(asked))
+    times = json.loads(told)
+    assert (times["saved_ms"], times["began_ms"]) == (now, now - 1_800_000)
     yard.clock.advance(2 * HOUR)
     stalled = {"step": 100, "promised_seconds": 60, "stalled": True, "age_seconds": 70}
     await yard.beat(job, progress=stalled)

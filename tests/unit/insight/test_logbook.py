@@ -237,6 +237,19 @@ def test_a_team_reads_names_and_ends() -> None:
     assert len(select(entries, query="ECC gpu-07")) == 2
 
 
+def test_a_checkpoint_is_as_long_as_training_waited_for_it() -> None:
+    log = Log()
+    log.job(4, "job.admitted", attempt=1, nodes=["g1"], gpus=1.0, waited_ms=0)
+    log.job(5, "job.running", attempt=1, nodes=["g1"], resume_step=None)
+    saved = T0 + 9 * MINUTE
+    times = {"began_ms": saved - MINUTE, "saved_ms": saved}
+    log.job(10, "checkpoint.saved", attempt=1, step=7, size_bytes=1, **times)
+    facts = RunFacts(run_id=RUN, name="opt", job_id=JOB, events=log.events)
+    lanes = {lane.name: lane.spans for lane in lanes_of([facts], [], T0 + 20 * MINUTE)}
+    (span,) = lanes["Checkpoints"]
+    assert (span.from_ms, span.to_ms) == (saved - MINUTE, saved)
+
+
 def test_the_timeline_has_a_lane_for_each_state() -> None:
     facts = two_attempts()
     lanes = {lane.name: lane.spans for lane in lanes_of([facts], run_entries(facts), T0)}

@@ -91,12 +91,12 @@ def _running(told: Told, until: int, where: str) -> Span:
 
 
 def _checkpoint(event: EventFact, told: Told) -> Span:
-    """A checkpoint as long as saving it took, where its event tells that; else its moment."""
-    began = event.number("began_ms")
+    """A checkpoint as long as training waited for it; its moment, where no event tells that."""
+    began, saved = event.number("began_ms"), event.number("saved_ms")
+    end = event.time_ms if saved is None else min(saved, event.time_ms)
     step = event.number("step")
     label = "checkpoint" if step is None else f"checkpoint at step {grouped(step)}"
-    start = event.time_ms if began is None else min(began, event.time_ms)
-    return Span(start, event.time_ms, label, "good", told.number)
+    return Span(end if began is None else min(began, end), end, label, "good", told.number)
 
 
 def _waits(events: Sequence[EventFact], end: int, is_over: bool) -> list[Span]:
