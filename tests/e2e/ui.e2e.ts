@@ -304,7 +304,7 @@ describe("charts", () => {
     await expect.poll(() => page.locator("svg[aria-label^=Parallel] path").count()).toBeGreaterThan(10);
     await page.getByRole("button", { name: "Bar" }).click();
     await page.locator(".bars rect").first().waitFor();
-    await page.getByRole("button", { name: "Box" }).click();
+    await page.getByRole("button", { name: "Box", exact: true }).click();
     await page.locator("svg[aria-label^=Boxes] rect").first().waitFor();
     await page.getByRole("button", { name: "Lines" }).click();
     await page.getByRole("searchbox", { name: "Find a metric" }).fill("val_loss");

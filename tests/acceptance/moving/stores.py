@@ -66,6 +66,13 @@ def unpack(name: str, folder: Path) -> Store:
     return Store(name, folder / name)
 
 
+def name_this_place(store: Store) -> None:
+    """Let a folder store's records name where it is now, as where it was made they did."""
+    for record in store.folder.rglob("meta.yaml"):
+        text = record.read_text()
+        record.write_text(text.replace(_MADE_IN, str(store.folder.parent)))
+
+
 def yard(server: TrackingServer, *words: str, token: str = "", rc: int | None = 0) -> Any:
     """Run a command against a server, and return the JSON it printed."""
     done = subprocess.run(

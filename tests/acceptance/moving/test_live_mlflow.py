@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.moving.stores import Store, new_team, say, unpack, yard
+from tests.acceptance.moving.stores import Store, name_this_place, new_team, say, unpack, yard
 from tests.acceptance.moving.test_import_mlflow import check_same
 from tests.acceptance.serving import TrackingServer, free_port, pairs, python_of
 
@@ -166,6 +166,7 @@ def test_a_running_server_takes_it_back(
 
 def test_a_running_2_20_server_comes_whole(tracking: TrackingServer, world: Path) -> None:
     store = unpack("folder2", world)
+    name_this_place(store)
     with StockServer("mlflow2", str(store.folder / "mlruns"), world / "two").running() as old:
         token = new_team(tracking, "live-two")
         report = yard(tracking, "import", "mlflow", "--from", old.url, token=token, rc=1)

@@ -46,6 +46,10 @@ export function Shell(): ReactElement {
   const signedOut = session.error instanceof Fault && session.error.status === 401;
   useEffect(() => {
     const leave = (): void => {
+      // Who is asked already is not sent there again, whatever else answers that nobody is signed in.
+      if (window.location.pathname.endsWith("/signin")) {
+        return;
+      }
       stream.close();
       client.removeQueries();
       const next = window.location.pathname + window.location.search;
