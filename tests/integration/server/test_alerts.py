@@ -188,7 +188,7 @@ async def test_a_claim_of_a_dead_sender_is_taken_up_again(yard: Platform, hook: 
     await yard.services.database.write(died)
     await send(yard)
     [body] = hook.bodies()
-    assert body["incidents"][0]["sentence"] == "It is failed."
+    assert body["incidents"][0]["sentence"] == "It failed."
 
 
 async def test_a_failed_delivery_is_tried_again_and_listed(

@@ -265,6 +265,20 @@ def _wait(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judg
     return _settle(memory, holds=holds, fired=words)
 
 
+#: What an incident says of each state.
+STATE_WORDS = {
+    "running": "It is running.",
+    "succeeded": "It succeeded.",
+    "failed": "It failed.",
+    "stopped": "It was stopped.",
+    "preempted": "It is being preempted.",
+    "requeued": "It was requeued.",
+    "lost": "An attempt was lost.",
+    "blocked": "It is blocked.",
+    "oom": "It ran out of memory.",
+}
+
+
 def _state(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
     if not isinstance(fact, Happened):
         return memory, None
@@ -272,7 +286,7 @@ def _state(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Jud
     for word in condition.words:
         if fact.kind in STATES[word] or spoken in STATES[word]:
             more = str(fact.data.get("sentence") or "")
-            return memory, Outcome(True, f"It is {word}. {more}".strip())
+            return memory, Outcome(True, f"{STATE_WORDS[word]} {more}".strip())
     return memory, None
 
 

@@ -5,8 +5,9 @@ import math
 import msgspec
 import pytest
 
-from trackyard.core.alerts import parse
+from trackyard.core.alerts import STATES, parse
 from trackyard.notify.alerts.evaluate import (
+    STATE_WORDS,
     Fact,
     Gone,
     Happened,
@@ -196,3 +197,7 @@ def test_the_end_of_a_subject_ends_what_was_firing() -> None:
     judge.at(0, point(12))
     assert clears(judge.at(1, Gone()))
     assert judge.at(2, Gone()) is None
+
+
+def test_every_state_has_its_words() -> None:
+    assert set(STATE_WORDS) == set(STATES)
