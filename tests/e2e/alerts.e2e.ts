@@ -15,8 +15,8 @@ beforeAll(async () => {
   const made = await yard.call<{ run: { info: { run_id: string } } }>("POST", "/api/2.0/mlflow/runs/create", { experiment_id: "0", run_name: "calm-hen" });
   run = made.run.info.run_id;
   await log(2, 1);
-}, 120_000);
-afterAll(() => yard.stop(), 60_000);
+}, 300_000);
+afterAll(() => yard.stop(), 300_000);
 
 describe("alerts", () => {
   test.each([false, true])("are written, fire and are acknowledged (dark: %s)", async (dark) => {

@@ -19,8 +19,8 @@ beforeAll(async () => {
     retries: 1,
   });
   job = ids[0] ?? "";
-}, 240_000);
-afterAll(() => yard.stop(), 60_000);
+}, 300_000);
+afterAll(() => yard.stop(), 300_000);
 
 describe("the logbook", () => {
   test("of a run tells of its attempts, takes a note, and links to an entry", async () => {

@@ -15,7 +15,7 @@ for step in (1, 3):
 `;
 
 beforeAll(() => yard.start(0, "--gpus", "2"), 120_000);
-afterAll(() => yard.stop(), 60_000);
+afterAll(() => yard.stop(), 300_000);
 
 describe("sweeps", () => {
   test("an empty page teaches, a sweep appears, its page shows what it found, and its best is trained", async () => {
@@ -36,7 +36,7 @@ describe("sweeps", () => {
     await expect
       .poll(() => yard.call<{ sweep: { state: string } }>("GET", `/api/v1/sweeps/${made.sweep.sweep_id}`).then(({ sweep }) => sweep.state), { timeout: 150_000 })
       .toBe("finished");
-    await page.locator(".page-facts .state", { hasText: "finished" }).waitFor({ timeout: 60_000 });
+    await page.locator(".page-facts .state", { hasText: "finished" }).waitFor({ timeout: 120_000 });
     await page.getByText("8 / 8").waitFor();
     await page.getByLabel("Best so far").locator("svg").waitFor();
     await page.getByLabel("Importance of parameters").getByText("lr", { exact: true }).waitFor();

@@ -10,8 +10,8 @@ const PICTURES = process.env.YARD_PICTURES ?? "";
 beforeAll(async () => {
   await yard.start(0, "--gpus", "2");
   await yard.call("PUT", "/api/v1/usage/rates", { currency: "EUR", default: { per_gpu_hour: 1000 } });
-}, 120_000);
-afterAll(() => yard.stop(), 60_000);
+}, 300_000);
+afterAll(() => yard.stop(), 300_000);
 
 describe("usage", () => {
   test("a job runs and ends, so that there is something to count", async () => {

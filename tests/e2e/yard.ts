@@ -9,7 +9,7 @@ import { chromium, type Browser, type BrowserContext, type Page } from "playwrig
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const VENV = join(ROOT, ".venv", "bin", "python");
-const PYTHON = process.env.YARD_PYTHON ?? (existsSync(VENV) ? VENV : "python3");
+export const PYTHON = process.env.YARD_PYTHON ?? (existsSync(VENV) ? VENV : "python3");
 const FLAGS = [
   "--headless",
   "--no-sandbox",
