@@ -27,8 +27,8 @@ class Hook:
 
 
 @contextlib.contextmanager
-def open_hook() -> Iterator[Hook]:
-    found = Hook()
+def open_hook(found: Hook | None = None) -> Iterator[Hook]:
+    found = found or Hook()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

@@ -5,30 +5,22 @@ import base64
 import hashlib
 import hmac
 import json
-import threading
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.server.platform import Caller, Platform, open_platform, refused
+from tests.integration.server.receiving import Hook, open_hook
 from trackyard.outbound import retries
 
 CREATED = {"entity": "REGISTERED_MODEL", "action": "CREATED"}
 
 
-@dataclass
-class Receiver:
-    """A place that takes deliveries and answers as it is told."""
-
-    url: str = ""
-    calls: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
-    #: what it answers next, as status and location; then 200
-    plan: list[tuple[int, str]] = field(default_factory=list)
+class Receiver(Hook):
+    """A place that takes deliveries, and tells which events they were."""
 
     def events(self) -> list[str]:
         bodies = [json.loads(body) for _, body in self.calls]
@@ -47,30 +39,8 @@ class Receiver:
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     found = Receiver()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            status, location = found.plan.pop(0) if found.plan else (200, "")
-            found.calls.append(({k.lower(): v for k, v in self.headers.items()}, body))
-            self.send_response(status)
-            if location:
-                self.send_header("location", location)
-            self.send_header("content-length", "2")
-            self.end_headers()
-            self.wfile.write(b"ok")
-
-        def log_message(self, *_: object) -> None:
-            """Keep quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_port}/hook"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield found
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with open_hook(found):
+        yield found
 
 
 @pytest.fixture
