@@ -72,7 +72,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": DAY}
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(s|m|h|d))+\Z")
 _PIECE = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
 _VIA = re.compile(r"(.*?)\s+via\s+([a-z0-9._,\s-]+)\Z", re.DOTALL)
-_THRESHOLD = re.compile(r"(\S.*?)\s*(>=|<=|>|<)\s*(\S+)(?:\s+for\s+(\S+))?\Z")
+_THRESHOLD = re.compile(r"([^\s<>][^<>]*?)\s*(>=|<=|>|<)\s*([^\s<>]+)(?:\s+for\s+(\S+))?\Z")
 _CHANGE = re.compile(
     r"(\S.*?)\s+(rises|drops)\s+(?:by\s+)?(\d+(?:\.\d+)?)\s*%\s+(?:in|within)\s+(\S+)\Z"
 )

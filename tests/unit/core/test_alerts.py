@@ -84,3 +84,9 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 def test_lengths_of_time_add_up() -> None:
     assert seconds_of("1h30m", what="it") == 5400
+
+
+@pytest.mark.parametrize("text", ["los >> 3", "> 3", "loss > > 3", "loss <> 3"])
+def test_a_doubled_sign_is_no_name_of_a_metric(text: str) -> None:
+    with pytest.raises(InvalidInput, match="not understood"):
+        parse(text)
