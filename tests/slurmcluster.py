@@ -16,7 +16,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -117,6 +117,7 @@ class SlurmCluster:
 
     def _start_munge(self) -> None:
         key = self.folder / "munge.key"
+        key.unlink(missing_ok=True)
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
         places = {
@@ -128,7 +129,7 @@ class SlurmCluster:
         }
         options = [f"--{name}={self.folder / file}" for name, file in places.items()]
         self._spawn("munge", ["munged", "--foreground", "--force", *options])
-        _wait((self.folder / "munge.sock").exists, "munge did not start")
+        _wait((self.folder / "munge.sock").exists, lambda: "munge did not start")
 
     def start_controller(self) -> None:
         # One that crashed has lost what it did last; nodes refuse numbers that they saw before.
@@ -187,17 +188,53 @@ class SlurmCluster:
 
     def wait_until_idle(self) -> None:
         """Bring up what is down, and wait until all nodes take work and nothing runs."""
+        self._bring_up()
+        _wait(self._is_idle, self._why_not_idle)
+
+    def _bring_up(self) -> None:
         if "slurmctld" not in self._processes:
             self.start_controller()
         for name in NODES:
             if name not in self._processes:
                 self.start_node(name)
 
-        def is_idle() -> bool:
-            states = self.run("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T", check=False)
-            return states.split() == ["idle"] * len(NODES)
+    def _is_idle(self) -> bool:
+        states = self.run("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T", check=False)
+        return states.split() == ["idle"] * len(NODES)
 
-        _wait(is_idle, "the nodes did not become idle: " + self.folder.name)
+    def _why_not_idle(self) -> str:
+        jobs = self.run("squeue", "-h", "-o", "%i %T %N %r", check=False)
+        nodes = self.run("sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %T %E", check=False)
+        return f"the nodes of {self.folder.name} did not become idle:\n{nodes}\n{jobs}"
+
+    def make_idle(self) -> None:
+        """Give the next test idle nodes, whatever the one before it left.
+
+        What a crash on purpose leaves behind (a step that nobody can end, a node that Slurm has
+        drained for it) outlasts the test that made it: such a cluster loses its state.
+        """
+        self._bring_up()
+        deadline = time.monotonic() + PATIENCE / 4
+        while not self._is_idle():
+            if time.monotonic() > deadline:
+                print(self._why_not_idle(), "\nStarting the cluster anew.")
+                self._start_anew()
+                break
+            time.sleep(0.2)
+        self.wait_until_idle()
+
+    def _start_anew(self) -> None:
+        """Replace the daemons and all that they remember; address and files stay as they are."""
+        for name in list(self._processes):
+            self.kill(name)
+        self._end_steps()
+        (self.folder / "munge.sock").unlink(missing_ok=True)
+        self._start_munge()
+        shutil.rmtree(self.folder / "state")
+        (self.folder / "state").mkdir()
+        for name in NODES:
+            shutil.rmtree(self.folder / f"spool-{name}", ignore_errors=True)
+        self.wait_until_idle()
 
     def clear(self) -> None:
         """Cancel all jobs, drop reservations, and wait for idle nodes."""
@@ -209,7 +246,7 @@ class SlurmCluster:
             if name:
                 self.run("scontrol", "delete", f"ReservationName={name}", check=False)
         self.run("scontrol", "update", f"NodeName={','.join(NODES)}", "State=RESUME", check=False)
-        self.wait_until_idle()
+        self.make_idle()
 
     def stop(self) -> None:
         if "slurmctld" in self._processes:
@@ -248,11 +285,10 @@ class SlurmCluster:
             )
 
 
-def _wait(what: object, why: str) -> None:
-    assert callable(what)
+def _wait(what: Callable[[], bool], why: Callable[[], str]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not what():
-        assert time.monotonic() < deadline, why
+        assert time.monotonic() < deadline, why()
         time.sleep(0.1)
 
 
@@ -277,5 +313,5 @@ def _whole_slurm() -> Iterator[SlurmCluster]:
 @pytest.fixture
 def slurm_cluster(_whole_slurm: SlurmCluster) -> SlurmCluster:
     """The session's cluster, idle and whole."""
-    _whole_slurm.wait_until_idle()
+    _whole_slurm.make_idle()
     return _whole_slurm
