@@ -63,6 +63,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place_of(unit_of(item.nodeid)))
 
 
+class _FailuresAtOnce:
+    """Names each failed test when it fails: the whole run takes half an hour."""
+
+    def __init__(self, terminal: Any) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.ensure_newline()
+            self._terminal.write_line(f"{report.when} failed: {report.nodeid}")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Have the process that prints tell of failures as they come."""
+    plugins = session.config.pluginmanager
+    terminal = plugins.get_plugin("terminalreporter")
+    if terminal is not None and not hasattr(session.config, "workerinput"):
+        plugins.register(_FailuresAtOnce(terminal), "failures-at-once")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Spreading | None:
     """Take the place of `--dist loadscope`; any other choice is left as it is."""

@@ -188,10 +188,11 @@ class SlurmCluster:
 
     def wait_until_idle(self) -> None:
         """Bring up what is down, and wait until all nodes take work and nothing runs."""
-        self._bring_up()
+        self.bring_up()
         _wait(self._is_idle, self._why_not_idle)
 
-    def _bring_up(self) -> None:
+    def bring_up(self) -> None:
+        """Start the daemons that a test has killed."""
         if "slurmctld" not in self._processes:
             self.start_controller()
         for name in NODES:
@@ -213,7 +214,7 @@ class SlurmCluster:
         What a crash on purpose leaves behind (a step that nobody can end, a node that Slurm has
         drained for it) outlasts the test that made it: such a cluster loses its state.
         """
-        self._bring_up()
+        self.bring_up()
         deadline = time.monotonic() + PATIENCE / 4
         while not self._is_idle():
             if time.monotonic() > deadline:

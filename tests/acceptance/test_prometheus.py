@@ -18,7 +18,7 @@ from tests.acceptance.jobs.yard import JobServer
 from tests.acceptance.serving import ROOT, free_port
 
 DEPLOY = ROOT / "deploy"
-PATIENCE = 90.0
+PATIENCE = 180.0
 #: Queries that tell something as soon as a job has run.
 TOLD = {
     "sum(yard_node_gpus)": 2.0,
@@ -55,6 +55,7 @@ class Prometheus:
         text = text.replace("scrape_interval: 15s", "scrape_interval: 1s")
         (folder / "prometheus.yml").write_text(text)
         self.url = f"http://127.0.0.1:{free_port()}"
+        self._log = folder / "log"
         self.process = subprocess.Popen(
             [
                 program("prometheus"),
@@ -63,8 +64,20 @@ class Prometheus:
                 f"--web.listen-address={self.url.removeprefix('http://')}",
             ],
             stdout=subprocess.DEVNULL,
-            stderr=(folder / "log").open("w"),
+            stderr=self._log.open("w"),
         )
+        self._wait_until_ready()
+
+    def _wait_until_ready(self) -> None:
+        """Wait until it takes queries: it listens before that, and answers 503."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{self.url}/-/ready", timeout=180).status_code == 200:
+                    return
+            assert self.process.poll() is None, self._log.read_text()
+            assert time.monotonic() < until, self._log.read_text()
+            time.sleep(0.1)
 
     def ask(self, query: str) -> list[dict[str, Any]]:
         """Return what a query finds now."""

@@ -78,6 +78,11 @@ class Commands:
             raise EngineUnavailable(f"{program} --json printed no JSON: {fault}") from fault
         if not isinstance(data, dict):
             raise EngineUnavailable(f"{program} --json printed no object")
+        if data.get("errors"):
+            # It ends with 0 and an empty list where it could not reach the controller.
+            raise EngineUnavailable(
+                f"Slurm's controller does not answer {program}: {_errors(data['errors'])}"
+            )
         return data
 
     def run(self, program: str, *arguments: str, given: str = "", refuses: bool = False) -> str:
@@ -135,6 +140,18 @@ def clean_environment(source: Mapping[str, str], config: str) -> dict[str, str]:
     if config or source.get("SLURM_CONF"):
         values["SLURM_CONF"] = config or source["SLURM_CONF"]
     return values
+
+
+def _errors(found: object) -> str:
+    """Return what the list of errors in a command's JSON says."""
+    rows = found if isinstance(found, list) else [found]
+    said = [
+        ": ".join(str(row[key]) for key in ("description", "error") if row.get(key))
+        if isinstance(row, dict)
+        else str(row)
+        for row in rows
+    ]
+    return "; ".join(said)[:500]
 
 
 def _words(text: str) -> str:

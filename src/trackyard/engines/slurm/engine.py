@@ -268,13 +268,14 @@ class SlurmEngine:
 
     def _hand_over(self, folder: AttemptFolder) -> None:
         """Submit an attempt once: one whose answer was lost is looked for by its name."""
-        if (folder.path / "submitted.json").exists() or folder.is_stopped():
-            return
         asked = read_json(folder.path / "submit.json")
-        if asked is None:
+        tried = folder.path / "tried"
+        is_stopped = folder.is_stopped()
+        if (folder.path / "submitted.json").exists() or asked is None:
+            return
+        if is_stopped and not tried.exists():
             return
         attempt_id = folder.path.name
-        tried = folder.path / "tried"
         if tried.exists():
             if not self._view.look(max_age=0.0):
                 raise EngineUnavailable(self._view.trouble)
@@ -282,6 +283,10 @@ class SlurmEngine:
             if known:
                 self._note_handed(folder, known[0].job_id)
                 return
+        if is_stopped:
+            # Slurm answers and does not have it: it was stopped before it was handed over.
+            self._note_handed(folder, 0)
+            return
         tried.touch()
         job_id = self.commands.submit(asked["arguments"], asked["script"])
         said = f"{submit.PREFIX}{self._site.name}:{attempt_id}"

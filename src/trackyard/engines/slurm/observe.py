@@ -74,7 +74,7 @@ class Seen:
     job: SlurmJob | None
     #: whether Slurm answered after the attempt was handed over
     is_current: bool
-    #: seconds since Slurm was first seen to have no live job for it
+    #: seconds from the first list without a live job for it to the last one
     gone_seconds: float = 0.0
 
 

@@ -113,14 +113,14 @@ class View:
         with self._lock:
             # Whoever handed it over, a list from before cannot tell of it.
             is_current = self._jobs_ms > handed_ms and job_id is not None
-            now = self._clock.monotonic()
             # One that came back into Slurm's queue has ended here, if it ever began.
             if not is_current or (job is not None and not (job.has_ended or job.waits)):
                 self._gone.pop(attempt_id, None)
                 return Seen(job=job, is_current=is_current)
-            since = self._gone.setdefault(attempt_id, now)
+            # Counted from list to list: an old one grows no truer while the controller is silent.
+            since = self._gone.setdefault(attempt_id, self._jobs_at)
             never_ran = job is not None and job.has_ended and not job.nodes
-            gone = float("inf") if never_ran else now - since
+            gone = float("inf") if never_ran else self._jobs_at - since
             return Seen(job=job, is_current=True, gone_seconds=gone)
 
     def forget(self, attempt_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Ends that the controller has forgotten are read from sacct, in the form it was seen to print."""
+"""Ends that the controller has forgotten are read from sacct, in the form its manual gives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = """\
 
 
 class Recorded(Commands):
-    """Answers as sacct of Slurm 22.05 does."""
+    """Answers as the manual of sacct says."""
 
     def __init__(self, answer: str | EngineError) -> None:
         super().__init__()
