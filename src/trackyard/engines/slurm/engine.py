@@ -351,7 +351,10 @@ class SlurmEngine:
                 self._note_handed(folder, 0)
                 job_id = 0
         handed = read_json(folder.path / "submitted.json") or {}
-        seen = self._view.seen(attempt_id, job_id, int(handed.get("at_ms") or 0))
+        handed_ms = int(handed.get("at_ms") or 0)
+        members = range(len(launched.placement))
+        has_begun = any(folder.member(one).has_started() for one in members)
+        seen = self._view.seen(attempt_id, job_id, handed_ms, has_begun=has_begun)
         report = judge(folder, launched, seen, detail)
         if report.phase is AttemptPhase.LOST and seen.job is None:
             # The controller has forgotten it; accounting, where there is one, has not.

@@ -107,17 +107,21 @@ class View:
         with self._lock:
             return [job for job in self._jobs.values() if attempt_of(job, self._site.name) is None]
 
-    def seen(self, attempt_id: str, job_id: int | None, handed_ms: int) -> Seen:
+    def seen(
+        self, attempt_id: str, job_id: int | None, handed_ms: int, *, has_begun: bool
+    ) -> Seen:
         """Return what the last list says of an attempt that was handed over then."""
         job = self.job(attempt_id, job_id)
         with self._lock:
             # Whoever handed it over, a list from before cannot tell of it.
             is_current = self._jobs_ms > handed_ms and job_id is not None
-            # One that came back into Slurm's queue has ended here, if it ever began.
-            if not is_current or (job is not None and not (job.has_ended or job.waits)):
+            # One that waits has ended here only if it began: Slurm put it back into its queue.
+            is_live = job is not None and not job.has_ended and not (job.waits and has_begun)
+            if not is_current or is_live:
                 self._gone.pop(attempt_id, None)
                 return Seen(job=job, is_current=is_current)
-            # Counted from list to list: an old one grows no truer while the controller is silent.
+            # Counted from list to list: an old one, of before it began or of a controller that has
+            # fallen silent since, grows no truer with time.
             since = self._gone.setdefault(attempt_id, self._jobs_at)
             never_ran = job is not None and job.has_ended and not job.nodes
             gone = float("inf") if never_ran else self._jobs_at - since
