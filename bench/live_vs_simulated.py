@@ -32,8 +32,8 @@ from bench.jobs import Server
 from trackyard.core.job import Job, PriorityClass
 from trackyard.core.resources import Request
 from trackyard.scheduling import Scheduler, Snapshot, Team, Waiting
-from trackyard.server.engines import policy
 from trackyard.server.settings import Settings
+from trackyard.server.startup.engines import policy
 from trackyard.simulate.cluster import read_cluster
 from trackyard.simulate.replay import Replay, Setting
 from trackyard.simulate.trace import Trace, TraceJob

@@ -30,7 +30,7 @@ from typing import Any
 import httpx
 
 from bench.tracking.servers import free_port
-from trackyard.cli.cluster_local import LocalCluster
+from trackyard.cli.fleet.cluster_local import LocalCluster
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVS = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")

@@ -22,7 +22,7 @@ import psutil
 import pytest
 
 from tests.spreading import CLUSTER_UNIT, unit_of
-from trackyard.cli.cluster_local import LocalCluster, NodeProcess, end, lives
+from trackyard.cli.fleet.cluster_local import LocalCluster, NodeProcess, end, lives
 
 ROOT = Path(__file__).resolve().parent.parent
 ENVS = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")

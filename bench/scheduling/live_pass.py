@@ -28,7 +28,7 @@ from trackyard.core.lease import Lease
 from trackyard.core.node import Gpu, Node
 from trackyard.core.resources import Request
 from trackyard.scheduling import Decisions, Queue, Running, Snapshot, Team, Waiting, decide
-from trackyard.scheduling.proof import hold_to_rules
+from trackyard.scheduling.preemption.proof import hold_to_rules
 from trackyard.scheduling.snapshot import Snapshot as _Snapshot
 
 NOW = 1_000_000.0

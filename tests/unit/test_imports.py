@@ -26,13 +26,13 @@ HOSTS = {"mlflow"}
 
 #: Modules that run inside a Ray cluster alone, on the cluster's own Ray.
 IN_CLUSTER = {
-    SOURCE / "runner" / "ray_gang.py",
-    SOURCE / "runner" / "ray_host.py",
-    SOURCE / "runner" / "ray_keep.py",
+    SOURCE / "runner" / "ray" / "gang.py",
+    SOURCE / "runner" / "ray" / "host.py",
+    SOURCE / "runner" / "ray" / "keep.py",
     SOURCE / "engines" / "ray_gate" / "gate.py",
 }
 #: A program that a job's own Python runs, with the torch that this one has, if it has.
-IN_JOBS = SOURCE / "runner" / "preflight.py"
+IN_JOBS = SOURCE / "runner" / "gang" / "preflight.py"
 
 HEAVY = {"lightning", "matplotlib", "peft", "ray", "torch", "transformers"}
 

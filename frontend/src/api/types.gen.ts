@@ -3217,7 +3217,7 @@ export interface components {
          * Demand
          * @description What an attempt asks for: so many workers, each alike, all or nothing.
          */
-        "trackyard.jobs.demand.Demand": {
+        "trackyard.queue.attempts.demand.Demand": {
             key: string;
             workers: number;
             /** @default {} */
@@ -3268,7 +3268,7 @@ export interface components {
          * Release
          * @description What is given back.
          */
-        "trackyard.server.routes.v1_demand.Release": {
+        "trackyard.server.routes.jobs.demand.Release": {
             key: string;
         };
         /**
@@ -3834,7 +3834,7 @@ export interface components {
             job_ids: string[];
             array_id: string;
             jobs: components["schemas"]["JobView"][];
-            answer: components["schemas"]["trackyard.jobs.admission.answer.Answer"];
+            answer: components["schemas"]["trackyard.control.forecast.preview.Answer"];
             dry_run: boolean;
             repeated: boolean;
         };
@@ -3934,7 +3934,7 @@ export interface components {
          * Answer
          * @description What would become of a job if it were submitted now.
          */
-        "trackyard.jobs.admission.answer.Answer": {
+        "trackyard.control.forecast.preview.Answer": {
             feasible: boolean;
             sentence: string;
             /** @default false */
@@ -4985,7 +4985,7 @@ export interface components {
             pass_seconds: number;
             totals: components["schemas"]["Totals"];
             nodes: components["schemas"]["NodeView"][];
-            demand: components["schemas"]["trackyard.server.routes.v1_nodes.Demand"][];
+            demand: components["schemas"]["trackyard.server.routes.fleet.nodes.Demand"][];
         };
         /**
          * Totals
@@ -5006,7 +5006,7 @@ export interface components {
          * Demand
          * @description Waiting jobs of one kind that the hardware cannot meet now, and why.
          */
-        "trackyard.server.routes.v1_nodes.Demand": {
+        "trackyard.server.routes.fleet.nodes.Demand": {
             gpus: number;
             nodes: number;
             gpu_types: string[];
@@ -5742,7 +5742,7 @@ export interface components {
          * Budget
          * @description What a team may use in a month; null means no limit of that kind.
          */
-        "trackyard.jobs.budgets.Budget": {
+        "trackyard.queue.shares.budgets.Budget": {
             /** @default null */
             gpu_hours: number | null;
             /** @default null */
@@ -7304,7 +7304,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.jobs.demand.Demand"];
+                "application/json": components["schemas"]["trackyard.queue.attempts.demand.Demand"];
             };
         };
         responses: {
@@ -7328,7 +7328,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.server.routes.v1_demand.Release"];
+                "application/json": components["schemas"]["trackyard.server.routes.jobs.demand.Release"];
             };
         };
         responses: {
@@ -9754,7 +9754,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.jobs.budgets.Budget"];
+                "application/json": components["schemas"]["trackyard.queue.shares.budgets.Budget"];
             };
         };
         responses: {
@@ -9764,7 +9764,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.jobs.budgets.Budget"];
+                    "application/json": components["schemas"]["trackyard.queue.shares.budgets.Budget"];
                 };
             };
         };

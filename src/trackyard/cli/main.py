@@ -8,73 +8,71 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from trackyard.core.errors import SetupError, YardError
 
-#: Verbs in the order help shows them; each is a module of this package with register() and run().
-VERBS = (
-    "up",
-    "cluster",
-    "env",
-    "login",
-    "plan",
-    "submit",
-    "sbatch",
-    "idev",
-    "attach",
-    "notebook",
-    "finetune",
-    "sweep",
-    "sweeps",
-    "ps",
-    "show",
-    "why",
-    "logs",
-    "stop",
-    "requeue",
-    "hold",
-    "release",
-    "top",
-    "alert",
-    "lease",
-    "nodes",
-    "drain",
-    "undrain",
-    "quarantine",
-    "queues",
-    "queue",
-    "log-policy",
-    "explain-policy",
-    "usage",
-    "budget",
-    "teams",
-    "team",
-    "token",
-    "secret",
-    "user",
-    "experiments",
-    "runs",
-    "diff",
-    "edit",
-    "models",
-    "data",
-    "register",
-    "alias",
-    "events",
-    "logbook",
-    "doctor",
-    "gc",
-    "backup",
-    "restore",
-    "verify",
-    "import",
-    "export",
-    "demo",
-    "simulate",
-)
-#: Modules of verbs that cannot be called by their verb.
-_MODULES = {"import": "importing"}
+#: Verbs in the order help shows them; each with its module, which has register() and run().
+VERBS = {
+    "up": "server.up",
+    "cluster": "fleet.cluster",
+    "env": "people.env",
+    "login": "people.login",
+    "plan": "training.plan",
+    "submit": "submit.submit",
+    "sbatch": "submit.sbatch",
+    "idev": "submit.idev",
+    "attach": "submit.attach",
+    "notebook": "submit.notebook",
+    "finetune": "training.finetune",
+    "sweep": "training.sweep",
+    "sweeps": "training.sweeps",
+    "ps": "jobs.ps",
+    "show": "jobs.show",
+    "why": "jobs.why",
+    "logs": "jobs.logs",
+    "stop": "jobs.stop",
+    "requeue": "jobs.requeue",
+    "hold": "jobs.hold",
+    "release": "jobs.release",
+    "top": "fleet.top",
+    "alert": "watch.alert",
+    "lease": "leases.lease",
+    "nodes": "fleet.nodes",
+    "drain": "fleet.drain",
+    "undrain": "fleet.undrain",
+    "quarantine": "fleet.quarantine",
+    "queues": "queue.queues",
+    "queue": "queue.queue",
+    "log-policy": "queue.log_policy",
+    "explain-policy": "queue.explain_policy",
+    "usage": "people.usage",
+    "budget": "people.budget",
+    "teams": "people.teams",
+    "team": "people.team",
+    "token": "people.token",
+    "secret": "people.secret",
+    "user": "people.user",
+    "experiments": "runs.experiments",
+    "runs": "runs.runs",
+    "diff": "runs.diff",
+    "edit": "runs.edit",
+    "models": "runs.models",
+    "data": "data.data",
+    "register": "runs.register",
+    "alias": "runs.alias",
+    "events": "watch.events",
+    "logbook": "runs.logbook",
+    "doctor": "fleet.doctor",
+    "gc": "server.gc",
+    "backup": "server.backup",
+    "restore": "server.restore",
+    "verify": "server.verify",
+    "import": "moving.importing",
+    "export": "moving.export",
+    "demo": "demo.demo",
+    "simulate": "queue.simulate",
+}
 USAGE, FAILED = 2, 1
 #: What to do where the server's own words do not say it.
 _HINTS = {
@@ -84,7 +82,7 @@ _HINTS = {
 }
 
 
-def build_parser(verbs: Sequence[str] = VERBS) -> argparse.ArgumentParser:
+def build_parser(verbs: Iterable[str] = tuple(VERBS)) -> argparse.ArgumentParser:
     """Return the parser with the given verbs."""
     import trackyard
 
@@ -97,8 +95,7 @@ def build_parser(verbs: Sequence[str] = VERBS) -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show the traceback of a fault")
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     for verb in verbs:
-        module = _MODULES.get(verb, verb.replace("-", "_"))
-        importlib.import_module(f"trackyard.cli.{module}").register(subparsers)
+        importlib.import_module(f"trackyard.cli.{VERBS[verb]}").register(subparsers)
     return parser
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from trackyard.client.api import Api
 from trackyard.core.errors import SetupError
-from trackyard.runner import data_fetch
+from trackyard.runner.data import fetch as data_fetch
 
 #: Told bytes done.
 Progress = Callable[[int], None]

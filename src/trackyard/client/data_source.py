@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from trackyard.core.dataset import MAX_FILES, check_path
 from trackyard.core.errors import SetupError
-from trackyard.runner import archive
+from trackyard.runner.workspace import archive
 
 if TYPE_CHECKING:
     from obstore.store import S3Store

@@ -39,10 +39,10 @@ from trackyard.core.ports import (
     Unsubscribe,
 )
 from trackyard.engines import machine, wrapper
+from trackyard.engines.fork_server import UNKNOWN, Nursery, Runner
 from trackyard.engines.holds import Holds, check_held
 from trackyard.engines.isolation import Isolation
 from trackyard.engines.notices import Notices
-from trackyard.engines.nursery import UNKNOWN, Nursery, Runner
 from trackyard.engines.statefolder import (
     AttemptFolder,
     Launched,

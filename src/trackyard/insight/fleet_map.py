@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from trackyard.core.job import PriorityClass
 from trackyard.core.resources import WHOLE
 from trackyard.insight.goodput import History, Interval, LeaseSpan, NodeSpan
-from trackyard.jobs.past import Wait
+from trackyard.queue.shares.past import Wait
 
 Floats = NDArray[np.float64]
 #: A letter for each state of a cell: held, held and idle, leased, broken, free, not there.

@@ -12,9 +12,9 @@ from trackyard.access.directory import team_names
 from trackyard.fleet import past as fleet_past
 from trackyard.insight.goodput import AttemptSpan, History, LeaseSpan, NodeSpan, Share
 from trackyard.insight.usage import Facts, Holder, Machine
-from trackyard.jobs import past as jobs_past
-from trackyard.jobs.records import decode_placement
 from trackyard.leases.past import past_holds
+from trackyard.queue.records import decode_placement
+from trackyard.queue.shares import past as jobs_past
 from trackyard.store.database import Reader
 
 #: Ends after which the work since the last checkpoint is to be done again.

@@ -14,7 +14,7 @@ import msgspec
 from trackyard.core.errors import Conflict, InvalidInput
 from trackyard.insight.rates import RateCard
 from trackyard.insight.report import Account
-from trackyard.jobs.budgets import month_bounds
+from trackyard.queue.shares.budgets import month_bounds
 from trackyard.store.database import Reader, Tx
 
 RATES_KEY = "usage_rates"

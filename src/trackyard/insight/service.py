@@ -31,8 +31,9 @@ from trackyard.insight.report import (
     needs_days,
     use_by_team,
 )
-from trackyard.jobs import past
-from trackyard.jobs.budgets import (
+from trackyard.queue.records import decode_spec
+from trackyard.queue.shares import past
+from trackyard.queue.shares.budgets import (
     Budget,
     BudgetRow,
     load_budgets,
@@ -42,9 +43,8 @@ from trackyard.jobs.budgets import (
     set_budget,
     within,
 )
-from trackyard.jobs.queues import load_shares
-from trackyard.jobs.records import decode_spec
-from trackyard.jobs.settings import quota_of
+from trackyard.queue.shares.queues import load_shares
+from trackyard.queue.shares.settings import quota_of
 from trackyard.store.database import Database, Reader
 
 log = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from trackyard.registry.logged_search import (
 )
 from trackyard.registry.rules import check_logged_name, check_tags
 from trackyard.store.database import Database, Reader, Tx
-from trackyard.store.idempotency import Create
+from trackyard.store.idempotency.rule import Create
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.experiments import require_active
 from trackyard.tracking.validation import MAX_PARAM, check_name, clip

@@ -23,7 +23,7 @@ from trackyard.registry.search import search_models
 from trackyard.registry.versions import Versions, find_model, find_version, model_event
 from trackyard.registry.views import load_models
 from trackyard.store.database import Database, Tx
-from trackyard.store.idempotency import Create
+from trackyard.store.idempotency.rule import Create
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.validation import check_name
 

@@ -34,7 +34,7 @@ from trackyard.registry.sources import (
 )
 from trackyard.registry.views import latest_versions, load_versions
 from trackyard.store.database import Database, Reader, Tx
-from trackyard.store.idempotency import Create
+from trackyard.store.idempotency.rule import Create
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.validation import check_name
 

@@ -19,10 +19,11 @@ import time
 from pathlib import Path
 from typing import Any, Callable, List, Optional
 
-from trackyard.runner import nursery, processes, records, sandbox
+from trackyard.runner import fork_server, processes, records
 from trackyard.runner.machine.survey import survey
 from trackyard.runner.spec import BadSpecError, Spec, load, mark, with_credential
 from trackyard.runner.supervise import Supervisor
+from trackyard.runner.workspace import sandbox
 
 BAD_SPEC_CODE = 64
 ALREADY_RAN_CODE = 73
@@ -40,21 +41,21 @@ def main(argv: Optional[List[str]] = None) -> int:
         sys.stdout.write(json.dumps(survey(*words[1:]), sort_keys=True) + "\n")
         return 0
     if words == ["--nursery"]:
-        return nursery.tend(run)
+        return fork_server.tend(run)
     if words == ["--ray"]:
-        from trackyard.runner import ray_entry
+        from trackyard.runner.ray import entry
 
-        return ray_entry.run(guard)
+        return entry.run(guard)
     if words == ["--ray-gang"]:
-        from trackyard.runner import ray_gang
+        from trackyard.runner.ray import gang
 
-        return ray_gang.run()
+        return gang.run()
     if words == ["--ray-keep"]:
-        from trackyard.runner import ray_keep
+        from trackyard.runner.ray import keep
 
-        return ray_keep.run()
+        return keep.run()
     if words[:1] in (["--slurm"], ["--slurm-member"]) and len(words) == 2:
-        from trackyard.runner import slurm_entry
+        from trackyard.runner.slurm import entry as slurm_entry
 
         start = slurm_entry.run_batch if words[0] == "--slurm" else slurm_entry.run_member
         return start(Path(words[1]), guard)
@@ -134,7 +135,7 @@ def sweep(spec: Spec) -> int:
 
 def _fetch_data(path: Path, spec: Spec) -> int:
     """Fetch data sets for nodes that cannot; the file holds a credential and is removed first."""
-    from trackyard.runner.data import fetch_for_nodes
+    from trackyard.runner.data.inputs import fetch_for_nodes
 
     path.unlink()
     processes.hide_memory()

@@ -17,7 +17,7 @@ from collections import deque
 from pathlib import Path
 from typing import Callable, Deque, Iterable, List, Optional
 
-from trackyard.runner.rank_lines import RankLines
+from trackyard.runner.gang.rank_lines import RankLines
 from trackyard.runner.records import write_all
 from trackyard.runner.redaction import Redactor
 

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
-from trackyard.runner.terminal import take_as_controlling
+from trackyard.runner.interactive.terminal import take_as_controlling
 
 MARKER = "YARD_MARK"
 PROC = Path("/proc")

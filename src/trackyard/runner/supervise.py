@@ -16,17 +16,17 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
-from trackyard.runner import ending, limits, processes, records, sandbox, workspace
-from trackyard.runner.company import Company, UnfitError
-from trackyard.runner.data import Data
+from trackyard.runner import ending, processes, records
+from trackyard.runner.data.inputs import Data
 from trackyard.runner.fitness import Fitness
-from trackyard.runner.interactive import Session
+from trackyard.runner.gang.meeting import MeetingError
+from trackyard.runner.gang.rank_lines import RankLines
+from trackyard.runner.gang.siblings import Company, UnfitError
+from trackyard.runner.interactive.work import Session
 from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.samples import oom_kills, sampler_of
-from trackyard.runner.meeting import MeetingError
-from trackyard.runner.rank_lines import RankLines
 from trackyard.runner.report import Answer, Reporter
-from trackyard.runner.report_folder import FolderReporter
+from trackyard.runner.slurm.report_folder import FolderReporter
 from trackyard.runner.spec import Spec, mark
 from trackyard.runner.watch import (
     AT_ONCE,
@@ -38,6 +38,7 @@ from trackyard.runner.watch import (
     StopRequest,
     answers,
 )
+from trackyard.runner.workspace import limits, sandbox, workspace
 
 TICK_SECONDS = 0.1
 LEFTOVER_SECONDS = 1.0

@@ -14,13 +14,13 @@ import numpy as np
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Reason
-from trackyard.scheduling.departments import TeamUse
 from trackyard.scheduling.order.bucket import WITHIN_QUOTA, Bucket, Key, scale
 from trackyard.scheduling.order.columns import ColumnLine, Columns
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Floats, Ints, Shape
 from trackyard.scheduling.policy import Order
-from trackyard.scheduling.quota import Ledger
+from trackyard.scheduling.shares.departments import TeamUse
+from trackyard.scheduling.shares.quota import Ledger
 from trackyard.scheduling.snapshot import Waiting
 
 

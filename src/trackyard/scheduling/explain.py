@@ -17,14 +17,14 @@ from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.backfill import Opening, Reservations
-from trackyard.scheduling.departments import TeamUse
+from trackyard.scheduling.forecast.outlook import EXPECTED, end_of
 from trackyard.scheduling.gate import amount_words
 from trackyard.scheduling.order.bucket import Bucket
 from trackyard.scheduling.order.pending import Pending
-from trackyard.scheduling.outlook import EXPECTED, end_of
 from trackyard.scheduling.place.capacity import Capacity
 from trackyard.scheduling.place.choose import place
 from trackyard.scheduling.place.table import Mask, Shape
+from trackyard.scheduling.shares.departments import TeamUse
 from trackyard.scheduling.state import State
 
 if TYPE_CHECKING:

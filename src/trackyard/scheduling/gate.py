@@ -15,7 +15,7 @@ from trackyard.core.job import Dependency, Job, JobState
 from trackyard.core.reasons import Code, Reason, Tier
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.place.table import Ints, Mask, NodeTable, Shape
-from trackyard.scheduling.quota import Ledger
+from trackyard.scheduling.shares.quota import Ledger
 from trackyard.scheduling.snapshot import Waiting
 from trackyard.scheduling.windows import Windows
 

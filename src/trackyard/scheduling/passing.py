@@ -25,7 +25,7 @@ from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.choose import place
 from trackyard.scheduling.place.table import Mask, Shape
 from trackyard.scheduling.policy import Backfill
-from trackyard.scheduling.preempt import Plan, Preemption
+from trackyard.scheduling.preemption.preempt import Plan, Preemption
 from trackyard.scheduling.state import Held, State
 
 _NO_REASONS: tuple[Reason, ...] = ()

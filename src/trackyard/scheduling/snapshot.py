@@ -13,7 +13,7 @@ from trackyard.core.job import Job, JobState
 from trackyard.core.lease import Lease
 from trackyard.core.node import Node
 from trackyard.core.resources import Placement
-from trackyard.scheduling.durations import DurationModel
+from trackyard.scheduling.forecast.durations import DurationModel
 from trackyard.scheduling.policy import Order, Policy
 
 

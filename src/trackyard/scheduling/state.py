@@ -14,14 +14,14 @@ import numpy as np
 
 from trackyard.core.job import Job
 from trackyard.core.resources import NodeShare, Placement
-from trackyard.scheduling.departments import BRIEF_SECONDS
-from trackyard.scheduling.durations import DurationModel
+from trackyard.scheduling.forecast.durations import DurationModel
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
-from trackyard.scheduling.quota import Ledger
+from trackyard.scheduling.preemption.victims import Victims
+from trackyard.scheduling.shares.departments import BRIEF_SECONDS
+from trackyard.scheduling.shares.quota import Ledger
 from trackyard.scheduling.snapshot import Running, Snapshot
-from trackyard.scheduling.victims import Victims
 from trackyard.scheduling.windows import Windows
 
 #: A job that outlives its foreseen end is given as long again as it is late, at least this long.

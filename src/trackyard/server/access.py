@@ -17,9 +17,9 @@ from trackyard.access.sessions import Sessions
 from trackyard.access.tokens import redact, well_formed
 from trackyard.core.clock import Clock
 from trackyard.core.errors import Conflict, Denied, TooMany, Unauthenticated, YardError
-from trackyard.server.app_hosts import AppHosts
-from trackyard.server.http import Request
+from trackyard.server.http.messages import Request
 from trackyard.server.routing import Permission, Route
+from trackyard.server.tunnels.app_hosts import AppHosts
 
 COOKIE = "yard_session"
 APP_COOKIE = "yard_app"

@@ -22,12 +22,12 @@ from trackyard.core.errors import (
     YardError,
 )
 from trackyard.server.access import Gate
-from trackyard.server.http import BODY_SECONDS, Request, Response, error_response
-from trackyard.server.live import LiveResponse
-from trackyard.server.pace import Pace, Turn
+from trackyard.server.health.tally import Tally
+from trackyard.server.http.live import LiveResponse
+from trackyard.server.http.messages import BODY_SECONDS, Request, Response, error_response
+from trackyard.server.http.pace import Pace, Turn
+from trackyard.server.http.streams import Streams, caller_of
 from trackyard.server.routing import Route, Router
-from trackyard.server.streams import Streams, caller_of
-from trackyard.server.tally import Tally
 from trackyard.server.wire import ProtocolClosed
 from trackyard.store.turns import CALLER
 

@@ -27,25 +27,20 @@ from trackyard.access.shared_key import agree_on_key
 from trackyard.access.tokens import digest, new_token
 from trackyard.artifacts.blobs import open_blobs
 from trackyard.artifacts.service import Artifacts
+from trackyard.control.dispatch import Dispatcher
+from trackyard.control.forecast.client import Desk
+from trackyard.control.forecast.lease_impact import Foresight
+from trackyard.control.forecast.messages import Setup
+from trackyard.control.lease_sync import Edges
+from trackyard.control.loop import Scheduler
+from trackyard.control.service import Jobs
+from trackyard.control.undeclared_use import Rule
 from trackyard.core.clock import Clock
 from trackyard.core.errors import InvalidInput, SetupError
 from trackyard.datasets.service import DataSets
 from trackyard.fleet.policy import read_policy
 from trackyard.fleet.service import Fleet
 from trackyard.insight.service import Usage
-from trackyard.jobs.admission.dispatch import Dispatcher
-from trackyard.jobs.admission.edges import Edges
-from trackyard.jobs.admission.moving import Foresight
-from trackyard.jobs.admission.scheduler import Scheduler
-from trackyard.jobs.data_inputs import open_jobs
-from trackyard.jobs.demand_watch import Rule
-from trackyard.jobs.forecast.desk import Desk
-from trackyard.jobs.forecast.words import Setup
-from trackyard.jobs.packages import Packages
-from trackyard.jobs.queues import apply_config, read_config
-from trackyard.jobs.retention import Retention
-from trackyard.jobs.service import Jobs
-from trackyard.jobs.variables import opened
 from trackyard.leases.rules import read_rules
 from trackyard.leases.service import Leases
 from trackyard.notify.alerts.channels import Channels
@@ -57,16 +52,29 @@ from trackyard.notify.deliveries import Deliveries
 from trackyard.notify.inbox import Inbox
 from trackyard.notify.webhooks import Webhooks
 from trackyard.outbound.addresses import read_allowed
+from trackyard.queue.retention import Retention
+from trackyard.queue.shares.queues import apply_config, read_config
+from trackyard.queue.submit.data_inputs import open_jobs
+from trackyard.queue.submit.packages import Packages
+from trackyard.queue.submit.variables import opened
 from trackyard.registry.lineage import models_behind
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
-from trackyard.server.app_hosts import AppHosts
-from trackyard.server.clock import choose_clock
-from trackyard.server.companion import Prometheus, check_companions
-from trackyard.server.ending import END_SECONDS, Ending
-from trackyard.server.engines import (
+from trackyard.server.health.companion import Prometheus, check_companions
+from trackyard.server.health.logs import set_up_logging
+from trackyard.server.health.tally import Tally
+from trackyard.server.health.watchdog import Watchdog
+from trackyard.server.http.sse import Hub
+from trackyard.server.oidc import read_oidc
+from trackyard.server.routes import table
+from trackyard.server.routing import Router
+from trackyard.server.services import Services
+from trackyard.server.settings import Settings
+from trackyard.server.startup.clock import choose_clock
+from trackyard.server.startup.ending import END_SECONDS, Ending
+from trackyard.server.startup.engines import (
     check_engine,
     isolation,
     open_engine,
@@ -74,7 +82,7 @@ from trackyard.server.engines import (
     shared_rights,
     site,
 )
-from trackyard.server.home import (
+from trackyard.server.startup.home import (
     HomeLock,
     allow_many_sockets,
     free_port,
@@ -82,25 +90,17 @@ from trackyard.server.home import (
     note_address,
     write_secret,
 )
-from trackyard.server.logs import set_up_logging
-from trackyard.server.oidc import read_oidc
-from trackyard.server.routes import table
-from trackyard.server.routing import Router
-from trackyard.server.sealed import key_warnings
-from trackyard.server.services import Services
-from trackyard.server.settings import Settings
-from trackyard.server.sse import Hub
-from trackyard.server.store_check import check_store, check_store_later
-from trackyard.server.tally import Tally
-from trackyard.server.tunnels import Tunnels
-from trackyard.server.watchdog import Watchdog
+from trackyard.server.startup.sealed import key_warnings
+from trackyard.server.startup.store_check import check_store, check_store_later
+from trackyard.server.tunnels.app_hosts import AppHosts
+from trackyard.server.tunnels.tunnels import Tunnels
 from trackyard.server.wire import Listener
 from trackyard.store.database import Database, Tx
 from trackyard.store.faults import is_damaged
-from trackyard.store.idempotency import Creates
+from trackyard.store.idempotency.pending import PendingFile
+from trackyard.store.idempotency.rule import Creates
 from trackyard.store.migrate import prepare
-from trackyard.store.pending import PendingFile
-from trackyard.store.reserve import Reserve
+from trackyard.store.sqlite.reserve import Reserve
 from trackyard.sweeps.controller import Controller
 from trackyard.sweeps.service import Sweeps
 from trackyard.tracking.service import Tracking

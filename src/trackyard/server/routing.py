@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 from trackyard.access.principal import Purpose
-from trackyard.server.http import Request, Response
+from trackyard.server.http.messages import Request, Response
 
 #: Bytes of a body that is read whole, where a route names no other limit, and of a public one.
 BODY_LIMIT, PUBLIC_BODY_LIMIT = 1024 * 1024, 4 * 1024

@@ -12,7 +12,7 @@ from math import log2
 
 import numpy as np
 
-from trackyard.scheduling.durations import DurationModel
+from trackyard.scheduling.forecast.durations import DurationModel
 from trackyard.scheduling.order.pending import Measurer
 from trackyard.scheduling.place.table import Floats, NodeTable
 from trackyard.scheduling.policy import Order, Policy

@@ -16,7 +16,7 @@ from zlib import crc32
 from trackyard.core.job import Job
 from trackyard.core.node import Node
 from trackyard.core.resources import Request
-from trackyard.scheduling.durations import DurationModel
+from trackyard.scheduling.forecast.durations import DurationModel
 from trackyard.scheduling.passing import Result
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import NodeTable

@@ -24,9 +24,7 @@ import msgspec
 from trackyard.core.clock import Clock
 from trackyard.core.errors import SetupError, TooBusy, YardError
 from trackyard.core.events import Event
-from trackyard.store import crashpoints, journal
-from trackyard.store.changes import EVERYTHING, Changes, WatchedConnection
-from trackyard.store.checkpoints import keep_short
+from trackyard.store import crashpoints
 from trackyard.store.connection import (
     Connection,
     PostgresConnection,
@@ -44,10 +42,13 @@ from trackyard.store.faults import (
     not_kept,
     unconfirmed,
 )
-from trackyard.store.patience import bound_write
+from trackyard.store.postgres.patience import bound_write
 from trackyard.store.readers import Readers
-from trackyard.store.reserve import Reserve
-from trackyard.store.sole import SoleWriter
+from trackyard.store.sqlite import journal
+from trackyard.store.sqlite.changes import EVERYTHING, Changes, WatchedConnection
+from trackyard.store.sqlite.checkpoints import keep_short
+from trackyard.store.sqlite.reserve import Reserve
+from trackyard.store.sqlite.sole_writer import SoleWriter
 from trackyard.store.transaction import Reader, Tx
 
 __all__ = ["NOT_QUICK", "Database", "Listener", "Reader", "Tx"]

@@ -15,7 +15,7 @@ from typing import TypeVar
 from trackyard.core.errors import SetupError
 from trackyard.store.connection import PostgresConnection, SqliteConnection
 from trackyard.store.faults import away, explain_read
-from trackyard.store.patience import bounded_read
+from trackyard.store.postgres.patience import bounded_read
 from trackyard.store.transaction import Reader
 from trackyard.store.turns import CALLER, Turns
 

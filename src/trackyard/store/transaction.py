@@ -19,7 +19,7 @@ class Deferred(Protocol):
     """How a quick write hands over rows that reach their tables later."""
 
     def __call__(self, number: int, rows: Iterable[Values], *, run: int) -> None:
-        """Defer rows of a statement of `store.journal`; they are about one run, by inner id."""
+        """Defer rows of a statement of the journal; they are about one run, by inner id."""
         ...
 
 
@@ -65,7 +65,7 @@ class Tx:
         self.insert = conn.insert
         self.now_ms = now_ms
         self.events: list[Event] = []
-        #: defers rows of a statement of `store.journal`; for quick writes, as their last act
+        #: defers rows of a statement of the journal; for quick writes, as their last act
         self.later = later
         #: the next key of a table whose keys this process gives out; SQLite only
         self.new_id = new_id

@@ -18,16 +18,16 @@ from typing import Any
 
 from trackyard.access.sealing import Seal
 from trackyard.artifacts.service import Artifacts
+from trackyard.control.leader import Superseded
+from trackyard.control.loop import Scheduler
 from trackyard.core.errors import Conflict, YardError
 from trackyard.core.events import Event
 from trackyard.core.job import JobState
 from trackyard.core.ports import ExitCause
-from trackyard.jobs.admission.leader import Superseded
-from trackyard.jobs.admission.scheduler import Scheduler
-from trackyard.jobs.held import held
-from trackyard.jobs.life import ask_stop
-from trackyard.jobs.records import FEW_JOBS, JobRow, job_by_inner, load_jobs
-from trackyard.jobs.wishes import JobSpec, Wish
+from trackyard.queue.records import FEW_JOBS, JobRow, job_by_inner, load_jobs
+from trackyard.queue.shares.held import held
+from trackyard.queue.specification import JobSpec, Wish
+from trackyard.queue.transitions import ask_stop
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.sweeps import records
 from trackyard.sweeps.decisions import LiveTrial, Look, Next, TrialChange, best_of, decide, history
@@ -39,7 +39,7 @@ from trackyard.sweeps.samplers import Proposal, propose
 from trackyard.sweeps.starting import NewTrial, begin, log_params
 from trackyard.sweeps.stopping import bracket_for
 from trackyard.sweeps.wishes import OWN_SAMPLERS
-from trackyard.tracking.curves import curve, latest_marks, metric_names
+from trackyard.tracking.metrics.curves import curve, latest_marks, metric_names
 from trackyard.tracking.service import Tracking
 
 log = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ import msgspec
 from trackyard.access.principal import Principal, Role
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.errors import NotFound, YardError
-from trackyard.jobs.life import release
-from trackyard.jobs.records import JobRow, job_by_inner
+from trackyard.queue.records import JobRow, job_by_inner
+from trackyard.queue.transitions import release
 from trackyard.store.database import Database, Tx
 from trackyard.sweeps.records import SYSTEM, TrialRow
 

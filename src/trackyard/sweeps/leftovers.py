@@ -10,13 +10,13 @@ from functools import partial
 
 from trackyard.core.job import JobState
 from trackyard.core.ports import ExitCause
-from trackyard.jobs.held import Held, held
-from trackyard.jobs.life import ask_stop
-from trackyard.jobs.records import FEW_JOBS, job_by_inner
+from trackyard.queue.records import FEW_JOBS, job_by_inner
+from trackyard.queue.shares.held import Held, held
+from trackyard.queue.transitions import ask_stop
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.sweeps import records
 from trackyard.sweeps.records import SweepRow
-from trackyard.tracking.curves import latest_marks
+from trackyard.tracking.metrics.curves import latest_marks
 
 
 def ended_with_live(reader: Reader) -> list[SweepRow]:

@@ -14,7 +14,7 @@ import msgspec
 from trackyard.access.principal import Principal
 from trackyard.core.errors import NotFound
 from trackyard.core.ids import JOB_NAME, SWEEP_ID
-from trackyard.jobs.wishes import Wish
+from trackyard.queue.specification import Wish
 from trackyard.store.database import Reader, Tx
 from trackyard.sweeps.space import Point
 from trackyard.sweeps.wishes import SweepSpec

@@ -14,13 +14,13 @@ import msgspec
 
 from trackyard.access.principal import Principal, Role
 from trackyard.access.sealing import Seal
+from trackyard.control.service import Jobs
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.core.ids import new_name, new_sweep_id
-from trackyard.jobs.records import job_by_inner
-from trackyard.jobs.service import Jobs
-from trackyard.jobs.submission import acting_for, prepare
-from trackyard.jobs.views import JobView
-from trackyard.jobs.wishes import Wish, check
+from trackyard.queue.records import job_by_inner
+from trackyard.queue.specification import Wish, check
+from trackyard.queue.submit.submission import acting_for, prepare
+from trackyard.queue.views import JobView
 from trackyard.store.bounds import Free, Int64, Word
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.sweeps import records

@@ -14,16 +14,16 @@ from trackyard.access.principal import Principal, Role
 from trackyard.access.sealing import Seal
 from trackyard.access.standing import standing
 from trackyard.core.errors import Denied
-from trackyard.jobs.submission import add_member
-from trackyard.jobs.variables import sealed
-from trackyard.jobs.wishes import JobSpec, Wish, check
+from trackyard.queue.specification import JobSpec, Wish, check
+from trackyard.queue.submit.submission import add_member
+from trackyard.queue.submit.variables import sealed
 from trackyard.store.database import Reader, Tx
 from trackyard.store.names import Names
 from trackyard.sweeps import records
 from trackyard.sweeps.records import SweepRow
 from trackyard.sweeps.space import Point
 from trackyard.sweeps.wishes import applied, words
-from trackyard.tracking.curves import add_params
+from trackyard.tracking.metrics.curves import add_params
 
 #: Tags on the run of each trial.
 SWEEP_TAG, TRIAL_TAG = "yard.sweep", "yard.trial"

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from trackyard.access.principal import Principal
-from trackyard.jobs.held import Held, held
-from trackyard.jobs.records import JobRow, load_jobs
+from trackyard.queue.records import JobRow, load_jobs
+from trackyard.queue.shares.held import Held, held
 from trackyard.store.database import Reader
 from trackyard.sweeps import records
 from trackyard.sweeps.decisions import best_of, records_left
@@ -22,7 +22,7 @@ from trackyard.sweeps.importance import METHOD, importance
 from trackyard.sweeps.records import SweepRow, TrialRow, counts, load_sweeps, load_trials
 from trackyard.sweeps.stopping import cutoff, rungs_of
 from trackyard.sweeps.wishes import SweepSpec
-from trackyard.tracking.curves import latest_marks
+from trackyard.tracking.metrics.curves import latest_marks
 
 MAX_LISTED = 500
 

@@ -14,7 +14,7 @@ import msgspec
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import JOB_NAME
-from trackyard.jobs.wishes import YEAR, Wish
+from trackyard.queue.specification import YEAR, Wish
 from trackyard.store.bounds import Free, Int64, Word
 from trackyard.sweeps.space import Point, Space, Value, nearest, parse_space
 from trackyard.sweeps.stopping import StopRule, parse_rule

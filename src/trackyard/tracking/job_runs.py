@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from trackyard.store.database import Tx
-from trackyard.tracking import history
-from trackyard.tracking.points import by_step
+from trackyard.tracking.metrics import history
+from trackyard.tracking.metrics.points import by_step
 from trackyard.tracking.runs import ENDED, Metric
 
 #: Machine time is never rolled back: its points carry this number instead of their attempt's.

@@ -15,13 +15,13 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.ids import new_run_id
-from trackyard.store import journal
-from trackyard.store.changes import EVERYTHING
 from trackyard.store.database import NOT_QUICK, Database, Tx
-from trackyard.store.idempotency import Create
+from trackyard.store.idempotency.rule import Create
 from trackyard.store.names import Names
+from trackyard.store.sqlite import journal
+from trackyard.store.sqlite.changes import EVERYTHING
 from trackyard.tracking.experiments import outer_experiment_id
-from trackyard.tracking.ingest import (
+from trackyard.tracking.metrics.ingest import (
     PointRows,
     Series,
     checked_params,
@@ -29,7 +29,7 @@ from trackyard.tracking.ingest import (
     point_rows,
     record_logged,
 )
-from trackyard.tracking.logrows import pack_log
+from trackyard.tracking.metrics.log_rows import pack_log
 from trackyard.tracking.runs import (
     ENDED,
     RUN_NAME_TAG,

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Collection
 from typing import NamedTuple
 
-from trackyard.store.changes import EVERYTHING
+from trackyard.store.sqlite.changes import EVERYTHING
 from trackyard.tracking.runs import Run
 
 #: Bytes of finished JSON kept at a time, and changed runs remembered one by one.

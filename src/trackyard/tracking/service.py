@@ -14,12 +14,18 @@ from trackyard.access.principal import Principal
 from trackyard.core.errors import InternalFault
 from trackyard.store.database import Database, Reader
 from trackyard.store.names import Names
-from trackyard.tracking import compaction
-from trackyard.tracking.points import BLOCK_POINTS
+from trackyard.tracking.metrics import compaction
+from trackyard.tracking.metrics.points import BLOCK_POINTS
+from trackyard.tracking.metrics.settling import (
+    BUSY_SHARE,
+    CALLERS,
+    SETTLE_EVERY,
+    Pace,
+    share_of,
+)
 from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.run_cache import RunCache
 from trackyard.tracking.runs import Run, find_run, load_runs
-from trackyard.tracking.settling import BUSY_SHARE, CALLERS, SETTLE_EVERY, Pace, share_of
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from functools import partial
 from trackyard.core.errors import InternalFault, YardError
 from trackyard.store.database import Database, Reader
 from trackyard.store.faults import is_damaged
-from trackyard.tracking.points import decode_block
+from trackyard.tracking.metrics.points import decode_block
 
 #: Blocks read at a time, and complaints of SQLite that are passed on.
 _PAGE = 200

@@ -14,7 +14,7 @@ from trackyard.access.principal import Principal
 from trackyard.store.database import Reader
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import outer_experiment_id
-from trackyard.tracking.points import Buckets
+from trackyard.tracking.metrics.points import Buckets
 from trackyard.tracking.search.values import INDEXED_LENGTH
 
 

@@ -25,7 +25,7 @@ from tests.acceptance.jobs.yard import JobServer
 from tests.acceptance.ray.conftest import SCRIPTS
 from tests.acceptance.serving import free_port
 from tests.raycluster import ENVIRONMENT, ENVS, QUICKER
-from trackyard.cli.cluster_local import node_folder
+from trackyard.cli.fleet.cluster_local import node_folder
 
 HERE = "10.78.0.1"
 #: where each is, and by which program it joins

@@ -15,7 +15,7 @@ import pytest
 from tests.acceptance.jobs.yard import JobServer, eventually
 from tests.acceptance.ray.test_faults import COUNTING, carriers
 from tests.raycluster import ENVIRONMENT, ENVS
-from trackyard.cli.cluster_local import LocalCluster
+from trackyard.cli.fleet.cluster_local import LocalCluster
 
 #: It starts a cluster: with others beside it time alone would decide.
 pytestmark = pytest.mark.alone

@@ -12,9 +12,9 @@ from trackyard.fleet import nodes
 from trackyard.insight.rates import Rate, RateCard
 from trackyard.insight.report import Filter, UsageReport
 from trackyard.insight.service import Usage
-from trackyard.jobs.budgets import Budget, month_bounds, month_of
-from trackyard.jobs.queues import set_share
-from trackyard.jobs.settings import TeamShare
+from trackyard.queue.shares.budgets import Budget, month_bounds, month_of
+from trackyard.queue.shares.queues import set_share
+from trackyard.queue.shares.settings import TeamShare
 
 HOUR = 3600.0
 ALL = Filter()

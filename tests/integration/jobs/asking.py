@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.integration.jobs.yard import Yard
-from trackyard.jobs.demand import Demand
-from trackyard.jobs.demand_desk import DemandReply
+from trackyard.control.late_demand import DemandReply
+from trackyard.queue.attempts.demand import Demand
 
 
 async def ask(yard: Yard, job: str, workers: int = 2, gpus: float = 1, **more: Any) -> DemandReply:

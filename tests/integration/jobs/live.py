@@ -21,23 +21,23 @@ from tests.integration.leases.yard import who
 from trackyard.access.directory import Directory
 from trackyard.access.principal import Principal
 from trackyard.artifacts.disk import DiskBlobs
+from trackyard.control.dispatch import Dispatcher
+from trackyard.control.launching import Site
+from trackyard.control.leader import Superseded
+from trackyard.control.lease_sync import Edges
+from trackyard.control.loop import Pass, Scheduler
+from trackyard.control.service import Jobs
 from trackyard.core.errors import YardError
 from trackyard.core.job import JobState, PriorityClass
 from trackyard.core.ports import LaunchSpec
-from trackyard.jobs.admission.dispatch import Dispatcher
-from trackyard.jobs.admission.edges import Edges
-from trackyard.jobs.admission.launching import Site
-from trackyard.jobs.admission.leader import Superseded
-from trackyard.jobs.admission.scheduler import Pass, Scheduler
-from trackyard.jobs.packages import Packages
-from trackyard.jobs.queues import QueueSettings, TeamShare, set_queue, set_share
-from trackyard.jobs.records import load_jobs
-from trackyard.jobs.requeue import Change
-from trackyard.jobs.service import Jobs
-from trackyard.jobs.signs import Heartbeat, Saved
-from trackyard.jobs.wishes import After, Wish
 from trackyard.leases.service import Leases
 from trackyard.leases.wishes import NewLease, Release
+from trackyard.queue.attempts.heartbeats import Heartbeat, Saved
+from trackyard.queue.records import load_jobs
+from trackyard.queue.requeue import Change
+from trackyard.queue.shares.queues import QueueSettings, TeamShare, set_queue, set_share
+from trackyard.queue.specification import After, Wish
+from trackyard.queue.submit.packages import Packages
 from trackyard.scheduling import Queue, Team
 from trackyard.simulate.check.history import (
     ENGINE_FAULTS,

@@ -6,12 +6,12 @@ import pytest
 
 from tests.integration.jobs.asking import ask
 from tests.integration.jobs.yard import Yard, member
+from trackyard.control.late_demand import DemandReply
 from trackyard.core.errors import Conflict, Denied, InvalidInput
 from trackyard.core.ports import ExitCause
-from trackyard.jobs.demand import Demand
-from trackyard.jobs.demand_desk import DemandReply
-from trackyard.jobs.queues import QueueSettings, TeamShare, set_queue, set_share
-from trackyard.jobs.requeue import Change
+from trackyard.queue.attempts.demand import Demand
+from trackyard.queue.requeue import Change
+from trackyard.queue.shares.queues import QueueSettings, TeamShare, set_queue, set_share
 
 
 async def give_back(yard: Yard, job: str, key: str = "train") -> bool:

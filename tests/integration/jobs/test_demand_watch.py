@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.integration.jobs.asking import ask
 from tests.integration.jobs.yard import Yard
-from trackyard.jobs.demand_watch import STOP, Rule, beyond
+from trackyard.control.undeclared_use import STOP, Rule, beyond
 
 
 def uses(yard: Yard, job: str, **nodes: dict[str, float]) -> None:

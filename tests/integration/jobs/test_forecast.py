@@ -8,15 +8,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.integration.jobs.yard import POLICY, Yard
-from trackyard.jobs.admission.answer import foresee_many, full, lessen
-from trackyard.jobs.forecast import desk as desks
-from trackyard.jobs.forecast.desk import Desk, Unanswered
-from trackyard.jobs.forecast.words import Setup, Starts
-from trackyard.jobs.foresight import Ahead
-from trackyard.jobs.listing import ListWish
-from trackyard.jobs.views import EtaView
-from trackyard.jobs.wishes import Wish, check
+from trackyard.control.forecast import client as desks
+from trackyard.control.forecast.client import Desk, Unanswered
+from trackyard.control.forecast.forecasts import Ahead
+from trackyard.control.forecast.messages import Setup, Starts
+from trackyard.control.forecast.preview import foresee_many, full, lessen
+from trackyard.control.listing import ListWish
 from trackyard.leases.rules import LeaseRules
+from trackyard.queue.specification import Wish, check
+from trackyard.queue.views import EtaView
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import pytest
 from tests.integration.jobs.yard import Yard, member
 from trackyard.core.errors import Conflict, InvalidInput, NotFound
 from trackyard.core.ports import ExitCause
-from trackyard.jobs.requeue import Change
-from trackyard.jobs.signs import Heartbeat
-from trackyard.jobs.wishes import Wish
+from trackyard.queue.attempts.heartbeats import Heartbeat
+from trackyard.queue.requeue import Change
+from trackyard.queue.specification import Wish
 
 
 async def test_a_job_waits_starts_runs_and_succeeds_with_its_run(yard: Yard) -> None:

@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.integration.jobs.yard import Yard, member
-from trackyard.jobs.listing import ListWish
-from trackyard.jobs.views import JobList
+from trackyard.control.listing import ListWish
+from trackyard.queue.views import JobList
 
 
 async def listed(yard: Yard, **wish: Any) -> JobList:

@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 
 from tests.integration.jobs.yard import Yard, member
+from trackyard.control.listing import ListWish
 from trackyard.core.errors import InvalidInput
 from trackyard.core.node import NodeState
 from trackyard.fleet import nodes
-from trackyard.jobs.listing import ListWish
-from trackyard.jobs.queues import (
+from trackyard.queue.records import load_jobs
+from trackyard.queue.shares.queues import (
     QueueSettings,
     TeamShare,
     apply_config,
@@ -18,8 +19,7 @@ from trackyard.jobs.queues import (
     set_queue,
     set_share,
 )
-from trackyard.jobs.records import load_jobs
-from trackyard.jobs.wishes import After, Wish
+from trackyard.queue.specification import After, Wish
 from trackyard.testing.engine import fake_node
 
 

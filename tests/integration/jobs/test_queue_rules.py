@@ -7,12 +7,12 @@ import pytest
 
 from tests.integration.jobs.yard import Yard, member
 from trackyard.access.principal import Principal, Role
+from trackyard.control.service import Submitted
 from trackyard.core.errors import Denied, InvalidInput
-from trackyard.jobs.queues import set_queue, set_share
-from trackyard.jobs.requeue import Change
-from trackyard.jobs.service import Submitted
-from trackyard.jobs.settings import QueueSettings, TeamShare
-from trackyard.jobs.wishes import After, Wish
+from trackyard.queue.requeue import Change
+from trackyard.queue.shares.queues import set_queue, set_share
+from trackyard.queue.shares.settings import QueueSettings, TeamShare
+from trackyard.queue.specification import After, Wish
 
 GIB = 2**30
 HOUR = 3600.0

@@ -8,10 +8,11 @@ import pytest
 from tests.integration.jobs.yard import Yard, member
 from trackyard.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from trackyard.core.ports import ExitCause, ExitRecord
-from trackyard.jobs import logs, packages
-from trackyard.jobs.signs import Heartbeat, Sample, Samples
-from trackyard.jobs.wishes import Wish
-from trackyard.tracking import history
+from trackyard.queue.attempts import logs
+from trackyard.queue.attempts.heartbeats import Heartbeat, Sample, Samples
+from trackyard.queue.specification import Wish
+from trackyard.queue.submit import packages
+from trackyard.tracking.metrics import history
 
 
 async def pieces(data: bytes, size: int = 1000):

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.integration.server.platform import Answer, Caller, Platform, open_platform
+from trackyard.control import isolation
 from trackyard.core.clock import SYSTEM_CLOCK
 from trackyard.core.ports import LaunchSpec
-from trackyard.jobs.admission import weighing
 from trackyard.testing.engine import FakeEngine, Program, fake_node
 
 
@@ -367,7 +367,7 @@ async def test_ready_tells_of_a_scheduler_that_fails(
         raise OverflowError("secret/path.py is too large")
 
     with monkeypatch.context() as broken:
-        broken.setattr(weighing, "decide", fail)
+        broken.setattr(isolation, "decide", fail)
         scheduler.wake()
         await scheduler.attend()
         answer = await anyone("GET", "/ready")

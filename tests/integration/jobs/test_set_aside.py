@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from tests.integration.jobs.yard import Yard
+from trackyard.control import isolation
+from trackyard.control.listing import ListWish
 from trackyard.core.errors import InvalidInput
-from trackyard.jobs.admission import weighing
-from trackyard.jobs.listing import ListWish
-from trackyard.jobs.requeue import Change
-from trackyard.jobs.wishes import Wish
+from trackyard.queue.requeue import Change
+from trackyard.queue.specification import Wish
 from trackyard.scheduling import Cause, Decisions, Snapshot, Stop, decide
 from trackyard.store.database import Tx
 
@@ -112,7 +112,7 @@ async def test_whatever_breaks_a_pass_is_found_and_set_aside(
     await yard.run_job(gpus=2)
     bad = [(await yard.submit(gpus=1, name=f"bad{number}")).job_id for number in range(2)]
     good = [(await yard.submit(gpus=1)).job_id for _ in range(5)]
-    monkeypatch.setattr(weighing, "decide", _overflowing("bad0", "bad1"))
+    monkeypatch.setattr(isolation, "decide", _overflowing("bad0", "bad1"))
     await yard.tick(1)
     reasons = [(await yard.detail(job)).reasons[0].code for job in [*bad, *good]]
     assert reasons == ["set_aside"] * 2 + ["no_free_gpus"] * 5
@@ -131,14 +131,14 @@ async def test_a_pass_that_fails_whatever_waits_is_told_and_lists_still_answer(
     def fail(_snapshot: Snapshot) -> Decisions:
         raise OverflowError("no number is large enough")
 
-    monkeypatch.setattr(weighing, "decide", fail)
+    monkeypatch.setattr(isolation, "decide", fail)
     yard.scheduler.wake()
     await yard.scheduler.attend()
     assert "the last scheduling pass failed" in yard.scheduler.trouble()
     listed = await yard.jobs.listing(ListWish(team_id=None))
     assert [job.job_id for job in listed.jobs] == [waiting]
     assert (await yard.detail(waiting)).reasons[0].code == "evaluating"
-    monkeypatch.setattr(weighing, "decide", decide)
+    monkeypatch.setattr(isolation, "decide", decide)
     yard.scheduler.wake()
     await yard.scheduler.attend()
     assert yard.scheduler.trouble() == ""
@@ -164,7 +164,7 @@ async def test_decisions_that_break_a_rule_are_dropped_and_told(
         )
         return replace(decide(snapshot), admissions=(), stops=stops)
 
-    monkeypatch.setattr(weighing, "decide", thrash)
+    monkeypatch.setattr(isolation, "decide", thrash)
     other = await yard.run_job("other", gpus=1)
     assert await yard.states(victim, other) == ["running", "running"]
     large = (await yard.submit(gpus=2)).job_id
@@ -172,7 +172,7 @@ async def test_decisions_that_break_a_rule_are_dropped_and_told(
     assert await yard.events("queue.decision_refused")
     assert "no higher class" in yard.scheduler.warning()
     assert yard.scheduler.trouble() == ""
-    monkeypatch.setattr(weighing, "decide", decide)
+    monkeypatch.setattr(isolation, "decide", decide)
     yard.scheduler.wake()
     await yard.scheduler.attend()
     assert yard.scheduler.warning() == ""

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.integration.jobs.yard import Yard, make_scheduler
-from trackyard.jobs.admission.leader import Superseded
-from trackyard.jobs.records import load_attempts
-from trackyard.jobs.wishes import Wish
+from trackyard.control.leader import Superseded
+from trackyard.queue.records import load_attempts
+from trackyard.queue.specification import Wish
 from trackyard.store.database import Database
 
 

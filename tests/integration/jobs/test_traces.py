@@ -6,9 +6,15 @@ import pytest
 
 from tests.integration.jobs.yard import Yard
 from trackyard.core.errors import NotFound
-from trackyard.jobs.load import HOUR_MS, MINUTE_MS, LoadHistory, history, roll_up
-from trackyard.jobs.retention import Removed, Retention, clean
-from trackyard.jobs.signs import Sample, Samples
+from trackyard.queue.attempts.heartbeats import Sample, Samples
+from trackyard.queue.attempts.node_load import (
+    HOUR_MS,
+    MINUTE_MS,
+    LoadHistory,
+    history,
+    roll_up,
+)
+from trackyard.queue.retention import Removed, Retention, clean
 
 DAY = 86_400.0
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.integration.jobs.yard import Yard
 from trackyard.core.errors import Conflict, Denied, InvalidInput
-from trackyard.jobs.trials import MAX_REPORT, Trial, TrialReport
+from trackyard.queue.attempts.trials import MAX_REPORT, Trial, TrialReport
 
 
 def told(*trials: Trial, metric: str = "accuracy") -> TrialReport:

@@ -13,22 +13,22 @@ from typing import Any
 from trackyard.access.directory import Directory
 from trackyard.access.principal import Principal
 from trackyard.artifacts.disk import DiskBlobs
+from trackyard.control.dispatch import Dispatcher
+from trackyard.control.launching import Site
+from trackyard.control.loop import Scheduler
+from trackyard.control.service import Jobs
 from trackyard.core.ports import ExitCause, LaunchSpec
-from trackyard.jobs.admission.dispatch import Dispatcher
-from trackyard.jobs.admission.launching import Site
-from trackyard.jobs.admission.scheduler import Scheduler
-from trackyard.jobs.life import Admitted
-from trackyard.jobs.packages import Packages
-from trackyard.jobs.records import AttemptRow, JobRow, find_job, latest_attempt
-from trackyard.jobs.service import Jobs
-from trackyard.jobs.signs import Heartbeat, Progress, Saved
-from trackyard.jobs.views import JobDetail, JobView
-from trackyard.jobs.wishes import Wish
+from trackyard.queue.attempts.heartbeats import Heartbeat, Progress, Saved
+from trackyard.queue.records import AttemptRow, JobRow, find_job, latest_attempt
+from trackyard.queue.specification import Wish
+from trackyard.queue.submit.packages import Packages
+from trackyard.queue.transitions import Admitted
+from trackyard.queue.views import JobDetail, JobView
 from trackyard.scheduling import Policy, Preemption
 from trackyard.store.database import Database
 from trackyard.testing.clock import FakeClock
 from trackyard.testing.engine import FakeEngine, Program, fake_node
-from trackyard.tracking.ingest import write_batch
+from trackyard.tracking.metrics.ingest import write_batch
 from trackyard.tracking.service import Tracking
 
 POLICY = Policy(preemption=Preemption(min_run_seconds=0.0))

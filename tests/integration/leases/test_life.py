@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.integration.leases.yard import LeaseYard, at, explained, open_lease_yard
+from trackyard.control.lease_sync import Edges
 from trackyard.core.errors import LeaseRefused
 from trackyard.core.node import NodeState
 from trackyard.core.ports import EngineNotice, NoticeKind
 from trackyard.core.reasons import Code
-from trackyard.jobs.admission.edges import Edges
 from trackyard.leases.rules import LeaseRules
 from trackyard.testing.engine import fake_node
 

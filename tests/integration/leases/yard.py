@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.integration.jobs.yard import Yard, member, open_yard
 from trackyard.access.principal import Principal, Role
+from trackyard.control.forecast.lease_impact import Foresight
+from trackyard.control.lease_sync import Edges
 from trackyard.core.errors import LeaseRefused
-from trackyard.jobs.admission.edges import Edges
-from trackyard.jobs.admission.moving import Foresight
 from trackyard.leases.records import Record, find_lease
 from trackyard.leases.rules import LeaseRules
 from trackyard.leases.service import Leases

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.registry.world import World
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.registry.logged_search import DatasetFilter, LoggedOrder
-from trackyard.tracking.model_metrics import ModelPoint, log_model_metrics
+from trackyard.tracking.metrics.model_metrics import ModelPoint, log_model_metrics
 
 
 async def log_metrics(world: World, run_id: str, *points: ModelPoint) -> None:

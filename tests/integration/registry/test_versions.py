@@ -6,7 +6,7 @@ from tests.integration.registry.world import World
 from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
 from trackyard.registry.rules import PROMPT_TAG
 from trackyard.registry.versions import NewVersion
-from trackyard.store.idempotency import digest_of
+from trackyard.store.idempotency.rule import digest_of
 
 
 async def found(world: World, text: str | None = None, *order: str) -> list[str]:

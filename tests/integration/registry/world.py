@@ -9,7 +9,7 @@ from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
 from trackyard.registry.versions import NewVersion
 from trackyard.store.database import Database, Tx
-from trackyard.store.idempotency import Creates
+from trackyard.store.idempotency.rule import Creates
 from trackyard.store.names import Names
 from trackyard.tracking.runs import create_run
 

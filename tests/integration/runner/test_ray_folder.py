@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from trackyard.engines import wrapper
-from trackyard.runner.ray_entry import JOB_CONFIG, SPEC_VARIABLE, pack_spec
+from trackyard.runner.ray.entry import JOB_CONFIG, SPEC_VARIABLE, pack_spec
 
 #: does to Ray's folder what a node's agent does, and starts a task there as Ray does
 DRIVER = """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from trackyard.runner import ray_tasks
+from trackyard.runner.ray import tasks as ray_tasks
 
 SHOW = "import json, os, sys; print(os.getcwd(), os.environ['PYTHONPATH'] or '-')"
 

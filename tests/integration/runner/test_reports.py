@@ -156,7 +156,7 @@ def test_without_server_and_cluster_the_runner_stays_only_a_short_time(
 LEFT_BEHIND = """
 import subprocess, sys
 code = (
-    "import time; from trackyard.runner.ray_host import end_with_the_cluster;"
+    "import time; from trackyard.runner.ray.host import end_with_the_cluster;"
     "end_with_the_cluster(); print('ready', flush=True); time.sleep(600)"
 )
 child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, pass_fds=[{held}])

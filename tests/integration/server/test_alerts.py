@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.server.platform import Caller, Platform, new_run, open_platform, refused
 from tests.integration.server.receiving import Hook, MailServer, open_hook
-from trackyard.jobs.admission.leader import Superseded
+from trackyard.control.leader import Superseded
 from trackyard.notify.alerts import loop as loops
 from trackyard.outbound import retries
 from trackyard.store.database import Tx

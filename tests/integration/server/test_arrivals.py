@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.server.platform import Answer, Platform, new_run, open_platform
-from trackyard.jobs import arrivals
+from trackyard.queue.submit import arrays
 from trackyard.store.database import Tx
 
 COUNT = 1250
@@ -28,7 +28,7 @@ class Died(Exception):
 def dying(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let a server die before it writes a part; the list holds which one, counted from 1."""
     doomed: list[int] = []
-    real, written = arrivals.Arrivals._next, [0]
+    real, written = arrays.Arrivals._next, [0]
 
     def next_part(self: Any, tx: Tx, array: str) -> bool:
         written[0] += 1
@@ -37,7 +37,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise Died
         return real(self, tx, array)
 
-    monkeypatch.setattr(arrivals.Arrivals, "_next", next_part)
+    monkeypatch.setattr(arrays.Arrivals, "_next", next_part)
     return doomed
 
 
@@ -66,7 +66,7 @@ async def test_others_write_between_the_parts(platform: Platform) -> None:
         await new_run(other)
         between += 1
     made = (await submitting).json()
-    assert between >= COUNT // arrivals.PART
+    assert between >= COUNT // arrays.PART
     assert len(made["job_ids"]) == 1000, "an answer shows the first thousand"
     assert made["job_ids"][-1] == f"{made['array_id']}-999"
     assert (await shown(platform, "queued"), await left(platform)) == (COUNT, 0)
@@ -82,7 +82,7 @@ async def test_a_repeated_submission_completes_the_array(
     dying.append(3)
     answer = await platform.admin("POST", "/api/v1/jobs", WISH)
     assert answer.status == 500
-    assert await shown(platform, "queued") == 3 * arrivals.PART
+    assert await shown(platform, "queued") == 3 * arrays.PART
     again = (await platform.admin("POST", "/api/v1/jobs", WISH)).json()
     assert again["repeated"] is True
     assert (await shown(platform, "queued"), await left(platform)) == (COUNT, 0)
@@ -109,6 +109,6 @@ async def test_the_next_server_completes_what_one_left(
         answer: Answer = await first.admin("POST", "/api/v1/jobs", WISH)
         assert answer.status == 500
     async with open_platform(database_url, tmp_path / "second") as second:
-        monkeypatch.setattr(arrivals, "LEFT_MS", -1)
+        monkeypatch.setattr(arrays, "LEFT_MS", -1)
         await second.services.jobs._arrivals.take_over()
         assert (await shown(second, "queued"), await left(second)) == (COUNT, 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.server.platform import Caller, Platform
-from trackyard.server.routes import v1_backup
+from trackyard.server.routes.platform import backup
 
 BASE = "/api/v1/admin/backups"
 
@@ -93,7 +93,7 @@ async def test_an_abandoned_backup_ends_by_itself(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody asks for a while: the copy is removed and another backup may begin."""
-    monkeypatch.setattr(v1_backup, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(backup, "IDLE_SECONDS", 0.05)
     if not is_sqlite(platform):
         assert (await platform.admin("POST", BASE, {})).status == 400
         return

@@ -527,7 +527,7 @@ async def test_no_secret_shows_anywhere(
     platform: Platform, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Tokens and codes appear in no reply but their own, no error, no log and no event."""
-    from trackyard.server.logs import PlainFormatter
+    from trackyard.server.health.logs import PlainFormatter
 
     caplog.set_level(logging.DEBUG)
     made = await platform.admin("POST", "/api/v1/tokens", {"label": "canary", "role": "member"})

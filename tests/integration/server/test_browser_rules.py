@@ -7,7 +7,7 @@ import pytest
 from tests.integration.server.platform import HOST, Caller, Headers, Platform, Proto, Scope
 from trackyard.server.access import Gate
 from trackyard.server.app import Application
-from trackyard.server.http import Request
+from trackyard.server.http.messages import Request
 
 CREATE = ("POST", "/api/2.0/mlflow/experiments/create")
 

@@ -18,8 +18,8 @@ from tests.integration.server.fuzzing import Case, Maker
 from tests.integration.server.platform import HOST, Caller, Headers, Platform, Proto, Scope
 from trackyard.access.attempt_tokens import AttemptTokens
 from trackyard.core.resources import NodeShare, Placement
-from trackyard.jobs.life import admit
-from trackyard.jobs.records import find_jobs
+from trackyard.queue.records import find_jobs
+from trackyard.queue.transitions import admit
 from trackyard.server.routing import Permission, Route
 from trackyard.store.database import Tx
 

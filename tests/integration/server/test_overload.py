@@ -2,7 +2,7 @@
 
 from tests.integration.server.platform import Platform
 from trackyard.server.app import Application
-from trackyard.server.pace import Pace
+from trackyard.server.http.pace import Pace
 
 
 async def test_beyond_its_pace_a_caller_is_told_when_to_come_back(platform: Platform) -> None:

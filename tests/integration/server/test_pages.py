@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from tests.integration.server.platform import Platform
-from trackyard.server.http import Request
-from trackyard.server.routes.web import WebRoutes
+from trackyard.server.http.messages import Request
+from trackyard.server.routes.platform.web import WebRoutes
 
 
 async def _run(platform: Platform, name: str, **values: str) -> str:

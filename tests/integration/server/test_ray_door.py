@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.server.platform import HOST, Caller, Headers, Platform, Proto, Scope
 from trackyard.core.clock import SYSTEM_CLOCK
-from trackyard.jobs.packages import RAY_LIMIT_BYTES
+from trackyard.queue.submit.packages import RAY_LIMIT_BYTES
 from trackyard.store.database import Tx
 
 NAME = "/api/packages/gcs/_ray_pkg_0123456789abcdef.zip"

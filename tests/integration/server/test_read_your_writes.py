@@ -13,9 +13,9 @@ from tests.integration.server.platform import Caller, Platform, open_platform
 from tests.integration.server.test_quick_writes import STEPS, post, served
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
-from trackyard.store.changes import EVERYTHING, RUN_TABLES
 from trackyard.store.database import Reader, Tx
 from trackyard.store.migrate import prepare
+from trackyard.store.sqlite.changes import EVERYTHING, RUN_TABLES
 from trackyard.tracking.retention import purge_runs
 from trackyard.tracking.runs import find_run, load_runs
 

@@ -10,11 +10,11 @@ import pytest
 
 from tests.integration.server.platform import Caller, Platform, new_run, open_platform, refused
 from trackyard.core.strict_json import MAX_VALUES
-from trackyard.server import http
+from trackyard.server.http import messages
 from trackyard.server.routing import PUBLIC_BODY_LIMIT, PUBLIC_HEADER_LIMIT, Permission
 from trackyard.store.bounds import unbounded
 from trackyard.store.connection import PostgresConnection, SqliteConnection
-from trackyard.tracking import history
+from trackyard.tracking.metrics import history
 
 JSON = {"content-type": "application/json"}
 
@@ -76,7 +76,7 @@ async def test_bodies_of_many_values_are_decoded_off_the_loop_or_refused(
 ) -> None:
     """A long body is looked at by a thread, an endless one by nobody."""
     seen: list[bool] = []
-    real = http._read_json
+    real = messages._read_json
 
     def watched(raw: bytes) -> object:
         try:
@@ -87,7 +87,7 @@ async def test_bodies_of_many_values_are_decoded_off_the_loop_or_refused(
             seen.append(False)
         return real(raw)
 
-    monkeypatch.setattr(http, "_read_json", watched)
+    monkeypatch.setattr(messages, "_read_json", watched)
     for count in (10, 10_000):
         body = {"experiment_ids": [str(n) for n in range(count)]}
         assert (await platform.admin.mlflow("POST", "runs/search", body)).status in (200, 400)

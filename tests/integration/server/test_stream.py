@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.integration.server.platform import Caller, Platform
-from trackyard.server import sse, streams
+from trackyard.server.http import sse, streams
 from trackyard.store.database import Tx
 
 MANY = 2 * sse.PAGE + 300

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trackyard.store import reserve
-from trackyard.store.reserve import Reserve
+from trackyard.store.sqlite import reserve
+from trackyard.store.sqlite.reserve import Reserve
 
 
 class Disk:

@@ -12,8 +12,8 @@ from tests.integration.jobs.yard import Yard, open_yard
 from trackyard.access.sealing import Seal
 from trackyard.artifacts.disk import DiskBlobs
 from trackyard.artifacts.service import Artifacts
-from trackyard.jobs.variables import opened
-from trackyard.jobs.wishes import Wish
+from trackyard.queue.specification import Wish
+from trackyard.queue.submit.variables import opened
 from trackyard.sweeps.controller import Controller
 from trackyard.sweeps.service import Sweeps
 from trackyard.sweeps.views import SweepDetail

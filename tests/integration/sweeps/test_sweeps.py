@@ -8,7 +8,7 @@ import pytest
 from tests.integration.jobs.yard import member
 from tests.integration.sweeps.conftest import SweepYard
 from trackyard.core.errors import Denied, InvalidInput, NotFound
-from trackyard.jobs.wishes import Wish
+from trackyard.queue.specification import Wish
 from trackyard.sweeps.service import Around, TrainWish
 from trackyard.sweeps.wishes import Budget
 

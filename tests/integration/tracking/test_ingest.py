@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.server.platform import Caller, Platform, open_platform
-from trackyard.tracking import compaction
+from trackyard.tracking.metrics import compaction
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.unit.cli.samples import NOW
-from trackyard.cli import jobview
+from trackyard.cli.jobs import jobview
 
 
 @pytest.fixture

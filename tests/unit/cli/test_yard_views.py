@@ -8,7 +8,9 @@ from rich.console import Console
 
 from tests.unit.cli import samples
 from tests.unit.cli.samples import NOW
-from trackyard.cli import nodes, queue, queues, teams, top
+from trackyard.cli.fleet import nodes, top
+from trackyard.cli.people import teams
+from trackyard.cli.queue import queue, queues
 from trackyard.core.errors import SetupError
 
 pytestmark = pytest.mark.usefixtures("still_clock")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from trackyard.client.package import Package, PackageError, build
-from trackyard.runner.archive import unpack
+from trackyard.runner.workspace.archive import unpack
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from trackyard.engines.ray.api import Cluster as ClusterFacts
 from trackyard.engines.ray.keeping import Keepers, keeper_job, read_held
 from trackyard.engines.ray.nodes import RayNode
 from trackyard.engines.ray.submission import GivenGpu
-from trackyard.runner.ray_keep import Lease
+from trackyard.runner.ray.keep import Lease
 from trackyard.testing.clock import FakeClock
 
 HOLD = LeaseHold(

@@ -21,7 +21,7 @@ from trackyard.insight.usage import (
     losses,
     parse_by,
 )
-from trackyard.jobs.past import Wait
+from trackyard.queue.shares.past import Wait
 
 HOUR = 3_600_000
 HISTORY = History(

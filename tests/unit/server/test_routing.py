@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trackyard.server.http import Request, Response
+from trackyard.server.http.messages import Request, Response
 from trackyard.server.routing import (
     BODY_LIMIT,
     HEADER_LIMIT,

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trackyard.cli import simulate as verb
+from trackyard.cli.queue import simulate as verb
 from trackyard.core.errors import InvalidInput
 from trackyard.scheduling.policy import Policy, Preemption
 from trackyard.simulate.cluster import read_cluster

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trackyard.jobs.wishes import Wish
+from trackyard.queue.specification import Wish
 from trackyard.sweeps.decisions import LiveTrial, Look, decide, result
 from trackyard.sweeps.records import TrialRow
 from trackyard.sweeps.wishes import Budget, SweepSpec, SweepWish, check_sweep

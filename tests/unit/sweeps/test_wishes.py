@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from trackyard.core.errors import InvalidInput
-from trackyard.jobs.wishes import Wish
+from trackyard.queue.specification import Wish
 from trackyard.sweeps.wishes import Budget, SweepWish, applied, check_sweep
 
 JOB = Wish(command=["python", "train.py"])

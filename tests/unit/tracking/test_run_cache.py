@@ -1,6 +1,6 @@
 """The cache never serves a run that has changed since it was put there."""
 
-from trackyard.store.changes import EVERYTHING
+from trackyard.store.sqlite.changes import EVERYTHING
 from trackyard.tracking.run_cache import RunCache
 from trackyard.tracking.runs import Run, RunData, RunInfo
 

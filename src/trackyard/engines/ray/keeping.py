@@ -1,7 +1,7 @@
 """Leases on a Ray cluster: a job for each that keeps its nodes from work past the queue.
 
 Owns when such a keeper is started, followed by another and stopped, and when what it held is let
-go. What it does in the cluster is in `runner.ray_keep`. A node of Ray cannot be drained and taken
+go. What it does in the cluster is in `runner.ray.keep`. A node of Ray cannot be drained and taken
 back, nor get a label after its start; placement groups with the lease's name do both. They
 outlive their keeper, so that a lost one leaves no gap.
 """

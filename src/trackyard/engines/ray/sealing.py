@@ -1,6 +1,6 @@
 """What a runner is told, sealed for its way through a cluster whose list of jobs others read.
 
-The other side is `runner.ray_ticket`, which has the standard library alone; hence a key stream of
+The other side is `runner.ray.ticket`, which has the standard library alone; hence a key stream of
 HMAC-SHA256 over a counter, and a second HMAC over what it made. Each key seals one spec.
 """
 

@@ -21,7 +21,7 @@ from trackyard.insight.logbook.digest import (
 )
 from trackyard.insight.logbook.facts import AttemptFact, Curve, EventFact, Parent, RunFacts
 from trackyard.insight.logbook.why_worse import Moment, nearest, window
-from trackyard.jobs.records import AttemptRow, load_attempts, load_jobs
+from trackyard.queue.records import AttemptRow, load_attempts, load_jobs
 from trackyard.store.database import Reader
 from trackyard.store.event_log import (
     EventRow,
@@ -30,7 +30,7 @@ from trackyard.store.event_log import (
     first_id_at,
     pages_between,
 )
-from trackyard.tracking import history
+from trackyard.tracking.metrics import history
 from trackyard.tracking.run_lineage import (
     COMMIT_TAG,
     RunHead,

@@ -12,7 +12,6 @@ import msgspec
 
 from trackyard.core.alerts import METRIC_KINDS, Kind
 from trackyard.core.log_patterns import MAX_LINE, SHOWN, compiled
-from trackyard.jobs import logs, watched
 from trackyard.notify.alerts import records
 from trackyard.notify.alerts.evaluate import (
     Gone,
@@ -26,6 +25,8 @@ from trackyard.notify.alerts.evaluate import (
 )
 from trackyard.notify.alerts.records import Subject
 from trackyard.notify.alerts.world import Findings, Rules, Watch, World, judge
+from trackyard.queue import watched
+from trackyard.queue.attempts import logs
 from trackyard.store.database import Reader
 from trackyard.tracking import watched as runs
 

@@ -14,8 +14,8 @@ import msgspec
 
 from trackyard.core.alerts import MOMENTARY, Condition, parse
 from trackyard.core.errors import InvalidInput
-from trackyard.jobs.watched import WatchedJob
 from trackyard.notify.alerts.evaluate import Memory
+from trackyard.queue.watched import WatchedJob
 from trackyard.store.database import Reader, Tx
 from trackyard.tracking.watched import WatchedRun
 

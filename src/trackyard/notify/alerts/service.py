@@ -15,7 +15,6 @@ import msgspec
 from trackyard.access.principal import Principal, Role
 from trackyard.core.alerts import check_via, parse
 from trackyard.core.errors import Denied, InvalidInput, NotFound
-from trackyard.jobs.watched import resolve_scope as job_scope
 from trackyard.notify.alerts import channels as channel_rows
 from trackyard.notify.alerts import incidents, records
 from trackyard.notify.alerts.channels import Channel, Channels
@@ -23,6 +22,7 @@ from trackyard.notify.alerts.incidents import Incident
 from trackyard.notify.alerts.outbox import DeliveryView, Outbox, list_deliveries
 from trackyard.notify.alerts.records import INBOX, MAX_RULES, SEVERITIES, Rule
 from trackyard.outbound.client import Answer
+from trackyard.queue.watched import resolve_scope as job_scope
 from trackyard.store.database import Database, Reader, Tx
 from trackyard.tracking.watched import is_run_of
 

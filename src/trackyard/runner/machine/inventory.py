@@ -11,9 +11,9 @@ import socket
 from pathlib import Path
 from typing import Any, Dict, List, Optional
 
-from trackyard.runner import limits
 from trackyard.runner.machine.gpus import drivers
 from trackyard.runner.machine.samples import memory_bytes
+from trackyard.runner.workspace import limits
 
 
 def inventory(gpu_file: Optional[Path] = None) -> Dict[str, Any]:

@@ -10,13 +10,13 @@ from math import inf, log2
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Reason
-from trackyard.scheduling.departments import TeamUse
 from trackyard.scheduling.order.columns import ColumnLine
 from trackyard.scheduling.order.line import Entry, Line
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Mask, Shape
 from trackyard.scheduling.policy import Order
-from trackyard.scheduling.quota import Ledger
+from trackyard.scheduling.shares.departments import TeamUse
+from trackyard.scheduling.shares.quota import Ledger
 
 #: class, standing, queue rank, measure, submitted, sequence
 Key = tuple[int, int, int, float, float, int]

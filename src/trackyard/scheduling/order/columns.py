@@ -14,7 +14,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from trackyard.scheduling.durations import DurationModel, level_of
+from trackyard.scheduling.forecast.durations import DurationModel, level_of
 from trackyard.scheduling.order.line import Entry
 from trackyard.scheduling.order.pending import Pending
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape

@@ -6,7 +6,7 @@ Owns Pending and how its lengths are found. Knows nothing of lines, capacity or 
 
 from __future__ import annotations
 
-from trackyard.scheduling.durations import DurationModel, level_of
+from trackyard.scheduling.forecast.durations import DurationModel, level_of
 from trackyard.scheduling.place.table import Shape
 from trackyard.scheduling.policy import Order
 from trackyard.scheduling.snapshot import Waiting

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from trackyard.core.errors import InvalidInput
-from trackyard.server.http import Request
+from trackyard.server.http.messages import Request
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from trackyard.core.job import Job
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling import Admission
-from trackyard.scheduling.proof import prove
+from trackyard.scheduling.preemption.proof import prove
 from trackyard.scheduling.windows import WORTH_STARTING_SECONDS
 from trackyard.simulate.check.claims import Claims
 from trackyard.simulate.check.history import clock

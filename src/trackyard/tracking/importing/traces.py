@@ -8,12 +8,12 @@ from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
 from trackyard.core.strict_json import check_text
 from trackyard.store.database import Tx
-from trackyard.tracking import assessments, traces
 from trackyard.tracking.experiments import inner_experiment_id, require
 from trackyard.tracking.importing import provenance
 from trackyard.tracking.importing.provenance import Known, Outcome, digest_of
 from trackyard.tracking.importing.records import ImportedTrace
-from trackyard.tracking.trace_wire import read_info
+from trackyard.tracking.traces import assessments, traces
+from trackyard.tracking.traces.wire import read_info
 
 
 def trace_name(item: ImportedTrace) -> str:

@@ -13,8 +13,8 @@ from trackyard.engines.slurm.observe import Seen, judge, spelled, waiting_words
 from trackyard.engines.slurm.parse import SlurmJob
 from trackyard.engines.slurm.site import merge, read_site
 from trackyard.engines.statefolder import AttemptFolder, Launched, write_json
-from trackyard.jobs.settings import QueueSettings, SlurmOptions
-from trackyard.runner.slurm_entry import ending_reason, given_gpus
+from trackyard.queue.shares.settings import QueueSettings, SlurmOptions
+from trackyard.runner.slurm.entry import ending_reason, given_gpus
 
 GH_DEV = {
     "PartitionName": "GH-dev",

@@ -1,0 +1,1 @@
+"""Verbs about teams, users, tokens, secrets, budgets."""

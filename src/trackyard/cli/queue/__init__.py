@@ -1,0 +1,1 @@
+"""Verbs about queues and policies."""

@@ -1,0 +1,1 @@
+"""Verbs about runs, experiments and models."""

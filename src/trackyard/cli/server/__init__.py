@@ -1,0 +1,1 @@
+"""Verbs that start and keep a server."""

@@ -1,0 +1,1 @@
+"""Verbs about plans, fine-tuning and sweeps."""

@@ -1,1 +1,0 @@
-"""Jobs: submission, packages, attempts, logs, and the admission loop that runs them."""

@@ -1,0 +1,1 @@
+"""What running attempts report, print, ask for and leave behind."""

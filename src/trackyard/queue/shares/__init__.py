@@ -1,0 +1,1 @@
+"""Queues, teams and their limits, and what has been used of them."""

@@ -1,0 +1,1 @@
+"""Data sets on the node: cached, fetched, held while a command runs."""

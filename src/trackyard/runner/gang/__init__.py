@@ -1,0 +1,1 @@
+"""Several members of one attempt: meeting, launchers, preflight, a remote shell."""

@@ -1,0 +1,1 @@
+"""Terminals and apps of an attempt, and the tunnel that leads to them."""

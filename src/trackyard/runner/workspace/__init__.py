@@ -1,0 +1,1 @@
+"""The folder, environment, limits and sandbox that a command runs in."""

@@ -1,0 +1,1 @@
+"""How long jobs run, and when waiting ones will start. Pure."""

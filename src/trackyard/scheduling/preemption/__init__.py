@@ -1,0 +1,1 @@
+"""Who must stop for whom, how long they would run on, and the proof that it gains. Pure."""

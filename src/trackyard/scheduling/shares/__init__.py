@@ -1,0 +1,1 @@
+"""Teams, departments, quotas, and what is asked for by default. Pure."""

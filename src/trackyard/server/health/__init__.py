@@ -1,0 +1,1 @@
+"""What the server tells of itself: figures, log lines, the watchdog of its event loop."""

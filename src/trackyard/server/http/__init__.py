@@ -1,0 +1,1 @@
+"""Requests and replies: bodies, streams, events, sockets, files, and the pace of callers."""

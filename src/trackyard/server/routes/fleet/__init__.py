@@ -1,0 +1,1 @@
+"""The native API of nodes, leases, load and usage."""

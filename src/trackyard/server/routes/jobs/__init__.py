@@ -1,0 +1,1 @@
+"""The native API of jobs, attempts, queues, sweeps and interactive work."""

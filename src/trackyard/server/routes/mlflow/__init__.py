@@ -1,0 +1,1 @@
+"""MLflow's REST protocol."""

@@ -1,0 +1,1 @@
+"""Access, administration, alerts, events, figures, and the web pages."""

@@ -1,0 +1,1 @@
+"""Ray's Jobs and state protocol."""

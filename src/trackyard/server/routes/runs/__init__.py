@@ -1,0 +1,1 @@
+"""The native API of runs, imports, logbooks and data sets."""

@@ -1,0 +1,1 @@
+"""Runners' tunnels, and the pages of apps that are reached through them."""

@@ -1,0 +1,1 @@
+"""Retries of create calls: the rule, and calls that are not answered yet."""

@@ -1,0 +1,1 @@
+"""What only PostgreSQL needs: patience with a server that is away, and locks among servers."""

@@ -1,0 +1,1 @@
+"""What only SQLite needs: journal, checkpoints of its log, backup, reserved space, changes."""

@@ -1,0 +1,1 @@
+"""Metric points: ingest, log, blocks, history, curves."""

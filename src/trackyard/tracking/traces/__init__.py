@@ -1,0 +1,1 @@
+"""Traces, their spans and assessments, and what is evaluated by them."""
