@@ -235,7 +235,6 @@ class SlurmCluster:
         (self.folder / "state").mkdir()
         for name in NODES:
             shutil.rmtree(self.folder / f"spool-{name}", ignore_errors=True)
-        self.wait_until_idle()
 
     def clear(self) -> None:
         """Cancel all jobs, drop reservations, and wait for idle nodes."""

@@ -355,12 +355,13 @@ class SlurmEngine:
         members = range(len(launched.placement))
         has_begun = any(folder.member(one).has_started() for one in members)
         seen = self._view.seen(attempt_id, job_id, handed_ms, has_begun=has_begun)
-        report = judge(folder, launched, seen, detail)
+        report = judge(folder, launched, seen, detail, has_begun=has_begun)
         if report.phase is AttemptPhase.LOST and seen.job is None:
             # The controller has forgotten it; accounting, where there is one, has not.
             known = self._accounting.job(job_id or 0, attempt_id)
             if known is not None and known.has_ended:
-                return judge(folder, launched, replace(seen, job=known), detail)
+                seen = replace(seen, job=known)
+                return judge(folder, launched, seen, detail, has_begun=has_begun)
         return report
 
     # Watching

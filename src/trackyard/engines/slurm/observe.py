@@ -78,12 +78,13 @@ class Seen:
     gone_seconds: float = 0.0
 
 
-def judge(folder: AttemptFolder, launched: Launched, seen: Seen, detail: str) -> AttemptReport:
+def judge(
+    folder: AttemptFolder, launched: Launched, seen: Seen, detail: str, *, has_begun: bool
+) -> AttemptReport:
     """Say where an attempt is."""
     members = range(len(launched.placement))
     # Slurm was asked before the records are read: whoever it calls ended has written them.
     exits = [record for one in members if (record := folder.member(one).exit_record())]
-    has_begun = any(folder.member(one).has_started() for one in members)
     asked = read_json(folder.path / "stop.json")
     phase, words = _phase(seen, has_begun=has_begun), detail
     refused = read_json(folder.path / "refused.json")

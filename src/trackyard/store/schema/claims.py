@@ -25,7 +25,8 @@ Table(
     integer("workers"),
     integer("least"),
     integer("granted", nullable=True),
-    #: what one worker needs, and how workers may share nodes; JSON of jobs.demand.Ask
+    #: what one worker needs, and how workers may share nodes; JSON of
+    #: queue.submit.gang_shapes.Ask
     words("ask"),
     integer("released_ms", nullable=True),
     PrimaryKeyConstraint("job"),

@@ -25,7 +25,7 @@ Table(
     "queues",
     shared,
     Column("name", Text, primary_key=True),
-    #: limits and order; JSON of jobs.queues.QueueSettings
+    #: limits and order; JSON of queue.shares.settings.QueueSettings
     words("settings"),
     integer("created_ms"),
     integer("updated_ms"),
@@ -79,7 +79,7 @@ Table(
     Column("array_id", Text, primary_key=True),
     words("name"),
     ref("team_id", "teams.id"),
-    #: what its jobs have in common; JSON of jobs.arrivals.Plan
+    #: what its jobs have in common; JSON of queue.submit.arrays.Plan
     words("plan"),
     #: how many of its jobs are written, and when the last of them were
     integer("done"),

@@ -177,7 +177,7 @@ Table(
     "journal",
     metadata,
     _id(),
-    #: rows that are not in their tables yet; msgpack of store.journal
+    #: rows that are not in their tables yet; msgpack of store.sqlite.journal
     Column("data", LargeBinary, nullable=False),
 )
 Table(
