@@ -23,28 +23,34 @@ from trackyard.tracking.metrics.settling import (
     Pace,
     share_of,
 )
-from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.run_cache import RunCache
 from trackyard.tracking.runs import Run, find_run, load_runs
+from trackyard.tracking.writes import RunWrites
 
 log = logging.getLogger(__name__)
+
+
+def _nobody(_team: int, _run_id: str, _count: int) -> None:
+    """Hear of points where nobody follows them."""
 
 
 class Tracking:
     """Experiments, runs and metrics of every team."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, on_points: Callable[[int, str, int], None] = _nobody
+    ) -> None:
         self.database = database
         self.names = Names(database)
-        self.quick = QuickRuns(database, self.names)
+        #: told (team id, run id, count) after points of a run were committed
+        self.on_points = on_points
+        self.writes = RunWrites(database, self.names, on_points)
         #: finished runs; None where another process may change them behind our back
         self.cache = RunCache() if database.is_sqlite else None
         if self.cache is not None:
             database.commit_hooks.append(self.cache.committed)
         self.pace = Pace()
         self._task: asyncio.Task[None] | None = None
-        #: told (team id, run id) after points of a run were committed
-        self.on_points: Callable[[int, str, int], None] = lambda _team, _run, _count: None
 
     def start(self) -> None:
         """Begin to settle points in the background."""
