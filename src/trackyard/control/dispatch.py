@@ -38,6 +38,7 @@ from trackyard.queue.records import (
     job_by_inner,
     load_attempts,
     load_spec,
+    note_settled,
 )
 from trackyard.queue.retry_policy import Verdict
 from trackyard.queue.shares.queues import load_queues
@@ -410,11 +411,7 @@ class Dispatcher:
         )
         done = [attempt.id for attempt in rows if await self._settle(attempt)]
         if done:
-            await self._db.write(
-                lambda tx: tx.many(
-                    "UPDATE attempts SET settled = 1 WHERE id = ?", [(inner,) for inner in done]
-                )
-            )
+            await self._db.write(lambda tx: note_settled(tx, done))
 
     async def _settle(self, attempt: AttemptRow) -> bool:
         try:

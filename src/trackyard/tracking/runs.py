@@ -14,9 +14,9 @@ from trackyard.access.reach import check_reach
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import RUN_ID, new_name, new_run_id
 from trackyard.store.database import Reader, Tx
-from trackyard.store.names import Names
 from trackyard.store.sqlite.journal import INSERT_RUN, UPSERT_TAG
 from trackyard.tracking.experiments import outer_experiment_id, require_active
+from trackyard.tracking.names import Names
 from trackyard.tracking.validation import MAX_TAG, check_name, check_run_name, clip
 
 if TYPE_CHECKING:

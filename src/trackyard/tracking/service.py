@@ -13,7 +13,6 @@ from typing import Any
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InternalFault
 from trackyard.store.database import Database, Reader
-from trackyard.store.names import Names
 from trackyard.tracking.metrics import compaction
 from trackyard.tracking.metrics.points import BLOCK_POINTS
 from trackyard.tracking.metrics.settling import (
@@ -23,6 +22,7 @@ from trackyard.tracking.metrics.settling import (
     Pace,
     share_of,
 )
+from trackyard.tracking.names import Names
 from trackyard.tracking.run_cache import RunCache
 from trackyard.tracking.runs import Run, find_run, load_runs
 from trackyard.tracking.writes import RunWrites

@@ -17,12 +17,12 @@ from trackyard.access.reach import adopt_run, own_experiment
 from trackyard.core.errors import Denied, NotFound
 from trackyard.store.database import Database, Tx
 from trackyard.store.idempotency.rule import Create
-from trackyard.store.names import Names
 from trackyard.store.sqlite.journal import UPSERT_TAG
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.experiments import require_active
 from trackyard.tracking.metrics.ingest import Series, record_logged, write_batch
 from trackyard.tracking.metrics.model_metrics import ModelPoint, check_models, log_model_metrics
+from trackyard.tracking.names import Names
 from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.runs import (
     Run,
