@@ -15,13 +15,13 @@ from trackyard.access.principal import Principal, Role
 from trackyard.access.sealing import Seal, key_of
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ports import ENV_NAME
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 MAX_SECRETS = 200
 MAX_BYTES = 32 * 1024
 
 
-def keys_of_secrets(reader: Reader) -> Counter[str]:
+def keys_of_secrets(reader: ReadConnection) -> Counter[str]:
     """Count the secrets by the name of the key that sealed them."""
     return Counter(key_of(row[0]) for row in reader.all("SELECT sealed FROM secrets"))
 
@@ -94,7 +94,9 @@ class Secrets:
 
         await self._db.write(change)
 
-    def values(self, reader: Reader | Tx, team_id: int, names: Sequence[str]) -> dict[str, str]:
+    def values(
+        self, reader: ReadConnection | Tx, team_id: int, names: Sequence[str]
+    ) -> dict[str, str]:
         """Return the values of secrets for a job that starts."""
         found: dict[str, str] = {}
         for name in names:
@@ -107,7 +109,7 @@ class Secrets:
         return found
 
 
-def check_names(reader: Reader | Tx, team_id: int, names: Sequence[str]) -> None:
+def check_names(reader: ReadConnection | Tx, team_id: int, names: Sequence[str]) -> None:
     """Refuse a job that names a secret its team does not have."""
     if not names:
         return
@@ -129,7 +131,7 @@ def _check_own(tx: Tx, principal: Principal, name: str) -> None:
         principal.need(Role.maintainer, f"changing the secret {name}, which {row[0]} stored,")
 
 
-def _names(reader: Reader | Tx, team_id: int) -> set[str]:
+def _names(reader: ReadConnection | Tx, team_id: int) -> set[str]:
     return {row[0] for row in reader.all("SELECT name FROM secrets WHERE team_id = ?", (team_id,))}
 
 

@@ -6,11 +6,11 @@ Owns those look-ups. A credential is not needed; a user who left the team or was
 from __future__ import annotations
 
 from trackyard.access.principal import Principal, Role
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 
 def standing(
-    reader: Reader | Tx, *, user_id: int | None, team_id: int, at_most: Role
+    reader: ReadConnection | Tx, *, user_id: int | None, team_id: int, at_most: Role
 ) -> Principal | None:
     """Return a user as a caller of a team, with the role they have now; None: they have none."""
     row = reader.one(
@@ -32,7 +32,7 @@ def standing(
     )
 
 
-def role_in(reader: Reader | Tx, team_id: int, user_id: int | None) -> Role | None:
+def role_in(reader: ReadConnection | Tx, team_id: int, user_id: int | None) -> Role | None:
     """Return the role a user has in a team, or None for no member."""
     row = reader.one(
         "SELECT role FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id)
@@ -40,7 +40,7 @@ def role_in(reader: Reader | Tx, team_id: int, user_id: int | None) -> Role | No
     return None if row is None else Role.parse(row[0])
 
 
-def is_admin(reader: Reader | Tx, user_id: int | None) -> bool:
+def is_admin(reader: ReadConnection | Tx, user_id: int | None) -> bool:
     """Tell whether a user is a platform admin."""
     row = reader.one("SELECT is_admin FROM users WHERE id = ?", (user_id,))
     return bool(row and row[0])

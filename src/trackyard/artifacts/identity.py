@@ -9,7 +9,7 @@ import secrets
 
 from trackyard.artifacts.blobs import BlobStore
 from trackyard.core.errors import SetupError
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 from trackyard.store.settings import keep_setting, setting
 
 #: Name of the file or object that holds the id.
@@ -74,7 +74,7 @@ def _clean(text: str | None) -> str | None:
     return found if _ID.match(found) else repr(found[:40])
 
 
-def _known(reader: Reader) -> str | None:
+def _known(reader: ReadConnection) -> str | None:
     return setting(reader, KEY)
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 _COLUMNS = "id, time_ms, team_id, actor, kind, subject, subject_id, data"
 PAGE = 20_000
@@ -30,7 +30,7 @@ class EventRow(NamedTuple):
     data: str
 
 
-def first_id_at(reader: Reader, time_ms: int) -> int:
+def first_id_at(reader: ReadConnection, time_ms: int) -> int:
     """Return the least id such that events from it on are not older than a time."""
     first = reader.one("SELECT id FROM events ORDER BY id LIMIT 1")
     last = reader.one("SELECT id FROM events ORDER BY id DESC LIMIT 1")
@@ -50,7 +50,7 @@ def first_id_at(reader: Reader, time_ms: int) -> int:
 
 
 def events_of(
-    reader: Reader,
+    reader: ReadConnection,
     subject: str,
     subject_id: str,
     *,
@@ -73,7 +73,7 @@ def events_of(
 
 
 def events_between(
-    reader: Reader,
+    reader: ReadConnection,
     ids: tuple[int, int],
     *,
     team_id: int | None,
@@ -97,7 +97,7 @@ def events_between(
 
 
 def pages_between(
-    reader: Reader, ids: tuple[int, int], *, team_id: int, kinds: Sequence[str]
+    reader: ReadConnection, ids: tuple[int, int], *, team_id: int, kinds: Sequence[str]
 ) -> Iterator[list[EventRow]]:
     """Yield all events of a range of ids in pages, the oldest first."""
     marks = ",".join("?" * len(kinds))
@@ -116,7 +116,7 @@ def pages_between(
 
 
 def read_events(
-    reader: Reader,
+    reader: ReadConnection,
     team_id: int | None,
     *,
     since: int = 0,
@@ -160,7 +160,7 @@ def read_events(
     ]
 
 
-def newest_id(reader: Reader) -> int:
+def newest_id(reader: ReadConnection) -> int:
     """Return the id of the newest event, 0 where there is none."""
     row = reader.one("SELECT max(id) FROM events")
     return int(row[0] or 0) if row else 0

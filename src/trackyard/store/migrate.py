@@ -7,9 +7,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from trackyard.core.errors import SetupError
-from trackyard.store.connection import Connection, PostgresConnection, SqliteConnection
+from trackyard.store.connection import DatabaseConnection, PostgresConnection, SqliteConnection
 from trackyard.store.fresh import fresh_schema
-from trackyard.store.transaction import Reader
+from trackyard.store.transaction import ReadConnection
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 #: The revision of the first release's schema, and the same schema as builds before it numbered it.
@@ -46,7 +46,7 @@ def _connect(url: str) -> SqliteConnection | PostgresConnection:
     return conn
 
 
-def current(conn: Connection | Reader) -> str | None:
+def current(conn: DatabaseConnection | ReadConnection) -> str | None:
     """Return the revision the database is at, or None for an empty one."""
     if conn.dialect.name == "sqlite":
         known = conn.one("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'")

@@ -4,10 +4,10 @@ means is its writer's business.
 
 from __future__ import annotations
 
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 
-def setting(reader: Reader | Tx, key: str) -> str | None:
+def setting(reader: ReadConnection | Tx, key: str) -> str | None:
     """Return the value of a key, or None."""
     row = reader.one("SELECT value FROM settings WHERE key = ?", (key,))
     return None if row is None else str(row[0])

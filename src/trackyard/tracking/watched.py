@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: Runs that one query asks about.
 SLICE = 400
@@ -28,7 +28,7 @@ class WatchedRun(NamedTuple):
     status: str
 
 
-def latest_values(reader: Reader, run: int) -> list[tuple[Any, ...]]:
+def latest_values(reader: ReadConnection, run: int) -> list[tuple[Any, ...]]:
     """Return name, last, least and greatest value, step and time of a run's metrics, by name."""
     return reader.all(
         "SELECT n.name, m.value, m.least, m.most, m.step, m.time_ms FROM metric_latest m"
@@ -37,7 +37,7 @@ def latest_values(reader: Reader, run: int) -> list[tuple[Any, ...]]:
     )
 
 
-def last_logged_ms(reader: Reader | Tx, run_uuid: str) -> int | None:
+def last_logged_ms(reader: ReadConnection | Tx, run_uuid: str) -> int | None:
     """Return when a run was last logged a metric of its own, or None."""
     row = reader.one(
         "SELECT max(m.time_ms) FROM metric_latest m JOIN runs r ON r.id = m.run_id"
@@ -47,7 +47,7 @@ def last_logged_ms(reader: Reader | Tx, run_uuid: str) -> int | None:
     return None if row is None or row[0] is None else int(row[0])
 
 
-def last_logged_step(reader: Reader | Tx, run_uuid: str, since_ms: int) -> int | None:
+def last_logged_step(reader: ReadConnection | Tx, run_uuid: str, since_ms: int) -> int | None:
     """Return the last step of a run's own metrics logged since a time, or None."""
     row = reader.one(
         "SELECT max(m.step) FROM metric_latest m JOIN runs r ON r.id = m.run_id"
@@ -58,7 +58,7 @@ def last_logged_step(reader: Reader | Tx, run_uuid: str, since_ms: int) -> int |
     return None if row is None or row[0] is None else int(row[0])
 
 
-def lost_loss(reader: Reader | Tx, run_uuid: str) -> tuple[str, int] | None:
+def lost_loss(reader: ReadConnection | Tx, run_uuid: str) -> tuple[str, int] | None:
     """Return name and step of a loss of a run that is no number any more, or None."""
     row = reader.one(
         "SELECT n.name, m.step FROM metric_latest m JOIN runs r ON r.id = m.run_id"
@@ -69,7 +69,7 @@ def lost_loss(reader: Reader | Tx, run_uuid: str) -> tuple[str, int] | None:
     return None if row is None else (str(row[0]), int(row[1]))
 
 
-def experiments_of(reader: Reader, run_uuids: Sequence[str]) -> dict[str, tuple[int, int]]:
+def experiments_of(reader: ReadConnection, run_uuids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return the experiment and team of runs, by their ids."""
     found: dict[str, tuple[int, int]] = {}
     for at in range(0, len(run_uuids), SLICE):
@@ -82,7 +82,9 @@ def experiments_of(reader: Reader, run_uuids: Sequence[str]) -> dict[str, tuple[
     return found
 
 
-def points_after(reader: Reader, after: int, most: int) -> tuple[int, list[tuple[int, str]]]:
+def points_after(
+    reader: ReadConnection, after: int, most: int
+) -> tuple[int, list[tuple[int, str]]]:
     """Return the newest row of the log, and team and id of runs with rows after one."""
     row = reader.one("SELECT max(id) FROM metric_log")
     newest = int(row[0] or 0) if row else 0
@@ -111,7 +113,7 @@ class LatestPoint(NamedTuple):
 _COLUMNS = "id, uuid, team_id, name, user_name, coalesce(start_ms, 0), status"
 
 
-def running_runs(reader: Reader) -> list[WatchedRun]:
+def running_runs(reader: ReadConnection) -> list[WatchedRun]:
     """Return every run that has not ended."""
     rows = reader.all(
         f"SELECT {_COLUMNS} FROM runs WHERE status IN ('RUNNING', 'SCHEDULED')"
@@ -120,7 +122,7 @@ def running_runs(reader: Reader) -> list[WatchedRun]:
     return [WatchedRun(*row) for row in rows]
 
 
-def runs_by_uuid(reader: Reader, uuids: Sequence[str]) -> list[WatchedRun]:
+def runs_by_uuid(reader: ReadConnection, uuids: Sequence[str]) -> list[WatchedRun]:
     """Return runs by their ids, whatever their state."""
     found = []
     for part in _slices(uuids):
@@ -130,13 +132,13 @@ def runs_by_uuid(reader: Reader, uuids: Sequence[str]) -> list[WatchedRun]:
     return found
 
 
-def is_run_of(reader: Reader | Tx, team_id: int, uuid: str) -> bool:
+def is_run_of(reader: ReadConnection | Tx, team_id: int, uuid: str) -> bool:
     """Tell whether a team has a run."""
     row = reader.one("SELECT 1 FROM runs WHERE uuid = ? AND team_id = ?", (uuid, team_id))
     return row is not None
 
 
-def metric_ids(reader: Reader, names: Iterable[str]) -> dict[str, int]:
+def metric_ids(reader: ReadConnection, names: Iterable[str]) -> dict[str, int]:
     """Return the inner ids of metrics that were ever logged."""
     wanted = sorted(set(names))
     found: dict[str, int] = {}
@@ -147,14 +149,14 @@ def metric_ids(reader: Reader, names: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def loss_ids(reader: Reader) -> list[int]:
+def loss_ids(reader: ReadConnection) -> list[int]:
     """Return the inner ids of all metrics that are called a loss."""
     rows = reader.all("SELECT id FROM names WHERE lower(name) LIKE '%loss%' LIMIT 200")
     return [int(row[0]) for row in rows]
 
 
 def latest_points(
-    reader: Reader, runs: Sequence[int], name_ids: Sequence[int]
+    reader: ReadConnection, runs: Sequence[int], name_ids: Sequence[int]
 ) -> Iterable[LatestPoint]:
     """Return the latest points of some metrics of many runs."""
     names = sorted(set(name_ids))
@@ -173,7 +175,7 @@ def latest_points(
                 yield LatestPoint(run, name_id, step, time_ms, number, least, most)
 
 
-def last_logged(reader: Reader, uuids: Sequence[str]) -> dict[str, tuple[int, int]]:
+def last_logged(reader: ReadConnection, uuids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return the last time and step at which runs logged a metric of their own."""
     found: dict[str, tuple[int, int]] = {}
     for part in _slices(uuids):

@@ -25,8 +25,8 @@ from trackyard.tracking.metrics.model_metrics import ModelPoint, check_models, l
 from trackyard.tracking.names import Names
 from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.runs import (
-    Run,
     RunInfo,
+    RunView,
     create_run,
     find_active_run,
     is_untouched,
@@ -103,7 +103,7 @@ class RunWrites:
         start_ms: int | None,
         tags: Pairs,
         claim: Callable[[Tx], str | None],
-    ) -> str | Run:
+    ) -> str | RunView:
         """Create a run and return it, or its id where it has to be loaded.
 
         `claim` returns the run that a job's script is given instead of a new one, if it is.

@@ -6,23 +6,23 @@ from typing import Any
 
 from trackyard.core.resources import WHOLE
 from trackyard.queue.records import decode_placement
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 #: Jobs that wait, jobs that run, and the GPUs these hold.
 Counts = tuple[int, int, float]
 
 
-def counts_by_queue(reader: Reader) -> dict[str, Counts]:
+def counts_by_queue(reader: ReadConnection) -> dict[str, Counts]:
     """Count by the name of the queue."""
     return _counts(reader, "queue")
 
 
-def counts_by_team(reader: Reader) -> dict[int, Counts]:
+def counts_by_team(reader: ReadConnection) -> dict[int, Counts]:
     """Count by the inner id of the team."""
     return _counts(reader, "team_id")
 
 
-def _counts(reader: Reader, column: str) -> dict[Any, Counts]:
+def _counts(reader: ReadConnection, column: str) -> dict[Any, Counts]:
     found: dict[Any, Counts] = {}
     for group, queued, running in reader.all(
         f"SELECT {column}, sum(CASE WHEN state = 'queued' THEN 1 ELSE 0 END),"

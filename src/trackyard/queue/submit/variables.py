@@ -17,7 +17,7 @@ import msgspec
 
 from trackyard.access.sealing import Seal, key_of
 from trackyard.queue.specification import JobSpec, RaySpec
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 
 class _Values(msgspec.Struct):
@@ -69,7 +69,7 @@ def _purpose(team_id: int) -> str:
     return f"env:{team_id}"
 
 
-def keys_of_jobs(reader: Reader) -> Counter[str]:
+def keys_of_jobs(reader: ReadConnection) -> Counter[str]:
     """Count the submissions that have not ended by the name of the key that sealed them."""
     rows = reader.all(
         "SELECT s.spec FROM job_specs s WHERE s.spec LIKE ? AND EXISTS (SELECT 1 FROM jobs j"

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trackyard.core.events import Event
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 from trackyard.store.event_log import newest_id, read_events
 from trackyard.tracking.watched import points_after
 
@@ -238,7 +238,7 @@ class _Page(NamedTuple):
     is_full: bool
 
 
-def _page(reader: Reader, team_id: int, since: int) -> _Page:
+def _page(reader: ReadConnection, team_id: int, since: int) -> _Page:
     rows = read_events(reader, team_id, since=since, limit=PAGE)
     text = b"".join(_message(event["id"], _encode(event)) for event in rows)
     return _Page(text, rows[-1]["id"] if rows else since, len(rows) == PAGE)

@@ -9,10 +9,10 @@ from trackyard.access.sealing import Seal, lacking
 from trackyard.access.secrets import keys_of_secrets
 from trackyard.queue.submit.variables import keys_of_jobs
 from trackyard.server.settings import Settings
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 
-def key_warnings(settings: Settings, seal: Seal, reader: Reader) -> list[str]:
+def key_warnings(settings: Settings, seal: Seal, reader: ReadConnection) -> list[str]:
     """Return what an admin should know about the key of secrets, one sentence each."""
     found = [_missing(settings, reader)]
     if seal.lacks_key():
@@ -20,7 +20,7 @@ def key_warnings(settings: Settings, seal: Seal, reader: Reader) -> list[str]:
     return [one for one in found if one]
 
 
-def _missing(settings: Settings, reader: Reader) -> str:
+def _missing(settings: Settings, reader: ReadConnection) -> str:
     secrets, jobs = keys_of_secrets(reader), keys_of_jobs(reader)
     path = settings.secrets_key_path
     missing = Seal(path).missing([*secrets, *jobs])

@@ -23,7 +23,7 @@ from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 
 class QueueView(msgspec.Struct):
@@ -84,7 +84,7 @@ class QueueRoutes:
     async def list(self, request: Request) -> Response:
         """GET /api/v1/queues."""
 
-        def load(reader: Reader) -> QueueList:
+        def load(reader: ReadConnection) -> QueueList:
             counts = counts_by_queue(reader)
             found = []
             for name, settings in load_queues(reader).items():
@@ -114,7 +114,7 @@ class QueueRoutes:
         principal = request.principal
         now_ms = self._db.clock.time_ms()
 
-        def load(reader: Reader) -> ShareList:
+        def load(reader: ReadConnection) -> ShareList:
             counts = counts_by_team(reader)
             ids = team_names(reader)
             numbers = {name: team for team, name in ids.items()}

@@ -16,7 +16,7 @@ from trackyard.server.http.messages import JSONResponse, RawJSON, Request, Respo
 from trackyard.server.routes.mlflow.shared import Arguments, mlflow_routes, one_run
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.idempotency.rule import Create
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking import experiments, inputs, runs
@@ -91,7 +91,7 @@ class TrackingRoutes:
         args, principal = await Arguments.of(request), request.principal
         name = args.need("experiment_name")
 
-        def load(reader: Reader) -> dict[str, Any]:
+        def load(reader: ReadConnection) -> dict[str, Any]:
             # Whatever experiment a script sets, a job's runs stay in the job's own: so a script
             # that chooses one by name still logs to the run it was given.
             bound = own_experiment(reader, principal)
@@ -108,7 +108,7 @@ class TrackingRoutes:
         limit = page_size(args, MAX_EXPERIMENTS, default=1000)
         view = view_of(args, "view_type")
 
-        def load(reader: Reader) -> dict[str, Any]:
+        def load(reader: ReadConnection) -> dict[str, Any]:
             ids, token = find_experiments(
                 reader,
                 team_id=principal.team_id,
@@ -249,7 +249,7 @@ class TrackingRoutes:
         named = dict.fromkeys(args.texts("experiment_ids"))
         chosen = [inner_experiment_id(principal, one) for one in named]
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             ids, token = find_runs(
                 reader,
                 names=self._tracking.names,

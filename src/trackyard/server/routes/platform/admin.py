@@ -21,7 +21,7 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.server.startup.engines import shared_rights
 from trackyard.store.bounds import Days
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.store.migrate import current
 from trackyard.store.sqlite.journal import rejected
 from trackyard.store.transaction import count_rows, size_bytes
@@ -171,7 +171,7 @@ class AdminRoutes:
         )
 
 
-def _count(reader: Reader) -> dict[str, int]:
+def _count(reader: ReadConnection) -> dict[str, int]:
     return {table: count_rows(reader, table) for table in _COUNTED}
 
 

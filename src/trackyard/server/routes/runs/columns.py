@@ -11,7 +11,7 @@ from trackyard.server.routes.runs.runs import MAX_COLUMNS, MAX_ROWS
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Rows, Words
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.table import RunsTable, inner_ids, read_table
 
 
@@ -43,7 +43,7 @@ class PageRoutes:
             raise InvalidInput(f"at most {MAX_COLUMNS} columns can be read at once")
         principal = request.principal
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             found = read_table(
                 reader,
                 self._names,
