@@ -252,12 +252,10 @@ def build(settings: Settings) -> Services:
     seal = Seal(settings.secrets_key_path)
     secrets = Secrets(database, seal)
     leases = Leases(database, read_rules(settings.leases))
-    scheduler = _scheduler(settings, database, leases, secrets, seal)
-    scheduler.on_fence = gate.forget
+    scheduler = _scheduler(settings, database, leases, secrets, seal, on_fence=gate.forget)
     LeaseSync(database, leases, scheduler)
     leases.foresee = LeaseImpact(scheduler)
-    usage = Usage(database)
-    usage.on_change, usage.is_leader = scheduler.wake, lambda: scheduler.is_leader
+    usage = Usage(database, on_change=scheduler.wake, is_leader=lambda: scheduler.is_leader)
     allowed = read_allowed(settings.outbound_allow, plain=settings.outbound_http)
     webhooks = Webhooks(database, seal, allowed)
     artifacts = Artifacts(
@@ -272,9 +270,8 @@ def build(settings: Settings) -> Services:
         desk=ForecastClient(ForecastSetup(settings.database_url, policy(settings), leases.rules)),
         seal=seal,
     )
-    sweeps = Sweeps(database, jobs, seal=seal)
     controller = Controller(database, scheduler, tracking, artifacts, seal=seal)
-    sweeps.on_change = controller.wake
+    sweeps = Sweeps(database, jobs, seal=seal, on_change=controller.wake)
     channels = Channels(database, seal, allowed, read_alert_settings(settings.alerts))
     outbox = Outbox(database, channels, settings.url)
     return Services(
@@ -316,23 +313,33 @@ def build(settings: Settings) -> Services:
 
 
 def _scheduler(
-    settings: Settings, database: Database, leases: Leases, secrets: Secrets, seal: Seal
+    settings: Settings,
+    database: Database,
+    leases: Leases,
+    secrets: Secrets,
+    seal: Seal,
+    *,
+    on_fence: Callable[[], None],
 ) -> SchedulingLoop:
-    dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
-    dispatcher.secrets_of = secrets.values
-    dispatcher.opened = partial(opened, seal)
-    scheduler = SchedulingLoop(
+    dispatcher = Dispatcher(
+        database,
+        lambda: open_engine(settings),
+        site(settings),
+        fleet=Fleet(read_policy(settings.health)),
+        open_spec=partial(opened, seal),
+        secrets_of=secrets.values,
+    )
+    return SchedulingLoop(
         database,
         dispatcher,
         policy(settings),
         leases=leases.for_scheduler,
         silence_seconds=settings.lost_after,
-        fleet=Fleet(read_policy(settings.health)),
+        retention=Retention(
+            log_days=settings.log_days or None, key_days=settings.key_days or None
+        ),
+        on_fence=on_fence,
     )
-    scheduler.retention = Retention(
-        log_days=settings.log_days or None, key_days=settings.key_days or None
-    )
-    return scheduler
 
 
 def _gate(
