@@ -1,4 +1,4 @@
-"""The last line of `make test` is true: one failed check, or one failed test, makes the run fail."""
+"""The last line of `make test` is true: one failed check or test makes the whole run fail."""
 
 import shutil
 import subprocess
