@@ -7,7 +7,7 @@ import { Yard } from "./yard";
 const yard = new Yard();
 const PICTURES = process.env.YARD_PICTURES ?? "";
 
-beforeAll(() => yard.start(), 300_000);
+beforeAll(() => yard.start(0), 300_000);
 afterAll(() => yard.stop(), 300_000);
 
 /** A run as `yard finetune` leaves it. */

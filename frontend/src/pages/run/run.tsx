@@ -93,11 +93,7 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
       </div>
       {tab === "overview" && <Overview whole={whole} tags={tags} />}
       {tab === "charts" && <ChartsTab whole={whole} system={false} job={own.data} />}
-      {tab === "finetune" && (
-        <Suspense fallback={<Skeleton />}>
-          <FineTuneTab whole={whole} method={tags.get(METHOD_TAG) ?? ""} />
-        </Suspense>
-      )}
+      {tab === "finetune" && <FineTune whole={whole} tags={tags} />}
       {tab === "media" && <Media id={info.run_id} name={info.run_name} artifactUri={info.artifact_uri} />}
       {tab === "system" && <ChartsTab whole={whole} system job={own.data} />}
       {tab === "artifacts" && <ArtifactsTab whole={whole} path={search.path ?? ""} onPath={(path) => set({ path })} />}
@@ -129,6 +125,14 @@ function Strip({ whole, job }: { whole: WholeRun; job: string | undefined }): Re
       <RunJobStrip job={job} whole={whole} />
       <Fired job={job} />
     </>
+  );
+}
+
+function FineTune({ whole, tags }: { whole: WholeRun; tags: ReadonlyMap<string, string> }): ReactElement {
+  return (
+    <Suspense fallback={<Skeleton />}>
+      <FineTuneTab whole={whole} method={tags.get(METHOD_TAG) ?? ""} />
+    </Suspense>
   );
 }
 
