@@ -144,7 +144,12 @@ function Choice(props: {
   return (
     <label>
       <span>{props.label}</span>
-      <select className="field" value={props.value} onChange={(event) => props.onChange(event.target.value)}>
+      <select
+        className="field"
+        aria-label={props.label}
+        value={props.value}
+        onChange={(event) => props.onChange(event.target.value)}
+      >
         {props.children}
       </select>
     </label>
