@@ -2503,10 +2503,10 @@ export interface components {
             idle_stop_ms: number | null;
         };
         /**
-         * AppWish
+         * AppRequest
          * @description How an app is to be opened.
          */
-        AppWish: {
+        AppRequest: {
             /** @default false */
             program: boolean;
             /** @default  */
@@ -2526,10 +2526,10 @@ export interface components {
             idle_stop_ms: number | null;
         };
         /**
-         * Deliveries
+         * DeliveryPage
          * @description The last deliveries of a webhook, the newest first.
          */
-        Deliveries: {
+        DeliveryPage: {
             deliveries: components["schemas"]["Delivery"][];
         };
         /**
@@ -2722,10 +2722,10 @@ export interface components {
             regex: string;
         };
         /**
-         * RuleWish
+         * NewRule
          * @description A rule to make.
          */
-        RuleWish: {
+        NewRule: {
             text: string;
             /** @default  */
             scope: string;
@@ -2796,10 +2796,10 @@ export interface components {
             is_all_teams: boolean;
         };
         /**
-         * SilenceWish
+         * SilenceRequest
          * @description A silence to ask for.
          */
-        SilenceWish: {
+        SilenceRequest: {
             seconds: number;
             /** @default  */
             rule_id: string;
@@ -2831,10 +2831,10 @@ export interface components {
             created_ms: number;
         };
         /**
-         * ChannelWish
+         * ChannelRequest
          * @description A channel to make.
          */
-        ChannelWish: {
+        ChannelRequest: {
             name: string;
             kind: string;
             target: string;
@@ -2899,17 +2899,17 @@ export interface components {
             is_read: boolean;
         };
         /**
-         * ReadWish
+         * InboxReadRequest
          * @description How far an inbox was read.
          */
-        ReadWish: {
+        InboxReadRequest: {
             up_to: number;
         };
         /**
-         * Claim
+         * RunnerClaim
          * @description Something that only the caller knows, by which it is known when it asks again.
          */
-        Claim: {
+        RunnerClaim: {
             claim: string;
         };
         /**
@@ -2935,7 +2935,7 @@ export interface components {
             /** @default 0 */
             log_lost_bytes: number;
             /** @default null */
-            progress: components["schemas"]["Progress"] | null;
+            progress: components["schemas"]["RunnerProgress"] | null;
             /** @default null */
             checkpoint: components["schemas"]["Saved"] | null;
             /** @default [] */
@@ -2948,10 +2948,10 @@ export interface components {
             data: string[];
         };
         /**
-         * Progress
+         * RunnerProgress
          * @description Signs of progress as the runner sees them.
          */
-        Progress: {
+        RunnerProgress: {
             /** @default 0 */
             age_seconds: number;
             /** @default null */
@@ -3115,10 +3115,10 @@ export interface components {
             stored: number;
         };
         /**
-         * CleanWish
+         * CleanRequest
          * @description What to clean up.
          */
-        CleanWish: {
+        CleanRequest: {
             /** @default null */
             unused_days: number | null;
             /** @default false */
@@ -3248,10 +3248,10 @@ export interface components {
             created_ms: number;
         };
         /**
-         * Demand
+         * DemandRequest
          * @description What an attempt asks for: so many workers, each alike, all or nothing.
          */
-        "trackyard.queue.attempts.demand.Demand": {
+        DemandRequest: {
             key: string;
             workers: number;
             /** @default {} */
@@ -3299,10 +3299,10 @@ export interface components {
             cpus: number;
         };
         /**
-         * Release
+         * DemandRelease
          * @description What is given back.
          */
-        "trackyard.server.routes.jobs.demand.Release": {
+        DemandRelease: {
             key: string;
         };
         /**
@@ -3411,13 +3411,13 @@ export interface components {
          * @description What became of each thing that was sent, in its order.
          */
         Outcomes: {
-            results: components["schemas"]["Outcome"][];
+            results: components["schemas"]["ImportOutcome"][];
         };
         /**
-         * Outcome
+         * ImportOutcome
          * @description What became of one thing that was sent.
          */
-        Outcome: {
+        ImportOutcome: {
             id: string;
             outcome: string;
             /** @default  */
@@ -3684,15 +3684,15 @@ export interface components {
         PointCounts: {
             runs: {
                 [key: string]: {
-                    [key: string]: components["schemas"]["Stored"];
+                    [key: string]: components["schemas"]["StoredMetric"];
                 };
             };
         };
         /**
-         * Stored
+         * StoredMetric
          * @description What is here of a metric: settled points, and the latest point; null stands for NaN.
          */
-        Stored: [
+        StoredMetric: [
             number,
             number,
             number,
@@ -3728,10 +3728,10 @@ export interface components {
             created_ms: number;
         };
         /**
-         * Wish
+         * JobRequest
          * @description A submission as it comes over the wire; only `command` is needed.
          */
-        Wish: {
+        JobRequest: {
             command: string[];
             /** @default  */
             name: string;
@@ -3816,7 +3816,7 @@ export interface components {
             /** @default null */
             source: components["schemas"]["SourceCode"] | null;
             /** @default null */
-            interactive: components["schemas"]["Interactive"] | null;
+            interactive: components["schemas"]["InteractiveOptions"] | null;
             /** @default [] */
             alerts: string[];
             /** @default  */
@@ -3850,10 +3850,10 @@ export interface components {
             diff: string;
         };
         /**
-         * Interactive
+         * InteractiveOptions
          * @description How people reach into a job while it runs.
          */
-        Interactive: {
+        InteractiveOptions: {
             kind: string;
             /** @default null */
             idle_seconds: number | null;
@@ -3868,7 +3868,7 @@ export interface components {
             job_ids: string[];
             array_id: string;
             jobs: components["schemas"]["JobView"][];
-            answer: components["schemas"]["trackyard.control.forecast.preview.Answer"];
+            answer: components["schemas"]["JobPreview"];
             dry_run: boolean;
             repeated: boolean;
         };
@@ -3965,10 +3965,10 @@ export interface components {
             confidence: number;
         };
         /**
-         * Answer
+         * JobPreview
          * @description What would become of a job if it were submitted now.
          */
-        "trackyard.control.forecast.preview.Answer": {
+        JobPreview: {
             feasible: boolean;
             sentence: string;
             /** @default false */
@@ -3982,7 +3982,7 @@ export interface components {
             /** @default [] */
             reasons: components["schemas"]["ReasonView"][];
             /** @default [] */
-            smaller: components["schemas"]["Smaller"][];
+            smaller: components["schemas"]["SmallerRequestView"][];
             /** @default 0 */
             cpus: number;
             /** @default 0 */
@@ -3991,10 +3991,10 @@ export interface components {
             preemption: string;
         };
         /**
-         * Smaller
+         * SmallerRequestView
          * @description A lesser request that would start at once.
          */
-        Smaller: {
+        SmallerRequestView: {
             gpus: number;
             nodes: number;
             gpu_types: string[];
@@ -4032,7 +4032,7 @@ export interface components {
             waits_for: string[];
             version: number;
             /** @default [] */
-            smaller: components["schemas"]["Smaller"][];
+            smaller: components["schemas"]["SmallerRequestView"][];
             /** @default [] */
             claims: components["schemas"]["ClaimView"][];
             /** @default null */
@@ -4146,7 +4146,7 @@ export interface components {
             waiting: number;
             eta: components["schemas"]["EtaView"] | null;
             unblock: string[];
-            smaller: components["schemas"]["Smaller"][];
+            smaller: components["schemas"]["SmallerRequestView"][];
         };
         /**
          * LogPage
@@ -4162,10 +4162,10 @@ export interface components {
             text: string;
         };
         /**
-         * StopWish
+         * StopJobs
          * @description How to stop.
          */
-        StopWish: {
+        StopJobs: {
             /** @default null */
             grace_seconds: number | null;
         };
@@ -4177,10 +4177,10 @@ export interface components {
             jobs: components["schemas"]["JobView"][];
         };
         /**
-         * Change
+         * Requeue
          * @description What may change when a job is queued again; null leaves a field as it is.
          */
-        Change: {
+        Requeue: {
             /** @default null */
             gpus: number | null;
             /** @default null */
@@ -4234,7 +4234,7 @@ export interface components {
             created_ms: number;
             changed_ms: number;
             nodes: components["schemas"]["LeaseNode"][];
-            asked: components["schemas"]["Asked"];
+            asked: components["schemas"]["LeaseQuery"];
             min_nodes: number;
             max_nodes: number;
             gpus: number;
@@ -4270,10 +4270,10 @@ export interface components {
             gpu_memory_bytes: number;
         };
         /**
-         * Asked
+         * LeaseQuery
          * @description What was asked for, as it was written.
          */
-        Asked: {
+        LeaseQuery: {
             /** @default [] */
             nodes: string[];
             /** @default  */
@@ -4329,10 +4329,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Answer
+         * LeaseAnswer
          * @description What became, or would become, of a request.
          */
-        "trackyard.leases.views.Answer": {
+        LeaseAnswer: {
             lease: components["schemas"]["LeaseView"];
             dry_run: boolean;
             sentence: string;
@@ -4406,10 +4406,10 @@ export interface components {
             nodes: number;
         };
         /**
-         * Calendar
+         * CalendarView
          * @description Nodes as rows, time as columns.
          */
-        Calendar: {
+        CalendarView: {
             from_ms: number;
             to_ms: number;
             now_ms: number;
@@ -4486,18 +4486,18 @@ export interface components {
             to_ms: number | null;
         };
         /**
-         * FeedWish
+         * FeedRequest
          * @description A feed to be opened.
          */
-        FeedWish: {
+        FeedRequest: {
             /** @default calendar feed */
             label: string;
         };
         /**
-         * Feed
+         * FeedToken
          * @description A token that opens the feed alone, shown once.
          */
-        Feed: {
+        FeedToken: {
             id: string;
             token: string;
             path: string;
@@ -4505,10 +4505,10 @@ export interface components {
             sentence: string;
         };
         /**
-         * Extension
+         * LeaseExtension
          * @description A later end.
          */
-        Extension: {
+        LeaseExtension: {
             /** @default null */
             ends_ms: number | null;
             /** @default null */
@@ -4519,10 +4519,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Shrinking
+         * LeaseShrinking
          * @description An earlier end, a later start, or fewer nodes.
          */
-        Shrinking: {
+        LeaseShrinking: {
             /** @default null */
             starts_ms: number | null;
             /** @default null */
@@ -4537,10 +4537,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Moving
+         * LeaseChange
          * @description Another time, other nodes, another name.
          */
-        Moving: {
+        LeaseChange: {
             /** @default null */
             starts_ms: number | null;
             /** @default null */
@@ -4559,10 +4559,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Transfer
+         * LeaseTransfer
          * @description Another holder.
          */
-        Transfer: {
+        LeaseTransfer: {
             user: string;
             /** @default  */
             team: string;
@@ -4570,10 +4570,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Release
+         * LeaseEnd
          * @description An early end.
          */
-        "trackyard.leases.wishes.Release": {
+        LeaseEnd: {
             /** @default  */
             note: string;
             /** @default  */
@@ -4639,10 +4639,10 @@ export interface components {
             is_shipped: boolean;
         };
         /**
-         * PolicyWish
+         * LogPolicyRequest
          * @description A log policy to make.
          */
-        PolicyWish: {
+        LogPolicyRequest: {
             pattern: string;
             /** @default  */
             label: string;
@@ -4665,7 +4665,7 @@ export interface components {
             subject: string;
             id: string;
             name: string;
-            entries: components["schemas"]["Entry"][];
+            entries: components["schemas"]["LogbookEntry"][];
             counts: {
                 [key: string]: number;
             };
@@ -4681,10 +4681,10 @@ export interface components {
             before: number | null;
         };
         /**
-         * Entry
+         * LogbookEntry
          * @description One line of a logbook.
          */
-        Entry: {
+        LogbookEntry: {
             id: string;
             time_ms: number;
             kind: string;
@@ -4708,7 +4708,7 @@ export interface components {
             /** @default  */
             detail: string;
             /** @default [] */
-            differences: components["schemas"]["Difference"][];
+            differences: components["schemas"]["FieldDifference"][];
             /** @default [] */
             pictures: string[];
             /** @default [] */
@@ -4719,10 +4719,10 @@ export interface components {
             edited_ms: number | null;
         };
         /**
-         * Difference
+         * FieldDifference
          * @description One thing that is not what it was.
          */
-        Difference: {
+        FieldDifference: {
             what: string;
             name: string;
             before: string;
@@ -4747,13 +4747,13 @@ export interface components {
          */
         TimelineLane: {
             name: string;
-            spans: components["schemas"]["Span"][];
+            spans: components["schemas"]["LaneSpan"][];
         };
         /**
-         * Span
+         * LaneSpan
          * @description A stretch of a lane; a moment where both ends are the same.
          */
-        Span: {
+        LaneSpan: {
             from_ms: number;
             to_ms: number;
             label: string;
@@ -4790,10 +4790,10 @@ export interface components {
             weight: number;
         };
         /**
-         * Digest
+         * ActivityDigest
          * @description A team's week or month.
          */
-        Digest: {
+        ActivityDigest: {
             team: string;
             period: string;
             since_ms: number;
@@ -4815,7 +4815,7 @@ export interface components {
             leases: {
                 [key: string]: number;
             };
-            notes: components["schemas"]["Entry"][];
+            notes: components["schemas"]["LogbookEntry"][];
             sentences: string[];
         };
         /**
@@ -4908,13 +4908,13 @@ export interface components {
             memory_bytes: number;
             vendor: string;
             free: number;
-            holders: components["schemas"]["Holder"][];
+            holders: components["schemas"]["GpuHolder"][];
         };
         /**
-         * Holder
+         * GpuHolder
          * @description A job on a GPU or node; of other teams' jobs, as in the queue, the team and no more.
          */
-        Holder: {
+        GpuHolder: {
             job_id: string;
             name: string;
             user: string;
@@ -4956,10 +4956,10 @@ export interface components {
             arch: string;
         };
         /**
-         * DrainWish
+         * DrainRequest
          * @description Why a node is drained.
          */
-        DrainWish: {
+        DrainRequest: {
             /** @default  */
             note: string;
             /** @default drained */
@@ -4968,17 +4968,17 @@ export interface components {
             until_ms: number | null;
         };
         /**
-         * QuarantineWish
+         * QuarantineRequest
          * @description Why a node is taken out of service.
          */
-        QuarantineWish: {
+        QuarantineRequest: {
             why: string;
         };
         /**
-         * LabelWish
+         * LabelRequest
          * @description Labels to set and to remove.
          */
-        LabelWish: {
+        LabelRequest: {
             /** @default {} */
             set: {
                 [key: string]: string;
@@ -5009,17 +5009,17 @@ export interface components {
             at_ms: number;
         };
         /**
-         * Cluster
+         * FleetView
          * @description The cluster now.
          */
-        Cluster: {
+        FleetView: {
             engine: string;
             leader: boolean;
             pass_ms: number;
             pass_seconds: number;
             totals: components["schemas"]["Totals"];
             nodes: components["schemas"]["NodeView"][];
-            demand: components["schemas"]["trackyard.server.routes.fleet.nodes.Demand"][];
+            demand: components["schemas"]["UnmetDemand"][];
         };
         /**
          * Totals
@@ -5037,10 +5037,10 @@ export interface components {
             gpus_wanted: number;
         };
         /**
-         * Demand
+         * UnmetDemand
          * @description Waiting jobs of one kind that the hardware cannot meet now, and why.
          */
-        "trackyard.server.routes.fleet.nodes.Demand": {
+        UnmetDemand: {
             gpus: number;
             nodes: number;
             gpu_types: string[];
@@ -5155,13 +5155,13 @@ export interface components {
         TeamPromises: {
             team: string;
             queue: string;
-            topics: components["schemas"]["Promise"][];
+            topics: components["schemas"]["QueuePromise"][];
         };
         /**
-         * Promise
+         * QueuePromise
          * @description What is promised about one thing.
          */
-        Promise: {
+        QueuePromise: {
             topic: string;
             sentences: string[];
         };
@@ -5399,13 +5399,13 @@ export interface components {
          * @description Series in the order runs x keys; a metric a run lacks is left out.
          */
         SeriesReply: {
-            series: components["schemas"]["Series"][];
+            series: components["schemas"]["MetricSeries"][];
         };
         /**
-         * Series
+         * MetricSeries
          * @description A metric of a run as roll-ups; every list has one entry per bucket of `width` steps.
          */
-        Series: {
+        MetricSeries: {
             run_id: string;
             key: string;
             width: number;
@@ -5504,13 +5504,13 @@ export interface components {
             ended_ms: number | null;
         };
         /**
-         * SweepWish
+         * SweepRequest
          * @description A sweep as it comes over the wire.
          */
-        SweepWish: {
+        SweepRequest: {
             metric: string;
             space: Record<string, never>;
-            job: components["schemas"]["Wish"];
+            job: components["schemas"]["JobRequest"];
             /** @default  */
             name: string;
             /** @default minimize */
@@ -5521,7 +5521,7 @@ export interface components {
             seed: number;
             /** @default {} */
             stop: Record<string, never>;
-            budget?: components["schemas"]["trackyard.sweeps.wishes.Budget"];
+            budget?: components["schemas"]["SweepBudget"];
             /** @default 1 */
             slots: number;
             /** @default flags */
@@ -5538,10 +5538,10 @@ export interface components {
             dry_run: boolean;
         };
         /**
-         * Budget
+         * SweepBudget
          * @description What a sweep may use; whichever is reached first ends it.
          */
-        "trackyard.sweeps.wishes.Budget": {
+        SweepBudget: {
             /** @default null */
             trials: number | null;
             /** @default null */
@@ -5652,26 +5652,26 @@ export interface components {
             total_gpu_hours: number | null;
         };
         /**
-         * NoWish
+         * EmptyRequest
          * @description Nothing to say.
          */
-        NoWish: Record<string, never>;
+        EmptyRequest: Record<string, never>;
         /**
-         * Around
+         * SearchAround
          * @description A search around the best trials of a sweep.
          */
-        Around: {
+        SearchAround: {
             /** @default 5 */
             top: number;
-            budget?: components["schemas"]["trackyard.sweeps.wishes.Budget"];
+            budget?: components["schemas"]["SweepBudget"];
             /** @default  */
             name: string;
         };
         /**
-         * TrainWish
+         * TrainRequest
          * @description A training with the values of a trial, to its end.
          */
-        TrainWish: {
+        TrainRequest: {
             /** @default null */
             trial: number | null;
             /** @default {} */
@@ -5680,10 +5680,10 @@ export interface components {
             name: string;
         };
         /**
-         * RegisterWish
+         * RegisterRequest
          * @description Which trial becomes a version of which model.
          */
-        RegisterWish: {
+        RegisterRequest: {
             model: string;
             /** @default  */
             path: string;
@@ -5729,7 +5729,7 @@ export interface components {
             };
             wall_gpu_hours: number;
             fleet_goodput: number | null;
-            losses: components["schemas"]["Loss"][];
+            losses: components["schemas"]["UsageLoss"][];
             job_mtbf_hours: number | null;
             interruptions: number;
             node_mtbf_hours: number | null;
@@ -5767,10 +5767,10 @@ export interface components {
             name: string;
         };
         /**
-         * Loss
+         * UsageLoss
          * @description Held time that computed nothing that counts, by cause.
          */
-        Loss: {
+        UsageLoss: {
             kind: string;
             cause: string;
             gpu_hours: number;
@@ -5858,10 +5858,10 @@ export interface components {
             state: string;
         };
         /**
-         * Budget
+         * TeamBudget
          * @description What a team may use in a month; null means no limit of that kind.
          */
-        "trackyard.queue.shares.budgets.Budget": {
+        TeamBudget: {
             /** @default null */
             gpu_hours: number | null;
             /** @default null */
@@ -6014,7 +6014,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["AppWish"];
+                "application/json": components["schemas"]["AppRequest"];
             };
         };
         responses: {
@@ -6069,7 +6069,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Deliveries"];
+                    "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
         };
@@ -6481,7 +6481,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RuleWish"];
+                "application/json": components["schemas"]["NewRule"];
             };
         };
         responses: {
@@ -6596,7 +6596,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SilenceWish"];
+                "application/json": components["schemas"]["SilenceRequest"];
             };
         };
         responses: {
@@ -6662,7 +6662,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ChannelWish"];
+                "application/json": components["schemas"]["ChannelRequest"];
             };
         };
         responses: {
@@ -6770,7 +6770,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ReadWish"];
+                "application/json": components["schemas"]["InboxReadRequest"];
             };
         };
         responses: {
@@ -6796,7 +6796,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Claim"];
+                "application/json": components["schemas"]["RunnerClaim"];
             };
         };
         responses: {
@@ -7122,7 +7122,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CleanWish"];
+                "application/json": components["schemas"]["CleanRequest"];
             };
         };
         responses: {
@@ -7423,7 +7423,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.queue.attempts.demand.Demand"];
+                "application/json": components["schemas"]["DemandRequest"];
             };
         };
         responses: {
@@ -7447,7 +7447,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.server.routes.jobs.demand.Release"];
+                "application/json": components["schemas"]["DemandRelease"];
             };
         };
         responses: {
@@ -7879,7 +7879,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Wish"];
+                "application/json": components["schemas"]["JobRequest"];
             };
         };
         responses: {
@@ -7989,7 +7989,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StopWish"];
+                "application/json": components["schemas"]["StopJobs"];
             };
         };
         responses: {
@@ -8015,7 +8015,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Change"];
+                "application/json": components["schemas"]["Requeue"];
             };
         };
         responses: {
@@ -8175,7 +8175,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8263,7 +8263,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Calendar"];
+                    "application/json": components["schemas"]["CalendarView"];
                 };
             };
         };
@@ -8295,7 +8295,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FeedWish"];
+                "application/json": components["schemas"]["FeedRequest"];
             };
         };
         responses: {
@@ -8305,7 +8305,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Feed"];
+                    "application/json": components["schemas"]["FeedToken"];
                 };
             };
         };
@@ -8346,7 +8346,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Extension"];
+                "application/json": components["schemas"]["LeaseExtension"];
             };
         };
         responses: {
@@ -8356,7 +8356,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8372,7 +8372,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Shrinking"];
+                "application/json": components["schemas"]["LeaseShrinking"];
             };
         };
         responses: {
@@ -8382,7 +8382,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8398,7 +8398,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Moving"];
+                "application/json": components["schemas"]["LeaseChange"];
             };
         };
         responses: {
@@ -8408,7 +8408,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8424,7 +8424,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Transfer"];
+                "application/json": components["schemas"]["LeaseTransfer"];
             };
         };
         responses: {
@@ -8434,7 +8434,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8450,7 +8450,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.leases.wishes.Release"];
+                "application/json": components["schemas"]["LeaseEnd"];
             };
         };
         responses: {
@@ -8460,7 +8460,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8476,7 +8476,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.leases.wishes.Release"];
+                "application/json": components["schemas"]["LeaseEnd"];
             };
         };
         responses: {
@@ -8486,7 +8486,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8547,7 +8547,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PolicyWish"];
+                "application/json": components["schemas"]["LogPolicyRequest"];
             };
         };
         responses: {
@@ -8701,7 +8701,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Digest"];
+                    "application/json": components["schemas"]["ActivityDigest"];
                 };
             };
         };
@@ -8907,7 +8907,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["DrainWish"];
+                "application/json": components["schemas"]["DrainRequest"];
             };
         };
         responses: {
@@ -8955,7 +8955,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["QuarantineWish"];
+                "application/json": components["schemas"]["QuarantineRequest"];
             };
         };
         responses: {
@@ -8981,7 +8981,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["LabelWish"];
+                "application/json": components["schemas"]["LabelRequest"];
             };
         };
         responses: {
@@ -9038,7 +9038,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Cluster"];
+                    "application/json": components["schemas"]["FleetView"];
                 };
             };
         };
@@ -9570,7 +9570,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SweepWish"];
+                "application/json": components["schemas"]["SweepRequest"];
             };
         };
         responses: {
@@ -9618,7 +9618,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NoWish"];
+                "application/json": components["schemas"]["EmptyRequest"];
             };
         };
         responses: {
@@ -9644,7 +9644,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.sweeps.wishes.Budget"];
+                "application/json": components["schemas"]["SweepBudget"];
             };
         };
         responses: {
@@ -9670,7 +9670,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Around"];
+                "application/json": components["schemas"]["SearchAround"];
             };
         };
         responses: {
@@ -9696,7 +9696,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TrainWish"];
+                "application/json": components["schemas"]["TrainRequest"];
             };
         };
         responses: {
@@ -9722,7 +9722,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RegisterWish"];
+                "application/json": components["schemas"]["RegisterRequest"];
             };
         };
         responses: {
@@ -9917,7 +9917,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.queue.shares.budgets.Budget"];
+                "application/json": components["schemas"]["TeamBudget"];
             };
         };
         responses: {
@@ -9927,7 +9927,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.queue.shares.budgets.Budget"];
+                    "application/json": components["schemas"]["TeamBudget"];
                 };
             };
         };

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from trackyard.finetune.planning.answers import Answer
-from trackyard.finetune.planning.search import Plans
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.planning.answers import PlanAnswer
+from trackyard.finetune.planning.search import PlanResults
+from trackyard.finetune.setup import TrainingSetup
 
 
-def as_json(plans: Plans, answered: list[Answer]) -> dict[str, Any]:
+def as_json(plans: PlanResults, answered: list[PlanAnswer]) -> dict[str, Any]:
     """Return the plans for one type of GPU as plain values."""
     request = plans.request
     return {
@@ -38,7 +38,7 @@ def as_json(plans: Plans, answered: list[Answer]) -> dict[str, Any]:
     }
 
 
-def describe(setup: Setup) -> str:
+def describe(setup: TrainingSetup) -> str:
     """Name a setup's choices in a few words, the usual ones left out."""
     words: list[str] = [setup.method, setup.precision]
     if setup.checkpointing != "none":

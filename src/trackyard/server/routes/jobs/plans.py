@@ -19,7 +19,7 @@ from trackyard.finetune.planning import calibration
 from trackyard.finetune.planning.answers import answers
 from trackyard.finetune.planning.gpus import find_gpu, gpu_table, price_note, with_price
 from trackyard.finetune.planning.report import as_json
-from trackyard.finetune.planning.search import Request as PlanRequest
+from trackyard.finetune.planning.search import PlanRequest as PlanRequest
 from trackyard.finetune.planning.search import search
 from trackyard.finetune.planning.speed import MFU_CONVENTION
 from trackyard.finetune.setup import CHOICES, suggestion
@@ -29,7 +29,7 @@ from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Free, Word
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.search.experiments import find_experiments
 from trackyard.tracking.search.runs import find_runs
 from trackyard.tracking.table import read_table
@@ -132,7 +132,9 @@ class PlanRoutes:
         # A fifth of a second of arithmetic: not on the loop.
         return JSONResponse(await asyncio.to_thread(planned, body, pairs))
 
-    def _pairs(self, reader: Reader, principal: Principal) -> list[calibration.Pair]:
+    def _pairs(
+        self, reader: ReadConnection, principal: Principal
+    ) -> list[calibration.PlanOutcome]:
         """Read what the team's finished runs predicted, and what came of it."""
         experiments, _ = find_experiments(
             reader, team_id=principal.team_id, max_results=COMPARED_RUNS
@@ -159,7 +161,7 @@ class PlanRoutes:
         return calibration.pairs_of(msgspec.to_builtins(table))
 
 
-def planned(body: PlanBody, pairs: list[calibration.Pair]) -> PlanReply:
+def planned(body: PlanBody, pairs: list[calibration.PlanOutcome]) -> PlanReply:
     """Plan what a body asks for; what cannot be planned is refused with what to do."""
     try:
         shape = _shape(body)
