@@ -19,8 +19,7 @@ from trackyard.finetune.planning import calibration
 from trackyard.finetune.planning.answers import answers
 from trackyard.finetune.planning.gpus import find_gpu, gpu_table, price_note, with_price
 from trackyard.finetune.planning.report import as_json
-from trackyard.finetune.planning.search import PlanRequest as PlanRequest
-from trackyard.finetune.planning.search import search
+from trackyard.finetune.planning.search import PlanRequest, search
 from trackyard.finetune.planning.speed import MFU_CONVENTION
 from trackyard.finetune.setup import CHOICES, suggestion
 from trackyard.finetune.shapes import BUILT_IN, ModelShape, shape_of
