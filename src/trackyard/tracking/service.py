@@ -42,8 +42,7 @@ class Tracking:
     ) -> None:
         self.database = database
         self.names = Names(database)
-        #: told (team id, run id, count) after points of a run were committed
-        self.on_points = on_points
+        self._on_points = on_points
         self.writes = RunWrites(database, self.names, on_points)
         #: finished runs; None where another process may change them behind our back
         self.cache = RunCache() if database.is_sqlite else None
@@ -51,6 +50,11 @@ class Tracking:
             database.commit_hooks.append(self.cache.committed)
         self.pace = QuietRuns()
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def on_points(self) -> Callable[[int, str, int], None]:
+        """Who is told team id, run id and count after points of a run were committed."""
+        return self._on_points
 
     def start(self) -> None:
         """Begin to settle points in the background."""
