@@ -86,7 +86,7 @@ def test_the_sites_limits_refuse_at_once_in_its_own_words(
     said = json.loads(
         yard.ok("queue", "import-slurm", "--conf", str(slurm_cluster.conf), "--json")
     )
-    assert {row["name"] for row in said["queues"]} == {"gpu", "urgent", "short"}
+    assert {row["name"] for row in said["queues"]} == {"gpu", "urgent", "whole", "short"}
     refused = yard.run(
         "submit", "--queue", "short", "--time", "1h", "--no-working-dir", "--", "true"
     )
@@ -94,7 +94,8 @@ def test_the_sites_limits_refuse_at_once_in_its_own_words(
     assert "MaxTime=00:10:00 of partition short" in refused.err
     refused = yard.run("submit", "--queue", "short", "--no-working-dir", "--", "true")
     assert "give --time" in refused.err
-    job = yard.submit("--queue", "short", "--time", "2m", "--no-working-dir", "--", "true")
+    # All that the partition gives, and not a minute more, is what Slurm is asked for.
+    job = yard.submit("--queue", "short", "--time", "10m", "--no-working-dir", "--", "true")
     page = yard.until_state(job, "succeeded", "failed")
     assert page["job"]["state"] == "succeeded", page
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -36,8 +37,14 @@ _SILENT = (
     "protocol authentication error",
     "connection timed out",
 )
+#: what Slurm says of a job beyond the number that its user, account or QOS may submit
+_FULL = re.compile(r"\b(QOS|Assoc)(Max|Grp)SubmitJobs?(PerUser|PerAccount)?(Limit)?\b")
 #: the server's own interpreter has no business in a job's environment on other machines
 _NOT_FOR_NODES = frozenset({"VIRTUAL_ENV", "TMPDIR", "XDG_RUNTIME_DIR"})
+
+
+class QueueFull(EngineUnavailable):
+    """Slurm takes no more jobs of this user for now; the same job may be taken later."""
 
 
 class Commands:
@@ -110,6 +117,8 @@ class Commands:
         words = _words(answer.stderr or answer.stdout) or f"exit code {answer.returncode}"
         if any(phrase in words.lower() for phrase in _SILENT):
             raise EngineUnavailable(f"Slurm's controller does not answer: {words}")
+        if refuses and _FULL.search(words):
+            raise QueueFull(words)
         kind = LaunchRefused if refuses else EngineError
         raise kind(f"Slurm refused: {words}")
 

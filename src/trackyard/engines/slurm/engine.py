@@ -42,7 +42,7 @@ from trackyard.engines.notices import Notices
 from trackyard.engines.slurm import nodes as slurm_nodes
 from trackyard.engines.slurm import submit
 from trackyard.engines.slurm.accounting import Accounting
-from trackyard.engines.slurm.commands import Commands
+from trackyard.engines.slurm.commands import Commands, QueueFull
 from trackyard.engines.slurm.observe import judge
 from trackyard.engines.slurm.parse import SlurmJob
 from trackyard.engines.slurm.relay import Relay
@@ -90,6 +90,8 @@ class SlurmEngine:
         self._overdue: dict[str, float] = {}
         self._retry_at = 0.0
         self._silent = False
+        #: why Slurm takes no more jobs for now; empty: it does, for all that is known
+        self._full = ""
         self._up: dict[str, bool] = {}
         self._closing = threading.Event()
         self._work = threading.Event()
@@ -263,6 +265,8 @@ class SlurmEngine:
         """Hand over; where the controller does not answer, the watcher does so later."""
         try:
             self._hand_over(folder)
+        except QueueFull as fault:
+            self._full = str(fault)
         except EngineUnavailable as fault:
             self._note_trouble(str(fault))
 
@@ -289,6 +293,7 @@ class SlurmEngine:
             return
         tried.touch()
         job_id = self.commands.submit(asked["arguments"], asked["script"])
+        self._full = ""
         said = f"{submit.PREFIX}{self._site.name}:{attempt_id}"
         self._view.note(SlurmJob(job_id=job_id, comment=said, state="PENDING"))
         self._note_handed(folder, job_id)
@@ -298,12 +303,17 @@ class SlurmEngine:
         write_json(folder.path / "submitted.json", {"job_id": job_id, "at_ms": now_ms})
 
     def _hand_over_late(self) -> None:
-        """Hand over what was written down while the controller did not answer."""
+        """Hand over what Slurm did not take at first: no answer, or too many jobs of this user."""
         if self._clock.monotonic() < self._retry_at:
             return
+        full: set[tuple[str, ...]] = set()
         for attempt_id in self._open_ids():
             folder = self._folder(attempt_id)
             if folder.launched() is None or (folder.path / "submitted.json").exists():
+                continue
+            place = submit.destination(read_json(folder.path / "submit.json") or {})
+            if place in full and not folder.is_stopped():
+                # Its like was turned away just now.
                 continue
             self._retry_at = self._clock.monotonic() + RETRY_SECONDS
             try:
@@ -312,6 +322,9 @@ class SlurmEngine:
             except LaunchRefused as fault:
                 sentence = f"The engine would not start it: {fault}"
                 write_json(folder.path / "refused.json", {"sentence": sentence})
+            except QueueFull as fault:
+                self._full = str(fault)
+                full.add(place)
             except EngineUnavailable as fault:
                 self._note_trouble(str(fault))
                 return
@@ -343,10 +356,7 @@ class SlurmEngine:
         job_id = self._job_id(folder)
         detail = ""
         if job_id is None:
-            detail = (
-                "It is written down and goes to Slurm as soon as its controller answers:"
-                f" {self._view.trouble or 'no answer yet'}."
-            )
+            detail = self._why_not_handed()
             if folder.is_stopped() and not (folder.path / "tried").exists():
                 self._note_handed(folder, 0)
                 job_id = 0
@@ -363,6 +373,17 @@ class SlurmEngine:
                 seen = replace(seen, job=known)
                 return judge(folder, launched, seen, detail, has_begun=has_begun)
         return report
+
+    def _why_not_handed(self) -> str:
+        if self._full and not self._view.trouble:
+            return (
+                "It is written down and goes to Slurm as soon as that takes more jobs of the"
+                f" server's user: {self._full}."
+            )
+        return (
+            "It is written down and goes to Slurm as soon as its controller answers:"
+            f" {self._view.trouble or 'no answer yet'}."
+        )
 
     # Watching
 

@@ -6,6 +6,7 @@ attempt's folder, which it reads; asks Slurm nothing.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -60,6 +61,14 @@ WAITS = {
     "InvalidQOS": "its QOS is not valid",
     "QOSMaxJobsPerUserLimit": "its user runs as many jobs as the QOS allows",
     "QOSMaxWallDurationPerJobLimit": "its time limit is over that of the QOS",
+    "QOSMaxGRESPerUser": "its user holds as many GPUs as the QOS allows",
+    "QOSMaxGRESPerJob": "it asks for more GPUs than the QOS allows in one job",
+    "QOSGrpGRES": "jobs of its QOS hold as many GPUs as that allows",
+    "AssocMaxJobsLimit": "its account runs as many jobs of its user as allowed",
+    "AssocMaxWallDurationPerJobLimit": "its time limit is over that of its account",
+    "AssocGrpGRES": "jobs of its account hold as many GPUs as that allows",
+    "ReqNodeNotAvail": "a node that it needs is not available",
+    "JobArrayTaskLimit": "as many tasks of its array run as it allows",
     "MaxMemPerLimit": "it asks for more memory than allowed",
     "Cleaning": "what ran before is being cleaned up",
     "Prolog": "the node is being prepared",
@@ -129,8 +138,8 @@ def waiting_words(job: SlurmJob) -> str:
 
 def spelled(reason: str) -> str:
     """Return a reason that we do not know as words: AssocGrpCpuLimit -> assoc grp cpu limit."""
-    text = "".join(f" {one.lower()}" if one.isupper() else one for one in reason)
-    return " ".join(text.replace("_", " ").split())
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", reason)
+    return " ".join(word if word.isupper() and len(word) > 1 else word.lower() for word in words)
 
 
 def _phase(seen: Seen, *, has_begun: bool) -> AttemptPhase:

@@ -117,6 +117,7 @@ def merge(chosen: BatchOptions, defaults: BatchOptions) -> BatchOptions:
         reservation=chosen.reservation or defaults.reservation,
         constraint=chosen.constraint or defaults.constraint,
         directives=(*defaults.directives, *chosen.directives),
+        most_seconds=chosen.most_seconds,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,12 @@ def arguments(
     return [*found, *options.directives]
 
 
+def destination(asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a submission says of partition, account and QOS, which limit it together."""
+    names = ("--partition=", "--account=", "--qos=")
+    return tuple(word for word in asked.get("arguments", ()) if word.startswith(names))
+
+
 def _resources(share: NodeShare, site: Site, gpu_type: str) -> list[str]:
     """Return what each node gives; nothing where the site gives whole nodes alone."""
     if site.whole_nodes:
@@ -97,13 +104,17 @@ def notice_seconds(spec: LaunchSpec) -> int:
 
 
 def limit_minutes(spec: LaunchSpec, seconds_left: float | None = None) -> int | None:
-    """Return Slurm's limit for a job: later than the runner's own, which says so and ends it.
+    """Return Slurm's limit for a job: later than the runner's own, which ends it and says so.
 
-    Where a lease takes the nodes before that, the limit is that moment.
+    Where a lease takes the nodes before that, the limit is that moment. A job that asks for all
+    that the site allows gets no more than that: Slurm's notice then leaves it its grace.
     """
     whole = None
     if spec.time_limit_seconds is not None:
         whole = math.ceil((spec.time_limit_seconds + spec.grace_seconds + SLACK_SECONDS) / 60)
+        most = spec.batch.most_seconds
+        if most is not None and whole * 60 > most:
+            whole = math.floor(most / 60)
     if seconds_left is not None and (whole is None or whole * 60 > seconds_left):
         whole = math.floor(seconds_left / 60)
     return None if whole is None else max(1, whole)
