@@ -80,6 +80,17 @@ def test_sbatch_takes_a_stock_script_and_names_what_it_does_not_honour(
     assert "node n2" in printed
 
 
+def test_arrays_and_dependencies_of_batch_scripts(yard: Yard, scripts: Path) -> None:
+    (scripts / "part.sh").write_text('#!/bin/sh\necho "part $SLURM_ARRAY_TASK_ID"\n')
+    (scripts / "merge.sh").write_text("#!/bin/sh\necho merged\n")
+    parts = yard.ok("sbatch", "--parsable", "--array=3-4%1", "part.sh").strip()
+    after = yard.ok("sbatch", "--parsable", f"--dependency=afterok:{parts}", "merge.sh").strip()
+    yard.until_state(after, "succeeded", "failed", "stopped")
+    assert "merged" in yard.logs(after)
+    members = yard.ok("ps", "--all", "--quiet", "--array", parts).split()
+    assert sorted(yard.logs(member).strip() for member in members) == ["part 3", "part 4"]
+
+
 def test_the_sites_limits_refuse_at_once_in_its_own_words(
     yard: Yard, slurm_cluster: SlurmCluster
 ) -> None:

@@ -79,8 +79,9 @@ def run(args: argparse.Namespace) -> int:
         emit_json({"queues": done, "dry_run": args.dry_run})
         return 0
     verb = "would be" if args.dry_run else "is"
-    for row in done:
-        say(f"queue {row['name']} {verb} partition {row['partition']}: {_words(row['settings'])}")
+    for made in done:
+        words = _words(made["settings"])
+        say(f"queue {made['name']} {verb} partition {made['partition']}: {words}")
     return 0
 
 

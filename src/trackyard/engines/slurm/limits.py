@@ -194,8 +194,9 @@ def _tightest(
         if value is None or (limit in found and found[limit][0] <= value):
             continue
         # Of several resources, the one meant; else as Slurm prints it.
-        kind = {_gpus: f" gres/gpu={value:g}", _nodes: f" node={value:g}"}.get(read)
-        found[limit] = (value, f"{name}{kind or '=' + row[name]} {of}")
+        kind = {"quota_gpus": "gres/gpu", "max_gpus_per_job": "gres/gpu"}.get(limit, "node")
+        told = f"{name} {kind}={value:g}" if "TRES" in name else f"{name}={row[name]}"
+        found[limit] = (value, f"{told} {of}")
     return found
 
 

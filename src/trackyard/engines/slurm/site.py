@@ -60,7 +60,7 @@ class Site:
 def read_site(table: Mapping[str, Any], *, name: str, home: Path) -> Site:
     """Read the [slurm] table; every fault names the key."""
     known = {one.name for one in fields(Site)} - {"name", "defaults", "limits", "private"}
-    options = {one.name for one in fields(BatchOptions)}
+    options = {one.name for one in fields(BatchOptions)} - {"most_seconds"}
     for key in table:
         if key not in known | options:
             raise SetupError(
@@ -97,11 +97,14 @@ def read_site(table: Mapping[str, Any], *, name: str, home: Path) -> Site:
 
 def read_options(values: Mapping[str, Any], where: str) -> BatchOptions:
     """Read partition, account and their like."""
-    plain = {
-        key: str(values.get(key) or "")
-        for key in ("partition", "account", "qos", "reservation", "constraint")
-    }
-    options = BatchOptions(**plain, directives=_texts(values, "directives"))
+    options = BatchOptions(
+        partition=str(values.get("partition") or ""),
+        account=str(values.get("account") or ""),
+        qos=str(values.get("qos") or ""),
+        reservation=str(values.get("reservation") or ""),
+        constraint=str(values.get("constraint") or ""),
+        directives=_texts(values, "directives"),
+    )
     fault = options_fault(options)
     if fault:
         raise SetupError(f"{where} in the config file: {fault}")

@@ -148,9 +148,9 @@ def complete(data: Dict[str, Any], plan: Dict[str, Any], environ: Dict[str, str]
 def given_gpus(
     planned: List[Dict[str, Any]], environ: Dict[str, str], *, whole: bool
 ) -> Optional[List[Dict[str, Any]]]:
-    """Return the GPUs that Slurm gave; on sites with whole nodes alone, those that were planned.
+    """Return the GPUs that Slurm gave; on whole-node sites, as many of them as were asked for.
 
-    None leaves the devices as Slurm named them, where the names are no numbers.
+    None leaves the devices as Slurm named them, where the names are not numbers.
     """
     if not planned:
         return []
@@ -160,6 +160,9 @@ def given_gpus(
         return planned if whole or not environ.get("SLURM_JOB_GPUS") else None
     if not all(name.isdigit() for name in names):
         return None
+    if whole:
+        # Slurm gives all of the node; a launcher starts one process for each GPU of the job.
+        names = names[: len(planned)]
     vendor = "nvidia" if environ.get("CUDA_VISIBLE_DEVICES") else "amd"
     fraction = float(planned[0].get("fraction", 1.0))
     return [{"index": int(name), "fraction": fraction, "vendor": vendor} for name in names]

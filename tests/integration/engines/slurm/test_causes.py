@@ -205,6 +205,20 @@ def test_a_controller_that_is_down_loses_nothing_and_is_told_of(harness: SlurmHa
     unsubscribe()
 
 
+def test_what_is_launched_on_a_controller_that_hangs_starts_once(harness: SlurmHarness) -> None:
+    """It has taken the submission and answers nobody: sbatch gives up, and the job exists."""
+    harness.engine.nodes()
+    harness.cluster.freeze("slurmctld")
+    spec = harness.spec("say hello")
+    report = harness.engine.launch(spec)
+    assert report.phase is AttemptPhase.STARTING
+    assert "as soon as its controller answers" in report.detail
+    harness.cluster.freeze("slurmctld", thaw=True)
+    assert cause_of(harness, spec) is ExitCause.SUCCEEDED
+    log = harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=1000)
+    assert log.count(b"hello") == 1
+
+
 def test_what_was_stopped_while_the_controller_was_down_never_starts(
     harness: SlurmHarness,
 ) -> None:

@@ -251,4 +251,7 @@ def test_a_member_gets_the_gpus_that_slurm_gave() -> None:
     assert found is not None
     assert [gpu["index"] for gpu in found] == [3]
     assert given_gpus(planned, {}, whole=True) == planned
+    found = given_gpus(planned, {"CUDA_VISIBLE_DEVICES": "0,1"}, whole=True)
+    assert found is not None
+    assert [gpu["index"] for gpu in found] == [0]
     assert given_gpus(planned, {"CUDA_VISIBLE_DEVICES": "GPU-ab"}, whole=False) is None
