@@ -22,6 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
+
 from tests.acceptance.jobs_cli.yarding import JobServer
 from tests.acceptance.slurm.conftest import CONFIG
 from tests.slurmcluster import SlurmCluster
@@ -59,7 +61,8 @@ def main() -> None:
         server.wait_for_nodes()
         engine = SlurmEngine(site)
         try:
-            print(json.dumps(measure(cluster, engine, server, folder, args), indent=2))
+            with httpx.Client(base_url=server.url, headers=server.headers, timeout=60) as client:
+                print(json.dumps(measure(cluster, engine, client, folder, args), indent=2))
         finally:
             engine.close()
             server.kill()
@@ -69,7 +72,7 @@ def main() -> None:
 def measure(
     cluster: SlurmCluster,
     engine: SlurmEngine,
-    server: JobServer,
+    client: httpx.Client,
     folder: Path,
     args: argparse.Namespace,
 ) -> dict[str, object]:
@@ -78,7 +81,7 @@ def measure(
     ways: dict[str, Start] = {
         "sbatch": lambda line, name: submit_alone(cluster, line, name),
         "engine": lambda line, _name: launch(engine, line).attempt_id,
-        "server": lambda line, _name: f"{post(server, line)}-a1",
+        "server": lambda line, _name: f"{post(client, line)}-a1",
     }
     taken: dict[str, list[Times]] = {name: [] for name in ways}
     for number in range(args.rounds + 1):
@@ -96,7 +99,7 @@ def measure(
     found: dict[str, object] = {"rounds": args.rounds, "load": os.getloadavg()[0]}
     for what in Times._fields:
         found[what] = compared({way: [getattr(one, what) for one in taken[way]] for way in ways})
-    return {**found, **at_once(server, args.jobs)}
+    return {**found, **at_once(client, args.jobs)}
 
 
 def compared(taken: dict[str, list[float]]) -> dict[str, object]:
@@ -130,22 +133,24 @@ def until_running(cluster: SlurmCluster, name: str) -> float:
     return time.time()
 
 
-def post(server: JobServer, line: str, **wish: object) -> str:
+def post(client: httpx.Client, line: str, **wish: object) -> str:
     """Submit a shell line to the server; return the job's id, or the array's."""
     body = {"command": ["sh", "-c", line], "cpus": 1, "time_limit_seconds": 120, **wish}
-    answer = server.post("/api/v1/jobs", **body)["jobs"][0]
+    reply = client.post("/api/v1/jobs", json=body)
+    reply.raise_for_status()
+    answer = reply.json()["jobs"][0]
     return str(answer["array_id"] or answer["job_id"])
 
 
-def at_once(server: JobServer, count: int) -> dict[str, object]:
+def at_once(client: httpx.Client, count: int) -> dict[str, object]:
     """Submit many jobs in a single request and count how each ended."""
     began = time.monotonic()
-    post(server, "true", array=f"0-{count - 1}", name="at-once")
+    post(client, "true", array=f"0-{count - 1}", name="at-once")
     states: list[str] = []
     while len(states) < count or not ENDED.issuperset(states):
         assert time.monotonic() - began < PATIENCE, states
         time.sleep(0.2)
-        rows = server.get("/api/v1/jobs?limit=1000")["jobs"]
+        rows = client.get("/api/v1/jobs", params={"limit": 1000}).json()["jobs"]
         states = [row["state"] for row in rows if row["name"] == "at-once"]
     return {
         "jobs_at_once": count,
