@@ -27,8 +27,8 @@ import httpx
 from tests.acceptance.jobs_cli.yarding import JobServer
 from tests.acceptance.slurm.conftest import CONFIG
 from tests.slurmcluster import SlurmCluster
-from trackyard.core.ports import LaunchSpec, NodeShare
-from trackyard.engines.slurm import Site, SlurmEngine
+from trackyard.core.ports import LaunchSpec, NodeGrant
+from trackyard.engines.slurm import SlurmEngine, SlurmSite
 
 _numbers = itertools.count(1)
 PATIENCE = 600.0
@@ -54,7 +54,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         cluster.start()
-        site = Site(name="bench", folder=folder / "engine", conf=str(cluster.conf))
+        site = SlurmSite(name="bench", folder=folder / "engine", conf=str(cluster.conf))
         config = CONFIG.format(folder=folder / "server", conf=cluster.conf)
         server = JobServer(folder / "home", config=config)
         server.start()
@@ -168,7 +168,7 @@ def launch(engine: SlurmEngine, line: str, node: str = "n1") -> LaunchSpec:
         epoch=1,
         job_id=f"bench-{number}",
         argv=("sh", "-c", line),
-        placement=(NodeShare(node_id=node),),
+        placement=(NodeGrant(node_id=node),),
         time_limit_seconds=120.0,
     )
     engine.launch(spec)
