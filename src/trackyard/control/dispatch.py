@@ -458,7 +458,7 @@ class Dispatcher:
 
 def _batch_options(reader: ReadConnection, queue: str) -> BatchOptions:
     rules = load_queues(reader).get(queue)
-    return BatchOptions() if rules is None or rules.slurm is None else rules.slurm.options
+    return BatchOptions() if rules is None else rules.batch_options
 
 
 def _array_size(reader: ReadConnection, job: JobRow) -> int:

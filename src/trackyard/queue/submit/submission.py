@@ -33,7 +33,12 @@ from trackyard.queue.submit.data_inputs import resolve
 from trackyard.queue.submit.gang_shapes import choose, parse_gang
 from trackyard.queue.submit.interactive import check_interactive
 from trackyard.queue.submit.packages import require_package
-from trackyard.queue.submit.queue_rules import check_rules, queue_rules, with_preemption
+from trackyard.queue.submit.queue_rules import (
+    check_rules,
+    queue_rules,
+    with_preemption,
+    with_whole_nodes,
+)
 from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.experiments import (
     create_experiment,
@@ -84,6 +89,7 @@ def prepare(
     rules = queue_rules(reader, wish.queue)
     check_names(reader, principal.team_id, spec.secrets)
     spec = with_preemption(spec, rules, wish.queue, wish.preemptible)
+    spec = with_whole_nodes(spec, rules)
     if spec.package:
         require_package(reader, principal, spec.package)
     spec = resolve(reader, principal.team_id, spec)
