@@ -111,8 +111,9 @@ def _runs(facts: Path) -> Iterator[tuple[str, str, Run]]:
     conn = sqlite3.connect(f"{facts.resolve().as_uri()}?mode=ro", uri=True)
     try:
         tags: dict[int, list[str]] = {}
-        sql = "SELECT t.run_id, g.name FROM run_tag t JOIN tag g ON g.id = t.tag_id ORDER BY g.name"
-        for run, tag in conn.execute(sql):
+        for run, tag in conn.execute(
+            "SELECT t.run_id, g.name FROM run_tag t JOIN tag g ON g.id = t.tag_id ORDER BY g.name"
+        ):
             tags.setdefault(run, []).append(tag)
         for number, key, name, note, is_archived, made, experiment in conn.execute(
             "SELECT r.id, r.hash, r.name, r.description, r.is_archived, r.created_at, e.name"
