@@ -285,8 +285,7 @@ class _Partial:
 
     def _open(self) -> int:
         if self._descriptor is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _HAS_NOFOLLOW
-            self._descriptor = os.open(self._path, flags, 0o600)
+            self._descriptor = _create(self._path)
         return self._descriptor
 
 
@@ -315,7 +314,7 @@ def _short(blob: str) -> BlobFault:
 def _write_whole(path: Path, data: bytes) -> None:
     beside = path.with_name(f"{path.name}.{new_blob_id()}")
     try:
-        with beside.open("xb", opener=_private) as file:
+        with os.fdopen(_create(beside), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -325,8 +324,9 @@ def _write_whole(path: Path, data: bytes) -> None:
     _sync_folder(path.parent)
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _create(path: Path) -> int:
+    """Create a file that nobody else may read."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _HAS_NOFOLLOW, 0o600)
 
 
 def _make_shards(missing: Path) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from trackyard.client.api import Api, ApiFault
 from trackyard.core.storage_uri import scheme_of
 from trackyard.moving.mlflow_rest import server_api
+from trackyard.moving.mlflow_send_traces import TraceSender
 from trackyard.moving.mlflow_write import DELETED_STAGE
 from trackyard.moving.records import (
     CannotRead,
@@ -46,6 +47,7 @@ class MlflowSender:
         self._progress = progress
         #: old id of a run or logged model -> its id there, and where its files are there
         self._ids: dict[str, tuple[str, str]] = {}
+        self._traces = TraceSender(source, self._api, report, self._ids)
         self._has_files = True
 
     def run(self, *, experiments: Collection[str] = (), has_files: bool = True) -> None:
@@ -87,10 +89,10 @@ class MlflowSender:
             self._logged(there, model)
         for new_id, run in links:
             self._finish(new_id, run)
-        traces = sum(1 for _ in self._source.traces(one))
-        if traces:
-            why = "export a folder (`yard export mlruns`) to keep traces"
-            self._report.miss("traces", f"{traces} of {one.name}", why, traces)
+        for trace in self._source.traces(one):
+            was_sent = self._traces.send(there, trace)
+            if was_sent is not None:
+                self._did("traces", is_new=was_sent)
         if one.lifecycle == "deleted" and is_new:
             self._call("POST", "experiments/delete", experiment_id=there)
 
