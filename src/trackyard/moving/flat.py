@@ -17,11 +17,13 @@ import numpy as np
 
 from trackyard.moving.files import local_files
 from trackyard.moving.records import (
+    EvalDataset,
     Experiment,
     File,
     LoggedModel,
     Model,
     Run,
+    Scorer,
     Series,
     Trace,
 )
@@ -116,6 +118,14 @@ class FlatSource:
 
     def traces(self, experiment: Experiment) -> Iterable[Trace]:  # noqa: ARG002
         """Yield nothing: their traces, where they have any, are of other kinds."""
+        return ()
+
+    def eval_datasets(self) -> Iterable[EvalDataset]:
+        """Yield nothing: such trackers have none."""
+        return ()
+
+    def scorers(self) -> Iterable[Scorer]:
+        """Yield nothing: such trackers have none."""
         return ()
 
     def models(self) -> Iterable[Model]:

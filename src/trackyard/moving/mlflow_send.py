@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from trackyard.client.api import Api, ApiFault
 from trackyard.core.storage_uri import scheme_of
+from trackyard.moving.evaluation import EvaluationSender
 from trackyard.moving.mlflow_rest import server_api
 from trackyard.moving.mlflow_send_traces import TraceSender
 from trackyard.moving.mlflow_write import DELETED_STAGE
@@ -47,6 +48,8 @@ class MlflowSender:
         self._progress = progress
         #: old id of a run or logged model -> its id there, and where its files are there
         self._ids: dict[str, tuple[str, str]] = {}
+        #: active experiment's old id -> its id there
+        self._experiments: dict[str, str] = {}
         self._traces = TraceSender(source, self._api, report, self._ids)
         self._has_files = True
 
@@ -61,6 +64,8 @@ class MlflowSender:
                 continue
             self._progress.doing(f"experiment {one.name}")
             self._experiment(one)
+        sender = EvaluationSender(self._source, self._api, self._report, self._experiments)
+        sender.send(is_whole=not experiments)
         if experiments:
             return
         for model in self._source.models():
@@ -76,6 +81,8 @@ class MlflowSender:
     def _experiment(self, one: Experiment) -> None:
         there, is_new = self._find_experiment(one)
         self._did("experiments", is_new=is_new)
+        if one.lifecycle == "active":
+            self._experiments[one.source_id] = there
         known = self._known_runs(there)
         links: list[tuple[str, Run]] = []
         for run in self._source.runs(one):
