@@ -94,7 +94,10 @@ RECORDS = [
     {"inputs": {"q": "2+2"}, "expectations": {"a": "4"}, "tags": {"split": "test"}},
     {"inputs": {"q": "1+1"}, "outputs": "two"},
 ]
-SCORERS = ['{"name": "short", "call_source": "len"}', '{"name": "short", "call_source": "max"}']
+SCORERS = [
+    '{"name": "short", "original_func_name": "len"}',
+    '{"name": "short", "original_func_name": "max"}',
+]
 
 
 def add_evaluation(server: StockServer) -> None:
