@@ -88,11 +88,10 @@ def _sorted_unique(points: Points, first: str, second: str) -> Points:
         if _is_rising(getattr(points, first)):
             return points
     if not _in_order(points, first, second):
-        # NaN sorts last in numpy and MLflow counts it as 0.
-        values = (np.isnan(points.values), np.nan_to_num(points.values))
-        points = points.take(
-            np.lexsort((*values, getattr(points, second), getattr(points, first)))
-        )
+        # NaN sorts last in numpy and MLflow counts it as 0; equal bits end up side by side.
+        number = points.values
+        keys = (number.view(np.int64), np.isnan(number), np.nan_to_num(number))
+        points = points.take(np.lexsort((*keys, getattr(points, second), getattr(points, first))))
     same = (
         (points.steps[1:] == points.steps[:-1])
         & (points.times[1:] == points.times[:-1])
@@ -117,7 +116,8 @@ def _in_order(points: Points, first: str, second: str) -> bool:
     if np.any(ties & (next_key[1:] < next_key[:-1])):
         return False
     ties &= next_key[1:] == next_key[:-1]
-    return not np.any(ties & ~(values[1:] >= values[:-1]))
+    bits = values.view(np.int64)
+    return not np.any(ties & ~(values[1:] > values[:-1]) & (bits[1:] != bits[:-1]))
 
 
 # -- blocks -----------------------------------------------------------------------------------
