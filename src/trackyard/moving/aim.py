@@ -15,7 +15,7 @@ from typing import Any
 
 from trackyard.core.errors import SetupError
 from trackyard.moving.flat import FlatRun, FlatSource
-from trackyard.moving.records import NOTE_TAG, Run
+from trackyard.moving.records import NOTE_TAG, SourceRun
 
 #: Ends each part of a key; two of them in a row announce a number of eight bytes.
 _END = 0xFE
@@ -45,7 +45,7 @@ class AimRepository(FlatSource):
             why = "media, texts and distributions have no place among metrics; use Aim's own tools"
             self.left[f"sequences of {kind}"] = (number, why)
 
-    def _run(self, project: str, key: str, run: Run) -> FlatRun:
+    def _run(self, project: str, key: str, run: SourceRun) -> FlatRun:
         one = FlatRun(project, key, run)
         contexts: dict[int, dict[str, Any]] = {}
         numbers: set[tuple[int, str]] = set()
@@ -106,7 +106,7 @@ class AimRepository(FlatSource):
                 one.add(names[sequence], step, time_ms, value)
 
 
-def _runs(facts: Path) -> Iterator[tuple[str, str, Run]]:
+def _runs(facts: Path) -> Iterator[tuple[str, str, SourceRun]]:
     """Yield the experiment, hash and record of each run."""
     conn = sqlite3.connect(f"{facts.resolve().as_uri()}?mode=ro", uri=True)
     try:
@@ -119,7 +119,7 @@ def _runs(facts: Path) -> Iterator[tuple[str, str, Run]]:
             "SELECT r.id, r.hash, r.name, r.description, r.is_archived, r.created_at, e.name"
             " FROM run r LEFT JOIN experiment e ON e.id = r.experiment_id ORDER BY r.id"
         ):
-            run = Run(run_id="", name=(name or key)[:250], tags={"aim.hash": key})
+            run = SourceRun(run_id="", name=(name or key)[:250], tags={"aim.hash": key})
             if made:
                 moment = datetime.fromisoformat(made).replace(tzinfo=UTC)
                 run.start_ms = round(moment.timestamp() * 1000)

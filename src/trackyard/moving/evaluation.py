@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import quote
 
 from trackyard.client.api import Api, ApiFault
-from trackyard.moving.records import EvalDataset, Scorer, Source, batches
-from trackyard.moving.report import Report
+from trackyard.moving.records import EvalDataset, RecordSource, Scorer, batches
+from trackyard.moving.report import ImportReport
 
 _V3 = "/api/3.0/mlflow"
 _RECORDS = 200
@@ -23,7 +23,7 @@ class EvaluationSender:
     """Sends what a source knows for evaluations to one server."""
 
     def __init__(
-        self, source: Source, api: Api, report: Report, experiments: Mapping[str, str]
+        self, source: RecordSource, api: Api, report: ImportReport, experiments: Mapping[str, str]
     ) -> None:
         self._source = source
         self._api = api

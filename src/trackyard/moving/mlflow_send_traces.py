@@ -16,8 +16,8 @@ from trackyard.client.api import Api, ApiFault
 from trackyard.core.span_file import file_span
 from trackyard.core.storage_uri import scheme_of
 from trackyard.moving.mlflow_forms import LOCATION_TAG, SPANS_TAG
-from trackyard.moving.records import CannotRead, Source, Trace
-from trackyard.moving.report import Report
+from trackyard.moving.records import CannotRead, RecordSource, SourceTrace
+from trackyard.moving.report import ImportReport
 
 _V3 = "/api/3.0/mlflow/traces"
 _JSON = {"Content-Type": "application/json"}
@@ -30,7 +30,11 @@ class TraceSender:
     """Sends the traces of a source to one server."""
 
     def __init__(
-        self, source: Source, api: Api, report: Report, ids: Mapping[str, tuple[str, str]]
+        self,
+        source: RecordSource,
+        api: Api,
+        report: ImportReport,
+        ids: Mapping[str, tuple[str, str]],
     ) -> None:
         self._source = source
         self._api = api
@@ -38,7 +42,7 @@ class TraceSender:
         #: old id of a run or logged model -> its id there, and where its files are there
         self._ids = ids
 
-    def send(self, experiment: str, trace: Trace) -> bool | None:
+    def send(self, experiment: str, trace: SourceTrace) -> bool | None:
         """Send a trace that is not there; return whether it was sent, None if it cannot be."""
         trace_id = trace.info["trace_id"]
         try:
@@ -65,7 +69,7 @@ class TraceSender:
         info: dict[str, Any] = found["trace"]["trace_info"]
         return info
 
-    def _start(self, experiment: str, trace: Trace) -> dict[str, Any]:
+    def _start(self, experiment: str, trace: SourceTrace) -> dict[str, Any]:
         metadata = {
             key: self._ids[value][0] if key in _NAMES_AN_ID and value in self._ids else value
             for key, value in trace.info["trace_metadata"].items()
@@ -87,7 +91,9 @@ class TraceSender:
     def _post(self, path: str, body: dict[str, Any]) -> Any:
         return self._api.send("POST", path, json.dumps(body).encode(), headers=_JSON)
 
-    def _spans(self, trace_id: str, there: dict[str, Any], trace: Trace, *, is_new: bool) -> None:
+    def _spans(
+        self, trace_id: str, there: dict[str, Any], trace: SourceTrace, *, is_new: bool
+    ) -> None:
         """Upload the file of spans; a pass that ended before it is made good by the next."""
         place = there["tags"].get(LOCATION_TAG, "")
         if scheme_of(place) != "mlflow-artifacts":

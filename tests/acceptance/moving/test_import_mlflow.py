@@ -17,13 +17,13 @@ import pytest
 from tests.acceptance.moving.stores import Store, new_team, say, unpack, yard
 from tests.acceptance.postgres import Postgres
 from tests.acceptance.serving import TrackingServer
-from trackyard.cli.moving.importing import Bar
+from trackyard.cli.moving.importing import ImportProgress
 from trackyard.client.api import Api
 from trackyard.moving.mlflow_folder import MlflowFolder
-from trackyard.moving.records import Source
-from trackyard.moving.report import Report
-from trackyard.moving.target import Target
-from trackyard.moving.transfer import Choices, Transfer
+from trackyard.moving.records import RecordSource
+from trackyard.moving.report import ImportReport
+from trackyard.moving.target import ServerTarget
+from trackyard.moving.transfer import ImportChoices, ServerTransfer
 
 LARGEST = 1.7976931348623157e308
 STORES = ("sql2", "sql3", "folder2", "folder3")
@@ -56,7 +56,7 @@ class Killed(Exception):
 class CutShort:
     """A source of which only so much is read before the pass dies."""
 
-    def __init__(self, source: Source, left: int) -> None:
+    def __init__(self, source: RecordSource, left: int) -> None:
         self._source = source
         self._left = left
 
@@ -75,12 +75,14 @@ class CutShort:
 
 def break_off(world: World, name: str) -> None:
     """Let passes die further and further on; a pass keeps nothing but what the server has."""
-    target = Target(Api(world.server.url, world.tokens[name]))
+    target = ServerTarget(Api(world.server.url, world.tokens[name]))
     for left in range(1, 200, 4):
         source = CutShort(MlflowFolder(Path(world.stores[name].where)), left)
-        with Bar(is_quiet=True) as bar:
+        with ImportProgress(is_quiet=True) as bar:
             try:
-                Transfer(cast("Source", source), target, Report(), bar, Choices()).run()
+                ServerTransfer(
+                    cast("RecordSource", source), target, ImportReport(), bar, ImportChoices()
+                ).run()
             except Killed:
                 continue
         assert left > 10, "no pass was broken off half-way"

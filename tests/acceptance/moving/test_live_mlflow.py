@@ -20,7 +20,7 @@ from tests.acceptance.serving import TrackingServer, free_port, pairs, python_of
 from trackyard.client.api import Api
 from trackyard.moving.mlflow_rest import MlflowServer
 from trackyard.moving.mlflow_sql import MlflowDatabase
-from trackyard.moving.records import Source
+from trackyard.moving.records import RecordSource
 
 
 @dataclass
@@ -126,7 +126,7 @@ def add_evaluation(server: StockServer) -> None:
         )
 
 
-def check_evaluation(source: Source) -> None:
+def check_evaluation(source: RecordSource) -> None:
     """What `add_evaluation` made is what a source says."""
     (found,) = source.eval_datasets()
     assert found.name == "sums"
