@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from trackyard.client.api import Api, ApiFault
-from trackyard.moving.records import EvalDataset, RecordSource, Scorer, batches
+from trackyard.moving.records import RecordSource, SourceEvalDataset, SourceScorer, batches
 from trackyard.moving.report import ImportReport
 
 _V3 = "/api/3.0/mlflow"
@@ -48,7 +48,7 @@ class EvaluationSender:
         except ApiFault as fault:
             self._report.miss(kind, name, f"the server does not take it: {fault}")
 
-    def _dataset(self, one: EvalDataset, experiments: list[str]) -> str:
+    def _dataset(self, one: SourceEvalDataset, experiments: list[str]) -> str:
         """Send a data set; one of the same name and experiments is the same."""
         known = self._known(one.name, experiments)
         outcome = "unchanged" if known else "created"
@@ -89,7 +89,7 @@ class EvaluationSender:
                 break
         return [_sent(one) for one in records if _words(one) not in there]
 
-    def _scorer(self, one: Scorer) -> str:
+    def _scorer(self, one: SourceScorer) -> str:
         """Register the versions that are not there, in their order."""
         experiment = self._experiments[one.experiment]
         asked = {"experiment_id": experiment, "name": one.name}

@@ -17,13 +17,13 @@ import numpy as np
 
 from trackyard.moving.files import local_files
 from trackyard.moving.records import (
-    EvalDataset,
-    Scorer,
+    SourceEvalDataset,
     SourceExperiment,
     SourceFile,
     SourceLoggedModel,
     SourceModel,
     SourceRun,
+    SourceScorer,
     SourceSeries,
     SourceTrace,
 )
@@ -120,11 +120,11 @@ class FlatSource:
         """Yield nothing: their traces, where they have any, are of other kinds."""
         return ()
 
-    def eval_datasets(self) -> Iterable[EvalDataset]:
+    def eval_datasets(self) -> Iterable[SourceEvalDataset]:
         """Yield nothing: such trackers have none."""
         return ()
 
-    def scorers(self) -> Iterable[Scorer]:
+    def scorers(self) -> Iterable[SourceScorer]:
         """Yield nothing: such trackers have none."""
         return ()
 

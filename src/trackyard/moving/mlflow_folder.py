@@ -20,13 +20,13 @@ from trackyard.moving.mlflow_forms import (
 )
 from trackyard.moving.records import (
     CannotRead,
-    EvalDataset,
-    Scorer,
+    SourceEvalDataset,
     SourceExperiment,
     SourceFile,
     SourceLoggedModel,
     SourceModel,
     SourceRun,
+    SourceScorer,
     SourceSeries,
     SourceTrace,
     present,
@@ -233,11 +233,11 @@ class MlflowFolder:
         beside = self._places[owner] / "artifacts"
         return local_files(beside) if beside.is_dir() else self._files.below(uri)
 
-    def eval_datasets(self) -> Iterable[EvalDataset]:
+    def eval_datasets(self) -> Iterable[SourceEvalDataset]:
         """Yield nothing: a file store has none."""
         return ()
 
-    def scorers(self) -> Iterable[Scorer]:
+    def scorers(self) -> Iterable[SourceScorer]:
         """Yield nothing: a file store has none."""
         return ()
 

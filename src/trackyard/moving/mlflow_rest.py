@@ -31,14 +31,14 @@ from trackyard.moving.mlflow_forms import (
 )
 from trackyard.moving.records import (
     CannotRead,
-    EvalDataset,
     LatestValue,
-    Scorer,
+    SourceEvalDataset,
     SourceExperiment,
     SourceFile,
     SourceLoggedModel,
     SourceModel,
     SourceRun,
+    SourceScorer,
     SourceSeries,
     SourceTrace,
 )
@@ -245,7 +245,7 @@ class MlflowServer:
 
     # -- what is evaluated ------------------------------------------------------------------
 
-    def eval_datasets(self) -> Iterator[EvalDataset]:
+    def eval_datasets(self) -> Iterator[SourceEvalDataset]:
         """Yield the evaluation data sets; a server that knows none has none."""
         path = f"{_V3}/datasets"
         try:
@@ -256,7 +256,7 @@ class MlflowServer:
             return
         for one in found:
             own = f"{path}/{quote(one['dataset_id'])}"
-            yield EvalDataset(
+            yield SourceEvalDataset(
                 name=one["name"],
                 experiments=self._api.get(f"{own}/experiment-ids").get("experiment_ids", []),
                 tags=json.loads(one.get("tags") or "{}"),
@@ -272,7 +272,7 @@ class MlflowServer:
                 return
             query["page_token"] = page["next_page_token"]
 
-    def scorers(self) -> Iterator[Scorer]:
+    def scorers(self) -> Iterator[SourceScorer]:
         """Yield the scorers of active experiments."""
         for experiment in self.experiments():
             if experiment.lifecycle != "active":
@@ -288,7 +288,7 @@ class MlflowServer:
                 name = one["scorer_name"]
                 several = self._api.get(f"{_V3}/scorers/versions", {**asked, "name": name})
                 versions = sorted(several["scorers"], key=itemgetter("scorer_version"))
-                yield Scorer(
+                yield SourceScorer(
                     experiment=experiment.source_id,
                     name=name,
                     versions=[version["serialized_scorer"] for version in versions],

@@ -29,13 +29,13 @@ from trackyard.moving.mlflow_forms import (
 )
 from trackyard.moving.mlflow_sql_evaluation import read_eval_datasets, read_scorers
 from trackyard.moving.records import (
-    EvalDataset,
-    Scorer,
+    SourceEvalDataset,
     SourceExperiment,
     SourceFile,
     SourceLoggedModel,
     SourceModel,
     SourceRun,
+    SourceScorer,
     SourceSeries,
     SourceTrace,
     batches,
@@ -423,14 +423,14 @@ class MlflowDatabase:
 
     # -- the rest ---------------------------------------------------------------------------
 
-    def eval_datasets(self) -> Iterator[EvalDataset]:
+    def eval_datasets(self) -> Iterator[SourceEvalDataset]:
         """Yield the evaluation data sets."""
         columns = self._columns.get("evaluation_datasets", set())
         if columns:
             where, values = self._of_workspace() if "workspace" in columns else ("", [])
             yield from read_eval_datasets(self._db, where, values)
 
-    def scorers(self) -> Iterator[Scorer]:
+    def scorers(self) -> Iterator[SourceScorer]:
         """Yield the scorers; those of other workspaces belong to experiments that do not come."""
         if "scorer_versions" in self._columns:
             yield from read_scorers(self._db)

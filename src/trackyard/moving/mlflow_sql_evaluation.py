@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
-from trackyard.moving.records import EvalDataset, Scorer, present
+from trackyard.moving.records import SourceEvalDataset, SourceScorer, present
 
 Row = dict[str, Any]
 #: MLflow wraps a record's outputs, which may be no object, into one.
 _WRAPPED = "mlflow_wrapped"
 
 
-class Database(Protocol):
+class RowReader(Protocol):
     """A database that answers queries with `?` for values."""
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
@@ -21,7 +21,9 @@ class Database(Protocol):
         ...
 
 
-def read_eval_datasets(db: Database, where: str, values: Sequence[Any]) -> Iterator[EvalDataset]:
+def read_eval_datasets(
+    db: RowReader, where: str, values: Sequence[Any]
+) -> Iterator[SourceEvalDataset]:
     """Yield the evaluation data sets that a condition picks, with their records."""
     sql = f"SELECT dataset_id, name FROM evaluation_datasets{where} ORDER BY created_time, name"
     for row in list(db.rows(sql, values)):
@@ -37,7 +39,7 @@ def read_eval_datasets(db: Database, where: str, values: Sequence[Any]) -> Itera
             " ORDER BY created_time, dataset_record_id",
             key,
         )
-        yield EvalDataset(
+        yield SourceEvalDataset(
             name=row["name"],
             experiments=[str(one["destination_id"]) for one in linked],
             tags=present((one["key"], one["value"]) for one in tags),
@@ -60,9 +62,9 @@ def _loaded(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str | bytes) else value
 
 
-def read_scorers(db: Database) -> Iterator[Scorer]:
+def read_scorers(db: RowReader) -> Iterator[SourceScorer]:
     """Yield the registered scorers with their versions."""
-    found: dict[str, Scorer] = {}
+    found: dict[str, SourceScorer] = {}
     for row in db.rows(
         "SELECT s.scorer_id, s.experiment_id, s.scorer_name, v.serialized_scorer FROM scorers s"
         " JOIN scorer_versions v ON v.scorer_id = s.scorer_id"
@@ -70,7 +72,7 @@ def read_scorers(db: Database) -> Iterator[Scorer]:
     ):
         one = found.setdefault(
             row["scorer_id"],
-            Scorer(experiment=str(row["experiment_id"]), name=row["scorer_name"]),
+            SourceScorer(experiment=str(row["experiment_id"]), name=row["scorer_name"]),
         )
         one.versions.append(row["serialized_scorer"])
     yield from found.values()

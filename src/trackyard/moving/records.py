@@ -122,7 +122,7 @@ class SourceTrace:
 
 
 @dataclass(slots=True, kw_only=True)
-class EvalDataset:
+class SourceEvalDataset:
     """An evaluation data set with its records, as MLflow 3 writes them."""
 
     name: str
@@ -133,7 +133,7 @@ class EvalDataset:
 
 
 @dataclass(slots=True, kw_only=True)
-class Scorer:
+class SourceScorer:
     """A registered scorer with its versions, the first one first."""
 
     experiment: str
@@ -183,11 +183,11 @@ class RecordSource(Protocol):
         """Yield registered models and prompts."""
         ...
 
-    def eval_datasets(self) -> Iterable[EvalDataset]:
+    def eval_datasets(self) -> Iterable[SourceEvalDataset]:
         """Yield the evaluation data sets of all experiments."""
         ...
 
-    def scorers(self) -> Iterable[Scorer]:
+    def scorers(self) -> Iterable[SourceScorer]:
         """Yield the scorers of all experiments."""
         ...
 
