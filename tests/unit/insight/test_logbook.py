@@ -155,6 +155,29 @@ def test_events_of_nodes_notes_and_checkpoints_stand_between_them_in_order() -> 
     )
 
 
+def test_alerts_are_entries_and_marks_on_the_timeline() -> None:
+    log = Log()
+    alert = {"alert": "loss > 10", "incident": 7, "severity": "warning"}
+    log.run(1, "alert.fired", actor="system", name="opt", sentence="loss is 12.", **alert)
+    log.run(2, "alert.acknowledged", actor="bob", name="opt", **alert)
+    log.run(3, "alert.escalated", actor="system", name="opt", **alert)
+    log.run(4, "alert.resolved", actor="system", name="opt", sentence="loss is 2.", **alert)
+    log.job(5, "job.succeeded", attempts=1)
+    facts = RunFacts(run_id=RUN, name="opt", job_id=JOB, start_ms=T0, events=log.events)
+    wanted = [
+        "Alert `loss > 10` fired for opt: loss is 12.",
+        "Bob acknowledged alert `loss > 10` for opt.",
+        "Nobody acknowledged alert `loss > 10` for opt: escalated.",
+        "Alert `loss > 10` for opt was resolved: loss is 2.",
+    ]
+    assert [one.lower() for one in sentences(facts, "alert")] == [one.lower() for one in wanted]
+    (lane,) = [one for one in lanes_of([facts], run_entries(facts), T0) if one.name == "Alerts"]
+    assert [span.from_ms - T0 for span in lane.spans] == [MINUTE * at for at in (1, 2, 3, 4)]
+    # A run with a job is told of by its job; its alerts are its own.
+    told = team_entries(log.events, {RUN: "opt"})
+    assert [one.sentence.lower() for one in told][:4] == [one.lower() for one in wanted]
+
+
 def test_a_rebuilt_logbook_is_the_same_to_the_last_letter() -> None:
     """The same facts in another order of reading give equal entries with equal ids."""
     facts = two_attempts()

@@ -54,7 +54,7 @@ def team_entries(events: Iterable[EventFact], names: Mapping[str, str]) -> list[
         if event.kind in ATTEMPT_KINDS and event.subject == "job":
             by_job.setdefault(event.subject_id, []).append(event)
         elif not (event.subject == "run" and event.subject_id in with_job) or (
-            event.kind in NOTE_KINDS
+            event.kind in NOTE_KINDS or event.kind.startswith("alert.")
         ):
             plain.append(event)
     found = [_named(entry, names) for entry in event_entries(plain)]

@@ -49,7 +49,7 @@ LAST_CHECKPOINTS = 5
 #: Other metrics that are compared around a moment, and stretches of each.
 MAX_SERIES, SERIES_BUCKETS = 120, 2000
 _AFTER_END_MS = 60_000
-_NODE_KINDS = tuple(kind for kind in RUN_KINDS if kind.startswith("node."))
+_NODE_KINDS = tuple(kind for kind in RUN_KINDS if kind.startswith(("node.", "alert.")))
 _LEASE_KINDS = tuple(kind for kind in RUN_KINDS if kind.startswith("lease."))
 _NEIGHBOUR_KINDS = ("job.admitted", "attempt.ended", "attempt.lost")
 _OTHER = re.compile(r"rank|time|epoch|shard|data|seen|position|offset", re.IGNORECASE)
