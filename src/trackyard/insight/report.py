@@ -177,7 +177,9 @@ def make_report(
     fleet: dict[str, int] = dict.fromkeys((kind.value for kind in GpuClass), 0)
     for entry in found.entries:
         fleet[entry.kind] += entry.amount
-    inside = [one for one in found.entries if is_charged(one) and wanted.takes(one)]
+    inside = [one for one in found.entries if is_charged(one)]
+    if not wanted.is_open:
+        inside = [one for one in inside if wanted.takes(one)]
     shown = inside
     if wanted.is_open and set(by) & {"node", "gpu", "class"}:
         # Of hardware the time that nobody held is told, too.

@@ -7,9 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trackyard.insight.logbook.differences import difference_words, environment_differences
+from trackyard.insight.logbook.differences import (
+    difference_words,
+    environment_differences,
+    rate_differences,
+)
 from trackyard.insight.logbook.entries import Entry
-from trackyard.insight.logbook.facts import AttemptFact, EventFact
+from trackyard.insight.logbook.facts import AttemptFact, Curve, EventFact
 from trackyard.insight.logbook.words import cause_words, clause, count, grouped, lasted, listed
 
 ATTEMPT_KINDS = (
@@ -113,7 +117,12 @@ def loss_words(loss: Loss | None) -> str:
 
 
 def attempt_entries(
-    tolds: Sequence[Told], facts: Mapping[int, AttemptFact], *, run_id: str, run_name: str
+    tolds: Sequence[Told],
+    facts: Mapping[int, AttemptFact],
+    *,
+    run_id: str,
+    run_name: str,
+    rates: Sequence[Curve] = (),
 ) -> list[Entry]:
     """Return the entries of a job's attempts: begin, differences, checkpoints, end."""
     found: list[Entry] = []
@@ -123,7 +132,7 @@ def attempt_entries(
         base = {"run_id": run_id, "run_name": run_name, "job_id": told.job_id}
         made = (
             _began(told, base),
-            _differs(told, before, facts, base),
+            _differs(told, before, facts, base, rates),
             _saved(told, base),
             _ended(told, after, facts.get(told.number), base),
         )
@@ -156,7 +165,11 @@ def _began(told: Told, base: Mapping[str, str]) -> Entry | None:
 
 
 def _differs(
-    told: Told, before: Told | None, facts: Mapping[int, AttemptFact], base: Mapping[str, str]
+    told: Told,
+    before: Told | None,
+    facts: Mapping[int, AttemptFact],
+    base: Mapping[str, str],
+    rates: Sequence[Curve],
 ) -> Entry | None:
     event = told.running or told.admitted
     if before is None or event is None:
@@ -164,7 +177,8 @@ def _differs(
     old, new = facts.get(before.number), facts.get(told.number)
     if old is None or new is None:
         return None
-    changed = environment_differences(old.environment, new.environment)
+    changed = rate_differences(rates, old.ended_ms, event.time_ms)
+    changed += environment_differences(old.environment, new.environment)
     if not changed:
         return None
     words = f"Attempt {told.number} differs from attempt {before.number}"

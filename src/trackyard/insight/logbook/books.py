@@ -8,7 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from trackyard.insight.logbook.attempts import ATTEMPT_KINDS, attempt_entries, gather
 from trackyard.insight.logbook.curves import curve_entries
-from trackyard.insight.logbook.differences import difference_words, parameter_differences
+from trackyard.insight.logbook.differences import (
+    diff_differences,
+    difference_words,
+    environment_differences,
+    parameter_differences,
+)
 from trackyard.insight.logbook.entries import Difference, Entry
 from trackyard.insight.logbook.facts import EventFact, Parent, RunFacts
 from trackyard.insight.logbook.notes import NOTE_KINDS, note_entries
@@ -31,7 +36,9 @@ def run_entries(facts: RunFacts) -> list[Entry]:
     known = {one.number: one for one in facts.attempts}
     found = _parent_entries(facts)
     found += event_entries([*own, *facts.around], run_id=facts.run_id, run_name=facts.name)
-    found += attempt_entries(gather(own), known, run_id=facts.run_id, run_name=facts.name)
+    found += attempt_entries(
+        gather(own), known, run_id=facts.run_id, run_name=facts.name, rates=facts.rates
+    )
     found += note_entries(own, run_id=facts.run_id, run_name=facts.name)
     found += curve_entries(facts)
     return in_order(found)
@@ -128,4 +135,10 @@ def _from_parent(facts: RunFacts, parent: Parent) -> list[Difference]:
     if parent.commit != facts.commit:
         before, after = parent.commit[:12], facts.commit[:12]
         changed.append(Difference("commit", "git commit", before, after))
+    changed += diff_differences(parent.diff, facts.diff)
+    if parent.environment and facts.attempts:
+        own = facts.attempts[0].environment
+        # The commit is compared above: it is known of runs without a job, too.
+        found = environment_differences(parent.environment, own)
+        changed += [one for one in found if one.what != "commit"]
     return changed

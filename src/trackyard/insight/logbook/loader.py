@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,7 @@ from trackyard.core.errors import InvalidInput
 from trackyard.insight.logbook.attempts import Told
 from trackyard.insight.logbook.books import RUN_KINDS, TEAM_KINDS
 from trackyard.insight.logbook.curves import chosen_metrics, goal_of
+from trackyard.insight.logbook.differences import LEARNING_RATE
 from trackyard.insight.logbook.digest import (
     COUNTED_KINDS,
     DIGEST_KINDS,
@@ -33,6 +35,7 @@ from trackyard.store.event_log import (
 from trackyard.tracking.metrics import history
 from trackyard.tracking.run_lineage import (
     COMMIT_TAG,
+    DIFF_TAG,
     RunHead,
     RunMetric,
     load_head,
@@ -46,6 +49,7 @@ BUCKETS = 1024
 MAX_EVENTS = 5000
 MAX_NODES = 16
 LAST_CHECKPOINTS = 5
+MAX_RATES = 2
 #: Other metrics that are compared around a moment, and stretches of each.
 MAX_SERIES, SERIES_BUCKETS = 120, 2000
 _AFTER_END_MS = 60_000
@@ -80,6 +84,8 @@ def _facts(reader: Reader, principal: Principal, head: RunHead) -> RunFacts:
         attempts += load_attempts(reader, "job = ? ORDER BY number", (job.id,))
     told = sorted((_fact(row) for row in events), key=lambda event: event.id)
     known = [_attempt(row) for row in attempts]
+    metrics = {one.name: one for one in load_metrics(reader, head.id)}
+    rates = [one for name, one in metrics.items() if LEARNING_RATE.search(name)]
     return RunFacts(
         run_id=head.run_id,
         name=head.name,
@@ -90,10 +96,14 @@ def _facts(reader: Reader, principal: Principal, head: RunHead) -> RunFacts:
         job_id=jobs[0].job_id if jobs else "",
         params=head.params,
         commit=head.tags.get(COMMIT_TAG, ""),
+        diff=head.tags.get(DIFF_TAG, ""),
         events=told,
         around=_around(reader, team_id, told, known),
         attempts=known,
-        curves=_curves(reader, head.id),
+        curves=_charts(
+            reader, head.id, [metrics[name] for name in chosen_metrics(metrics)], BUCKETS, None
+        ),
+        rates=_charts(reader, head.id, rates[:MAX_RATES], BUCKETS, None) if known[1:] else [],
         parents=_parents(reader, principal, head),
     )
 
@@ -154,12 +164,6 @@ def _held(attempts: Iterable[AttemptFact], event: EventFact, nodes: Sequence[str
     )
 
 
-def _curves(reader: Reader, run: int) -> list[Curve]:
-    metrics = {one.name: one for one in load_metrics(reader, run)}
-    chosen = [metrics[name] for name in chosen_metrics(metrics)]
-    return _charts(reader, run, chosen, BUCKETS, None)
-
-
 def _charts(
     reader: Reader,
     run: int,
@@ -200,9 +204,19 @@ def _parents(reader: Reader, principal: Principal, head: RunHead) -> list[Parent
                     name=other.name,
                     params=other.params,
                     commit=other.tags.get(COMMIT_TAG, ""),
+                    diff=other.tags.get(DIFF_TAG, ""),
+                    environment=_last_environment(reader, principal, run_id),
                 )
             )
     return found
+
+
+def _last_environment(reader: Reader, principal: Principal, run_id: str) -> dict[str, Any]:
+    where = "run_uuid = ? AND team_id = ? ORDER BY id DESC LIMIT 1"
+    for job in load_jobs(reader, where, (run_id, principal.team_id)):
+        for row in load_attempts(reader, "job = ? ORDER BY number DESC LIMIT 1", (job.id,)):
+            return dict(_attempt(row).environment)
+    return {}
 
 
 # -- a moment ---------------------------------------------------------------------------------
