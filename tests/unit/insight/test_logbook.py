@@ -166,10 +166,10 @@ def test_alerts_are_entries_and_marks_on_the_timeline() -> None:
     log.job(5, "job.succeeded", attempts=1)
     facts = RunFacts(run_id=RUN, name="opt", job_id=JOB, start_ms=T0, events=log.events)
     wanted = [
-        "Alert `loss > 10` fired for opt: loss is 12.",
-        "Bob acknowledged alert `loss > 10` for opt.",
-        "Nobody acknowledged alert `loss > 10` for opt: escalated.",
-        "Alert `loss > 10` for opt was resolved: loss is 2.",
+        'Alert "loss > 10" fired for opt: loss is 12.',
+        'Bob acknowledged alert "loss > 10" for opt.',
+        'Nobody acknowledged alert "loss > 10" for opt: escalated.',
+        'Alert "loss > 10" for opt was resolved: loss is 2.',
     ]
     assert [one.lower() for one in sentences(facts, "alert")] == [one.lower() for one in wanted]
     (lane,) = [one for one in lanes_of([facts], run_entries(facts), T0) if one.name == "Alerts"]

@@ -89,19 +89,20 @@ def _lease(words: str) -> Say:
 
 
 def _alert_fired(event: EventFact) -> str:
-    return f"Alert `{event.text('alert')}` fired for {_name(event)}{_told(event)}"
+    return f'Alert "{event.text("alert")}" fired for {_name(event)}{_told(event)}'
 
 
 def _alert_resolved(event: EventFact) -> str:
-    return f"Alert `{event.text('alert')}` for {_name(event)} was resolved{_told(event)}"
+    return f'Alert "{event.text("alert")}" for {_name(event)} was resolved{_told(event)}'
 
 
 def _acknowledged(event: EventFact) -> str:
-    return f"{person(event.actor)} acknowledged alert `{event.text('alert')}` for {_name(event)}."
+    who = person(event.actor)
+    return f'{who} acknowledged alert "{event.text("alert")}" for {_name(event)}.'
 
 
 def _escalated(event: EventFact) -> str:
-    return f"Nobody acknowledged alert `{event.text('alert')}` for {_name(event)}: escalated."
+    return f'Nobody acknowledged alert "{event.text("alert")}" for {_name(event)}: escalated.'
 
 
 #: kind of event -> (kind of entry, tone, sentence)
