@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from trackyard.core.clock import Clock
-from trackyard.insight.report import Account
+from trackyard.insight.report import UsageAccount
 
 Window = tuple[int, int, bool]
 #: An account that took less than this is not kept.
@@ -23,7 +23,7 @@ MOST_KEPT = 8
 
 @dataclass(slots=True)
 class _Kept:
-    account: Account
+    account: UsageAccount
     made_at: float
 
 
@@ -31,12 +31,12 @@ class _Kept:
 class RecentAccounts:
     """The latest accounts by their window."""
 
-    make: Callable[[int, int, bool], Awaitable[Account]]
+    make: Callable[[int, int, bool], Awaitable[UsageAccount]]
     clock: Clock
     _kept: dict[Window, _Kept] = field(default_factory=dict)
-    _making: dict[Window, asyncio.Task[Account]] = field(default_factory=dict)
+    _making: dict[Window, asyncio.Task[UsageAccount]] = field(default_factory=dict)
 
-    async def get(self, since_ms: int, until_ms: int, *, by_day: bool) -> Account:
+    async def get(self, since_ms: int, until_ms: int, *, by_day: bool) -> UsageAccount:
         """Return the account of a window, at most two minutes old."""
         window = (since_ms, until_ms, by_day)
         kept = self._kept.get(window)
@@ -57,7 +57,7 @@ class RecentAccounts:
         """Make everything anew: rates have changed, for example."""
         self._kept.clear()
 
-    async def _make(self, window: Window) -> Account:
+    async def _make(self, window: Window) -> UsageAccount:
         began = self.clock.monotonic()
         account = await self.make(*window)
         now = self.clock.monotonic()

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trackyard.core.errors import InvalidInput
-from trackyard.insight.goodput import HELD, GpuClass, Ledger
+from trackyard.insight.goodput import HELD, GpuClass, GpuLedger
 from trackyard.insight.rates import RateCard
 
 HOUR_US = 3_600_000_000
@@ -31,7 +31,7 @@ INTERRUPTIONS = frozenset(("node_lost", "node_unfit", "engine", "fenced"))
 DAY_MS = 86_400_000
 
 
-class Holder(NamedTuple):
+class UsageHolder(NamedTuple):
     """Whose an attempt or a lease is."""
 
     team: str
@@ -45,7 +45,7 @@ class Holder(NamedTuple):
     lease: str = ""
 
 
-class Machine(NamedTuple):
+class NodeHardware(NamedTuple):
     """What a node is made of."""
 
     gpu_type: str = ""
@@ -53,15 +53,15 @@ class Machine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class LedgerNames:
     """Names for the numbers of a ledger."""
 
-    attempts: Mapping[int, Holder]
-    leases: Mapping[int, Holder]
-    machines: Mapping[str, Machine]
+    attempts: Mapping[int, UsageHolder]
+    leases: Mapping[int, UsageHolder]
+    machines: Mapping[str, NodeHardware]
 
 
-class Entry(NamedTuple):
+class UsageEntry(NamedTuple):
     """GPU time of one holder on one node in one class."""
 
     team: str
@@ -83,21 +83,21 @@ class Entry(NamedTuple):
 
 #: `.value` of an enumeration's member is slow to read tens of thousands of times.
 _WORDS = {kind: kind.value for kind in GpuClass}
-NOBODY = Holder("", "")
-_ANY = Machine()
+NOBODY = UsageHolder("", "")
+_ANY = NodeHardware()
 
 
-def entries(ledger: Ledger, facts: Facts) -> list[Entry]:
+def entries(ledger: GpuLedger, facts: LedgerNames) -> list[UsageEntry]:
     """Write a ledger down with names."""
     found = []
     day, machines = ledger.since_ms, facts.machines
     for (key, node, kind), amount in ledger.held.items():
         if amount:
             holder, machine = facts.attempts.get(key, NOBODY), machines.get(node, _ANY)
-            found.append(Entry(*holder, node, *machine, _WORDS[kind], day, amount))
+            found.append(UsageEntry(*holder, node, *machine, _WORDS[kind], day, amount))
     for (node, kind, lease), amount in ledger.unheld.items():
         holder, machine = facts.leases.get(lease, NOBODY), machines.get(node, _ANY)
-        found.append(Entry(*holder, node, *machine, _WORDS[kind], day, amount))
+        found.append(UsageEntry(*holder, node, *machine, _WORDS[kind], day, amount))
     return found
 
 
@@ -150,7 +150,7 @@ class UsageGroup(msgspec.Struct):
     name: str = ""
 
 
-class Loss(msgspec.Struct):
+class UsageLoss(msgspec.Struct):
     """Held time that computed nothing that counts, by cause."""
 
     kind: str
@@ -195,12 +195,12 @@ def parse_by(text: str) -> tuple[str, ...]:
     return names
 
 
-def is_charged(entry: Entry) -> bool:
+def is_charged(entry: UsageEntry) -> bool:
     """Tell whether somebody pays for it: what is free or broken is nobody's."""
     return entry.kind in _CHARGED
 
 
-def group(found: Iterable[Entry], by: Sequence[str], card: RateCard) -> list[UsageGroup]:
+def group(found: Iterable[UsageEntry], by: Sequence[str], card: RateCard) -> list[UsageGroup]:
     """Add entries up by the names asked for, the most used first."""
     fields = (*(_FIELDS[name] for name in by), "job_name", "gpu_type", "is_spot", "kind")
     if "job" not in by:
@@ -232,9 +232,9 @@ class _Sum:
     name: str = ""
 
 
-def _sums(found: Iterable[Entry], fields: Sequence[str]) -> dict[tuple[Any, ...], int]:
+def _sums(found: Iterable[UsageEntry], fields: Sequence[str]) -> dict[tuple[Any, ...], int]:
     """Add amounts up by some fields; a month has tens of thousands of entries."""
-    read = itemgetter(*(Entry._fields.index(name) for name in fields))
+    read = itemgetter(*(UsageEntry._fields.index(name) for name in fields))
     sums: dict[tuple[Any, ...], int] = defaultdict(int)
     for entry in found:
         sums[read(entry)] += entry.amount
@@ -255,7 +255,7 @@ def _group(key: dict[str, str], one: _Sum) -> UsageGroup:
     )
 
 
-def losses(found: Iterable[Entry], card: RateCard, most: int = 20) -> list[Loss]:
+def losses(found: Iterable[UsageEntry], card: RateCard, most: int = 20) -> list[UsageLoss]:
     """Return the most expensive causes of held time that did not count."""
     prices = _Prices(card)
     lost = (one for one in found if one.kind in _UNPRODUCTIVE)
@@ -274,7 +274,7 @@ def losses(found: Iterable[Entry], card: RateCard, most: int = 20) -> list[Loss]
     for (kind, cause), (amount, cost) in ordered:
         hit = jobs[kind, cause]
         job, name = max(hit, key=lambda one: (hit[one], one)) if hit else ("", "")
-        lines.append(Loss(kind, cause, amount / HOUR_US, round(cost, 6), len(hit), job, name))
+        lines.append(UsageLoss(kind, cause, amount / HOUR_US, round(cost, 6), len(hit), job, name))
     return lines
 
 

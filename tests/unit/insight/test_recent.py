@@ -4,7 +4,7 @@ import asyncio
 
 from trackyard.insight.rates import RateCard
 from trackyard.insight.recent import FRESH_SECONDS, SHOWN_SECONDS, RecentAccounts
-from trackyard.insight.report import Account
+from trackyard.insight.report import UsageAccount
 from trackyard.testing.clock import FakeClock
 
 
@@ -15,13 +15,13 @@ class Maker:
         self.made = 0
         self._clock, self._seconds = clock, seconds
 
-    async def __call__(self, since_ms: int, until_ms: int, by_day: bool) -> Account:
+    async def __call__(self, since_ms: int, until_ms: int, by_day: bool) -> UsageAccount:
         del by_day
         self.made += 1
         number = self.made
         await asyncio.sleep(0)
         self._clock.advance(self._seconds)
-        return Account(since_ms, until_ms, [], {}, {}, RateCard(), number, 0, 0, 0)
+        return UsageAccount(since_ms, until_ms, [], {}, {}, RateCard(), number, 0, 0, 0)
 
 
 def recent(seconds: float) -> tuple[FakeClock, Maker, RecentAccounts]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trackyard.insight.logbook.entries import Difference
+from trackyard.insight.logbook.entries import FieldDifference
 from trackyard.insight.logbook.facts import Curve
 from trackyard.insight.logbook.words import figure, listed
 
@@ -32,11 +32,11 @@ _HIDDEN = "(changed)"
 
 def environment_differences(
     before: Mapping[str, Any], after: Mapping[str, Any]
-) -> list[Difference]:
+) -> list[FieldDifference]:
     """Compare what two attempts' environments are made of; of variables names alone are told."""
     if before.get("digest") and before.get("digest") == after.get("digest"):
         return []
-    found: list[Difference] = []
+    found: list[FieldDifference] = []
     found += _one("command", "command", _line(before.get("command")), _line(after.get("command")))
     found += _one("commit", "git commit", _text(before, "commit"), _text(after, "commit"))
     found += _one("package", "working folder", _short(before), _short(after))
@@ -47,7 +47,9 @@ def environment_differences(
     return found
 
 
-def parameter_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+def parameter_differences(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> list[FieldDifference]:
     """Compare the parameters of two runs."""
     return [
         change
@@ -56,11 +58,11 @@ def parameter_differences(before: Mapping[str, str], after: Mapping[str, str]) -
     ]
 
 
-def diff_differences(before: str, after: str) -> list[Difference]:
+def diff_differences(before: str, after: str) -> list[FieldDifference]:
     """Compare what was not committed: one line for each file whose changes are others."""
     had, has = _by_file(before), _by_file(after)
     return [
-        Difference("diff", name, _lines(had.get(name)), _lines(has.get(name)))
+        FieldDifference("diff", name, _lines(had.get(name)), _lines(has.get(name)))
         for name in sorted({*had, *has})
         if had.get(name) != has.get(name)
     ]
@@ -68,9 +70,9 @@ def diff_differences(before: str, after: str) -> list[Difference]:
 
 def rate_differences(
     curves: Sequence[Curve], ended_ms: int | None, began_ms: int
-) -> list[Difference]:
+) -> list[FieldDifference]:
     """Compare learning rates that were logged as metrics: the last before, the first after."""
-    found: list[Difference] = []
+    found: list[FieldDifference] = []
     if ended_ms is None:
         return []
     for curve in curves:
@@ -87,7 +89,7 @@ def rate_differences(
     return found
 
 
-def difference_words(differences: list[Difference], most: int = 3) -> str:
+def difference_words(differences: list[FieldDifference], most: int = 3) -> str:
     """Say the first few differences in a line."""
     named = [
         f"{one.name} {one.before or 'none'} → {one.after or 'none'}"
@@ -117,10 +119,10 @@ def _lines(part: str | None) -> str:
     return f"+{added} -{removed}"
 
 
-def _one(what: str, name: str, before: str, after: str) -> list[Difference]:
+def _one(what: str, name: str, before: str, after: str) -> list[FieldDifference]:
     if before == after:
         return []
-    return [Difference(what, name, before[:MAX_VALUE], after[:MAX_VALUE])]
+    return [FieldDifference(what, name, before[:MAX_VALUE], after[:MAX_VALUE])]
 
 
 def _text(environment: Mapping[str, Any], key: str) -> str:
@@ -144,7 +146,7 @@ def _requirement(line: str) -> tuple[str, str]:
     return line.strip().lower(), ""
 
 
-def _packages(before: Any, after: Any) -> list[Difference]:
+def _packages(before: Any, after: Any) -> list[FieldDifference]:
     had, has = (
         dict(_requirement(str(line)) for line in lines) if isinstance(lines, list) else {}
         for lines in (before, after)
@@ -160,11 +162,11 @@ def _version(packages: Mapping[str, str], name: str) -> str:
     return packages[name] or "any version" if name in packages else ""
 
 
-def _variables(before: Any, after: Any) -> list[Difference]:
+def _variables(before: Any, after: Any) -> list[FieldDifference]:
     had = before if isinstance(before, dict) else {}
     has = after if isinstance(after, dict) else {}
     return [
-        Difference(
+        FieldDifference(
             "variable",
             name,
             _HIDDEN if name in had else "",
@@ -175,7 +177,7 @@ def _variables(before: Any, after: Any) -> list[Difference]:
     ]
 
 
-def _node_labels(before: Any, after: Any) -> list[Difference]:
+def _node_labels(before: Any, after: Any) -> list[FieldDifference]:
     """Compare the labels of the nodes: one line for each label whose values changed."""
     had, has = _values(before), _values(after)
     return [

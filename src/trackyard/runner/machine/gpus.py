@@ -34,7 +34,7 @@ AMD_LIBRARIES = (
 _NVML_CLOCK_SM = 1
 
 
-class GpuFacts(NamedTuple):
+class GpuIdentity(NamedTuple):
     """What does not change about a GPU."""
 
     number: int
@@ -63,7 +63,7 @@ class GpuDriver:
     vendor = ""
     labels: Dict[str, str]
 
-    def facts(self) -> List[GpuFacts]:
+    def facts(self) -> List[GpuIdentity]:
         """Describe every GPU."""
         return []
 
@@ -125,7 +125,7 @@ class NvidiaDriver(GpuDriver):
             return None
         return cls(library)
 
-    def facts(self) -> List[GpuFacts]:
+    def facts(self) -> List[GpuIdentity]:
         """Describe every GPU."""
         count = ctypes.c_uint()
         if self._library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
@@ -140,7 +140,7 @@ class NvidiaDriver(GpuDriver):
             if total == GPU_IS_LOST:
                 continue
             found.append(
-                GpuFacts(
+                GpuIdentity(
                     number=index,
                     vendor=self.vendor,
                     model=self._text(handle, "nvmlDeviceGetName") or "NVIDIA GPU",
@@ -224,7 +224,7 @@ class AmdDriver(GpuDriver):
             return None
         return cls(library)
 
-    def facts(self) -> List[GpuFacts]:
+    def facts(self) -> List[GpuIdentity]:
         """Describe every GPU."""
         count = ctypes.c_uint32()
         if self._library.rsmi_num_monitor_devices(ctypes.byref(count)) != 0:
@@ -237,7 +237,7 @@ class AmdDriver(GpuDriver):
             )
             unique = self._number(index, "rsmi_dev_unique_id_get", ctypes.c_uint64())
             found.append(
-                GpuFacts(
+                GpuIdentity(
                     number=index,
                     vendor=self.vendor,
                     model=text.value.decode("utf-8", "replace") if named == 0 else "AMD GPU",
@@ -301,10 +301,10 @@ class FileDriver(GpuDriver):
         self._path = path
         self._gpus = _declared(path)
 
-    def facts(self) -> List[GpuFacts]:
+    def facts(self) -> List[GpuIdentity]:
         """Describe every GPU of the file."""
         return [
-            GpuFacts(
+            GpuIdentity(
                 number=index,
                 vendor=str(gpu.get("vendor", self.vendor)),
                 model=str(gpu.get("model", "declared")),
