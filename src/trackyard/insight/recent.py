@@ -50,7 +50,7 @@ class RecentAccounts:
             task.add_done_callback(lambda _: self._making.pop(window, None))
         if kept is not None and age < SHOWN_SECONDS:
             return kept.account
-        # Others may wait for the same account: whoever leaves does not end it.
+        # Others may wait for the same account, so one cancelled reader must not cancel it.
         return await asyncio.shield(task)
 
     def forget(self) -> None:

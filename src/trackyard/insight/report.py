@@ -182,7 +182,7 @@ def make_report(
         inside = [one for one in inside if wanted.takes(one)]
     shown = inside
     if wanted.is_open and set(by) & {"node", "gpu", "class"}:
-        # Of hardware the time that nobody held is told, too.
+        # For hardware, include the time that nobody held.
         shown = found.entries
     groups = group(shown, by, card)
     total = next(iter(group(inside, (), card)), UsageGroup({}, 0.0, {}, None, 0.0, 0.0))

@@ -1,5 +1,5 @@
-"""Attempts as people tell of them: where each ran, how it ended, from where the next went on,
-and what was lost in between. Pure.
+"""The story of a job's attempts: where each ran, how it ended, where the next one resumed and
+what was lost in between. Pure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ATTEMPT_KINDS = (
 
 @dataclass(slots=True)
 class AttemptStory:
-    """What events tell of one attempt of one job."""
+    """The events of one attempt of one job."""
 
     job_id: str
     number: int
@@ -59,7 +59,7 @@ class LostWork:
 
 
 def gather(events: Iterable[EventFact]) -> list[AttemptStory]:
-    """Group what events tell of attempts, in the order in which attempts began."""
+    """Group events by attempt, in the order in which the attempts began."""
     found: dict[tuple[str, int], AttemptStory] = {}
     for event in events:
         number = event.attempt
@@ -109,7 +109,7 @@ def loss_between(
 
 
 def loss_words(loss: LostWork | None) -> str:
-    """Say what was lost, as the end of a sentence."""
+    """Describe the loss, as the end of a sentence."""
     if loss is None:
         return "nothing was lost"
     parts = [] if loss.steps is None else [count(loss.steps, "step")]

@@ -27,7 +27,7 @@ TEAM_KINDS = tuple(kind for kind in RUN_KINDS if kind not in ("run.updated", "ru
 
 def run_entries(facts: RunFacts) -> list[LogbookEntry]:
     """Write the logbook of one run."""
-    # Of a run with a job, the job's own events tell when it began and ended.
+    # If a run has a job, the job's own events say when it began and ended.
     own = [
         event
         for event in facts.events
@@ -47,7 +47,7 @@ def run_entries(facts: RunFacts) -> list[LogbookEntry]:
 def lineage_entries(runs: Sequence[RunFacts]) -> list[LogbookEntry]:
     """Write the logbook of runs that go back to one another."""
     entries = [entry for facts in runs for entry in run_entries(facts)]
-    # A node's event is told once, however many of the runs were on it.
+    # A node's event appears once, however many of the runs were on the node.
     return in_order({_key(entry): entry for entry in entries}.values())
 
 
@@ -69,7 +69,7 @@ def team_entries(events: Iterable[EventFact], names: Mapping[str, str]) -> list[
         run_id = own[-1].text("run_id")
         name = names.get(run_id) or own[-1].text("name")
         made = attempt_entries(gather(own), {}, run_id=run_id, run_name=name)
-        # A team's page does not tell of every checkpoint of every job.
+        # Checkpoints would drown everything else on a team's page.
         found += [entry for entry in made if entry.kind != "checkpoint"]
     found += [_named(entry, names) for entry in note_entries(plain)]
     return in_order(found)
@@ -103,7 +103,7 @@ def _replace(entry: LogbookEntry, **changes: object) -> LogbookEntry:
 
 
 def _parent_entries(facts: RunFacts) -> list[LogbookEntry]:
-    """Tell what each run that this one goes back to had otherwise."""
+    """Return what differs from each run that this one came from."""
     found = []
     for parent in facts.parents:
         changed = _from_parent(facts, parent)

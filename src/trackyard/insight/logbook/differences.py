@@ -11,7 +11,7 @@ from trackyard.insight.logbook.entries import FieldDifference
 from trackyard.insight.logbook.facts import Curve
 from trackyard.insight.logbook.words import figure, listed
 
-#: Labels of nodes by which hardware and its software are told, and how a sentence calls them.
+#: Node labels that describe hardware and its software, and their names in sentences.
 _LABELS = {
     "nvidia_driver": "driver",
     "amd_driver": "driver",
@@ -33,7 +33,7 @@ _HIDDEN = "(changed)"
 def environment_differences(
     before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> list[FieldDifference]:
-    """Compare what two attempts' environments are made of; of variables names alone are told."""
+    """Compare the environments of two attempts; values of variables are never shown."""
     if before.get("digest") and before.get("digest") == after.get("digest"):
         return []
     found: list[FieldDifference] = []
@@ -59,7 +59,7 @@ def parameter_differences(
 
 
 def diff_differences(before: str, after: str) -> list[FieldDifference]:
-    """Compare what was not committed: one line for each file whose changes are others."""
+    """Compare uncommitted changes: one line for each file that differs."""
     had, has = _by_file(before), _by_file(after)
     return [
         FieldDifference("diff", name, _lines(had.get(name)), _lines(has.get(name)))
@@ -83,7 +83,7 @@ def rate_differences(
         ]
         before = [value for time_ms, value in points if time_ms <= ended_ms]
         after = [value for time_ms, value in points if time_ms >= began_ms]
-        # A schedule moves the rate a little from point to point; a change that people make is big.
+        # A schedule moves the rate little by little; a change made by hand is a jump.
         if before and after and abs(after[0] - before[-1]) > _RATE_SHARE * abs(before[-1]):
             found += _one("metric", curve.metric, figure(before[-1]), figure(after[0]))
     return found
@@ -110,7 +110,7 @@ def _by_file(diff: str) -> dict[str, str]:
 
 
 def _lines(part: str | None) -> str:
-    """Say how much a file's part of a diff adds and removes: +12 -3."""
+    """Count the lines that a file's part of a diff adds and removes: +12 -3."""
     if part is None:
         return ""
     lines = part.splitlines()

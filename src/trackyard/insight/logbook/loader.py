@@ -322,7 +322,7 @@ def load_team_events(
 def load_run_names(
     reader: ReadConnection, principal: Principal, events: Iterable[EventFact]
 ) -> dict[str, str]:
-    """Return the names of the runs that events tell of."""
+    """Return the names of the runs that events are about."""
     named = {
         event.subject_id if event.subject == "run" else event.text("run_id") for event in events
     }

@@ -16,7 +16,7 @@ from trackyard.notify import inbox
 from trackyard.notify.alerts.records import INBOX, AlertRule, IncidentSubject
 from trackyard.store.database import ReadConnection, Tx
 
-#: Incidents that one message tells of, and how long those of things that only happen stay open.
+#: Incidents in one message at most, and how long one-off incidents stay open.
 MOST_GROUPED, OPEN_MS = 100, 24 * 3600 * 1000
 KEEP_MS = 90 * 24 * 3600 * 1000
 FIELDS = (
