@@ -522,7 +522,7 @@ class SchedulingLoop:
         if job.version != seen.version:
             return None
         labels = {
-            node.id: dict(node.labels)
+            node.id: {"gpu_type": node.gpu_type, **dict(node.labels)}
             for node in looked.loaded.snapshot.nodes
             if node.id in admission.placement.nodes
         }
