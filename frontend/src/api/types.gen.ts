@@ -2007,6 +2007,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/reports: the caller's team's. */
+        get: operations["get_reports"];
+        put?: never;
+        /** POST /api/v1/reports: create one. */
+        post: operations["post_reports"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/reports/{report}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/reports/{report}: one with its text. */
+        get: operations["get_reports_report_"];
+        /** PUT /api/v1/reports/{report}: change title and text. */
+        put: operations["put_reports_report_"];
+        post?: never;
+        /** DELETE /api/v1/reports/{report}. */
+        delete: operations["delete_reports_report_"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/table": {
         parameters: {
             query?: never;
@@ -5189,6 +5226,59 @@ export interface components {
             };
             /** @default null */
             urgent_gpu_hours: number | null;
+        };
+        /**
+         * ReportList
+         * @description A team's reports, the one changed last first.
+         */
+        ReportList: {
+            reports: components["schemas"]["ReportSummary"][];
+        };
+        /**
+         * ReportSummary
+         * @description A report in a list.
+         */
+        ReportSummary: {
+            report_id: string;
+            title: string;
+            version: number;
+            user_name: string;
+            changed_by: string;
+            created_ms: number;
+            changed_ms: number;
+        };
+        /**
+         * ReportIn
+         * @description A new report.
+         */
+        ReportIn: {
+            title: string;
+            /** @default  */
+            text: string;
+        };
+        /**
+         * Report
+         * @description A report with its text.
+         */
+        Report: {
+            report_id: string;
+            title: string;
+            version: number;
+            user_name: string;
+            changed_by: string;
+            created_ms: number;
+            changed_ms: number;
+            text: string;
+        };
+        /**
+         * ReportChange
+         * @description A report's new title and text.
+         */
+        ReportChange: {
+            title: string;
+            /** @default  */
+            text: string;
+            version: number;
         };
         /**
          * TableQuery
@@ -9115,6 +9205,120 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TeamShare"];
+                };
+            };
+        };
+    };
+    get_reports: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportList"];
+                };
+            };
+        };
+    };
+    post_reports: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportIn"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Report"];
+                };
+            };
+        };
+    };
+    get_reports_report_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                report: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Report"];
+                };
+            };
+        };
+    };
+    put_reports_report_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                report: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Report"];
+                };
+            };
+        };
+    };
+    delete_reports_report_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                report: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
                 };
             };
         };

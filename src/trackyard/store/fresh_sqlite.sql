@@ -549,6 +549,22 @@ CREATE TABLE ray_packages (
 	CONSTRAINT pk_ray_packages PRIMARY KEY (team_id, name),
 	CONSTRAINT fk_ray_packages_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
 );
+CREATE TABLE reports (
+	id INTEGER NOT NULL,
+	report_id TEXT NOT NULL,
+	team_id INTEGER NOT NULL,
+	title TEXT NOT NULL,
+	text TEXT NOT NULL,
+	version BIGINT NOT NULL,
+	user_name TEXT NOT NULL,
+	changed_by TEXT NOT NULL,
+	created_ms BIGINT NOT NULL,
+	changed_ms BIGINT NOT NULL,
+	CONSTRAINT pk_reports PRIMARY KEY (id),
+	CONSTRAINT uq_reports_report_id UNIQUE (report_id),
+	CONSTRAINT fk_reports_team_id FOREIGN KEY(team_id) REFERENCES teams (id) ON DELETE CASCADE
+);
+CREATE INDEX ix_reports_team_id_changed_ms ON reports (team_id, changed_ms);
 CREATE TABLE secrets (
 	team_id INTEGER NOT NULL,
 	name TEXT NOT NULL,

@@ -8,7 +8,7 @@ from trackyard.core.errors import SetupError
 from trackyard.store.connection import Connection, PostgresConnection, SqliteConnection
 
 #: The migration this release ends at; a test compares it with the migrations folder.
-HEAD = "0029"
+HEAD = "0030"
 MIGRATIONS = Path(__file__).parent / "migrations"
 #: The present schema as SQL, so that a first start need not load SQLAlchemy.
 FRESH_SQLITE = Path(__file__).parent / "fresh_sqlite.sql"

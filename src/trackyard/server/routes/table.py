@@ -49,7 +49,7 @@ from trackyard.server.routes.platform import (
     web,
 )
 from trackyard.server.routes.ray import jobs, state
-from trackyard.server.routes.runs import columns, data, imports, logbook, runs
+from trackyard.server.routes.runs import columns, data, imports, logbook, reports, runs
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 
@@ -87,6 +87,7 @@ _FAMILIES = (
     oidc,
     policy,
     queues,
+    reports,
     runs,
     secrets,
     sweeps,
