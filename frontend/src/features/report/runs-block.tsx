@@ -40,6 +40,7 @@ function Rows({ columns, found }: { columns: readonly Column[]; found: FoundRuns
   const table = found.table;
   const paint = coloursOf(table?.run_id ?? []);
   return (
+    // oxlint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- what scrolls must be reachable by keys
     <div className="report-scroll" tabIndex={0} role="region" aria-label="Runs">
       <table className="plain">
         <thead>
