@@ -15,7 +15,7 @@ beforeAll(async () => {
   const food = await yard.experiment("food11-classifier");
   const runs = await yard.runs(food);
   const { jobs } = await yard.call<{ jobs: { job_id: string }[] }>("POST", "/api/v1/jobs", { command: ["true"], name: "walk" });
-  const text = `\`\`\`runs\nexperiment: food11-classifier\nlimit: 2\n\`\`\`\n\n\`\`\`chart\nexperiment: food11-classifier\nlimit: 2\nmetric: val/loss\n\`\`\`\n`;
+  const text = `\`\`\`runs\nexperiment: food11-classifier\nlimit: 2\n\`\`\`\n\n\`\`\`chart\nexperiment: food11-classifier\nlimit: 2\nmetric: val_loss\n\`\`\`\n`;
   const report = await yard.call<{ report_id: string }>("POST", "/api/v1/reports", { title: "Findings", text });
   pages = [
     ["/app/home", "Recent runs"],

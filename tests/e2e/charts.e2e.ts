@@ -46,7 +46,7 @@ describe("custom charts", () => {
 describe("reports", () => {
   test("are written beside a preview, read with live charts, and saved as one HTML file that needs no server", async () => {
     const { metrics } = await yard.call<{ metrics: string[] }>("GET", `/api/v1/runs/names?experiment_id=${food}`);
-    const metric = metrics.find((name) => !name.startsWith("system/")) ?? "";
+    const metric = metrics.find((name) => name.includes("loss")) ?? "";
     const page = await yard.open("/app/reports");
     await page.getByText("No reports yet").waitFor();
     await page.getByRole("button", { name: "New report" }).first().click();
@@ -54,7 +54,7 @@ describe("reports", () => {
     const area = page.getByLabel("Text of the report, in Markdown");
     await area.fill("# Findings\n\n```runs\nname: best\nexperiment: food11-classifier\nlimit: 3\n```\n\n```chart\nmetric: x\nruns: nobody\n```\n");
     await page.getByText("No block of this report defines the run set “nobody”").waitFor();
-    await area.fill(`# Findings\n\n\`\`\`runs\nname: best\nexperiment: food11-classifier\nlimit: 3\n\`\`\`\n\n\`\`\`chart\nmetric: ${metric}\nruns: best\n\`\`\`\n`);
+    await area.fill(`# Findings\n\n\`\`\`runs\nname: best\nexperiment: food11-classifier\norder: metrics.${metric}\nlimit: 3\n\`\`\`\n\n\`\`\`chart\nmetric: ${metric}\nruns: best\n\`\`\`\n`);
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("button", { name: "Edit" }).waitFor();
 

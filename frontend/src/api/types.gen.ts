@@ -1304,6 +1304,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/packages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/packages: the same, from a caller that cannot compute the digest. */
+        post: operations["post_packages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/packages/{digest}": {
         parameters: {
             query?: never;
@@ -8041,6 +8058,29 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobsReply"];
+                };
+            };
+        };
+    };
+    post_packages: {
+        parameters: {
+            query?: {
+                /** @description zip (default), tar or tar.gz; at most 104857600 bytes */
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PackageReply"];
                 };
             };
         };

@@ -191,23 +191,23 @@ function readRuns(words: ReadonlyMap<string, string>): RunSet | string {
   return name;
 }
 
-/** What a new report starts with. */
-export const TEMPLATE = `What was tried, and what came of it.
+/** What a new report starts with; a metric of the team's makes its chart show something. */
+export const templateFor = (metric: string, experiment: string): string => `What was tried, and what came of it.
 
 \`\`\`runs
 name: best
 title: The best runs
-order: metrics.val/loss
+experiment: ${experiment}
+order: metrics.${metric}
 limit: 5
-columns: status, metrics.val/loss, curve.val/loss, params.lr, duration
+columns: status, metrics.${metric}, curve.${metric}, duration, started
 \`\`\`
 
 \`\`\`chart
-metric: val/loss
+metric: ${metric}
 runs: best
 \`\`\`
 
 ## What we learned
 
--
 `;

@@ -1,20 +1,31 @@
 /** Reports: the pages that the team writes about its runs. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState, type ReactElement } from "react";
 
 import { createReport, reportsQuery } from "../../api/reports";
+import { experimentsQuery, namesQuery } from "../../api/runs";
 import { count } from "../../lib/format";
-import { TEMPLATE } from "../../lib/report";
+import { templateFor } from "../../lib/report";
 import { matcher } from "../../lib/search";
 import { Icon } from "../../ui/icon";
 import { Ago, ErrorCard, PageHead, Skeleton } from "../../ui/parts";
 import { complain } from "../../ui/toast";
 
+/** A text to begin with, about the experiment with the latest run. */
+async function firstText(client: QueryClient): Promise<string> {
+  const experiments = await client.fetchQuery(experimentsQuery());
+  const latest = experiments.filter((one) => one.runs > 0).sort((a, b) => (b.last_start_ms ?? 0) - (a.last_start_ms ?? 0))[0];
+  const names = latest === undefined ? undefined : await client.fetchQuery(namesQuery([latest.experiment_id]));
+  const metrics = (names?.metrics ?? []).filter((name) => !name.startsWith("system/"));
+  return templateFor(metrics.find((name) => name.includes("loss")) ?? metrics[0] ?? "loss", latest?.name ?? "Default");
+}
+
 export function ReportsPage(): ReactElement {
   const search = useSearch({ from: "/app/reports" });
   const navigate = useNavigate();
   const found = useQuery(reportsQuery());
+  const client = useQueryClient();
   const [busy, setBusy] = useState(false);
   const text = search.q ?? "";
   const shown = useMemo(() => {
@@ -24,7 +35,7 @@ export function ReportsPage(): ReactElement {
   const create = async (): Promise<void> => {
     setBusy(true);
     try {
-      const made = await createReport("Untitled report", TEMPLATE);
+      const made = await createReport("Untitled report", await firstText(client));
       void navigate({ to: "/app/reports/$reportId", params: { reportId: made.report_id }, search: { edit: "1" } });
     } catch (cause) {
       complain("The report was not created", cause);

@@ -1,6 +1,7 @@
 /** The fields of a submission, the few that everyone needs first. */
 import { useId, type ReactElement, type ReactNode } from "react";
 
+import { CodeFolder } from "./code";
 import { LAUNCHERS, PRIORITIES, STYLES, type Form } from "../../lib/submit-form";
 
 interface Props {
@@ -30,6 +31,9 @@ export function Fields(props: Props): ReactElement {
     <div className="stack">
       <Group title="What runs">
         {text("command", "Command", { area: 3, wide: true, hint: "python train.py --lr 3e-4" })}
+        <CodeFolder form={form} onChange={onChange} />
+        {text("git", "Or a git repository", { hint: "https://host/team/code.git" })}
+        {text("gitRef", "Branch, tag or commit", { hint: "the default branch" })}
         {text("name", "Name", { hint: "Auto-generated" })}
         {text("experiment", "Experiment of its run", { hint: "Default", options: props.experiments })}
       </Group>

@@ -114,9 +114,11 @@ function SubmitForm({ start, from }: { start: Form; from: string | null }): Reac
             <h3>The same from a terminal</h3>
             {read.fields === null ? <YardLine line="yard submit --gpus 1 -- python train.py" /> : <YardLine line={submitLine(read.fields)} />}
             <p className="faint" style={{ fontSize: 12 }}>
-              {form.package === ""
-                ? "A terminal packages the folder you stand in (leave --no-working-dir out). From here the command runs in an empty folder, with what is installed on the node."
-                : "It runs in the folder that was packaged for the job it is a copy of."}
+              {form.git.trim() !== ""
+                ? "The node fetches the repository before the command runs in it; it needs git and access to the address."
+                : form.package === ""
+                  ? "A terminal packages the folder you stand in (leave --no-working-dir out). Without code the command runs in an empty folder, with what is installed on the node."
+                  : "It runs in the packaged folder. A terminal packages the folder you stand in."}
             </p>
           </section>
         </aside>

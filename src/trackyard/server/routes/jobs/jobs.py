@@ -258,6 +258,16 @@ class JobRoutes:
         )
         return JSONResponse(PackageReply(row.digest, row.size, created))
 
+    async def post_package(self, request: Request) -> Response:
+        """POST /api/v1/packages: the same, from a caller that cannot compute the digest."""
+        row, created = await self._jobs.packages.take(
+            request.principal,
+            whole_body(request),
+            length=request.content_length(),
+            format_=request.arg("format") or "zip",
+        )
+        return JSONResponse(PackageReply(row.digest, row.size, created))
+
     async def get_package(self, request: Request) -> Response:
         """GET /api/v1/packages/{digest}: its bytes, for runners and their owners."""
         packages = self._jobs.packages
@@ -463,6 +473,14 @@ def routes(services: Services) -> list[Route]:
         act("requeue", do.requeue, Change),
         act("hold", do.hold),
         act("release", do.release),
+        Route(
+            method="POST",
+            path="/api/v1/packages",
+            handler=do.post_package,
+            permission=write,
+            gives=PackageReply,
+            query={"format": f"zip (default), tar or tar.gz; at most {LIMIT_BYTES} bytes"},
+        ),
         Route(
             method="PUT",
             path="/api/v1/packages/{digest}",
