@@ -222,14 +222,14 @@ describe("the nodes", () => {
     await page.getByText(/^yard doctor --node /).waitFor();
     await page.getByRole("button", { name: /^Actions for / }).click();
     await page.getByRole("menuitem", { name: "Drain…" }).click();
-    await page.getByLabel("Why, for others to read").fill("new fan");
+    await page.getByLabel("Reason, visible to others").fill("new fan");
     await page.getByRole("dialog").getByRole("button", { name: "Drain", exact: true }).click();
     await page.getByText("drained").first().waitFor();
     await page.getByText("new fan").first().waitFor();
     await submit("after-drain", ["true"], { gpus: 1 });
-    await page.getByRole("region", { name: "Demand that is not met" }).getByText("Nodes out of service").waitFor();
+    await page.getByRole("region", { name: "Unmet demand" }).getByText("Nodes out of service").waitFor();
     await page.getByRole("button", { name: /^Actions for / }).click();
-    await page.getByRole("menuitem", { name: "Let it take jobs again" }).click();
+    await page.getByRole("menuitem", { name: "Return to service" }).click();
     await expect.poll(() => stateOf("after-drain"), { timeout: 120_000 }).toBe("succeeded");
     await yard.call("POST", "/api/v1/jobs/holder/stop", {});
     await page.context().close();

@@ -200,6 +200,6 @@ def _event(tx: Tx, kind: str, principal: Principal, report: ReportSummary) -> No
         actor=principal.name,
         subject="report",
         subject_id=report.report_id,
-        title=report.title,
+        name=report.title,
         version=report.version,
     )

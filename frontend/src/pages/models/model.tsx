@@ -178,7 +178,7 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
     <table className="plain">
       <thead>
         <tr>
-          <th style={{ width: 28 }} aria-label="Tick" />
+          <th style={{ width: 28 }} aria-label="Select" />
           <th>Version</th>
           <th>State</th>
           <th>Aliases</th>
