@@ -2523,10 +2523,10 @@ export interface components {
             idle_stop_ms: number | null;
         };
         /**
-         * AppWish
+         * AppRequest
          * @description How an app is to be opened.
          */
-        AppWish: {
+        AppRequest: {
             /** @default false */
             program: boolean;
             /** @default  */
@@ -2546,10 +2546,10 @@ export interface components {
             idle_stop_ms: number | null;
         };
         /**
-         * Deliveries
+         * DeliveryPage
          * @description The last deliveries of a webhook, the newest first.
          */
-        Deliveries: {
+        DeliveryPage: {
             deliveries: components["schemas"]["Delivery"][];
         };
         /**
@@ -2742,10 +2742,10 @@ export interface components {
             regex: string;
         };
         /**
-         * RuleWish
+         * NewRule
          * @description A rule to make.
          */
-        RuleWish: {
+        NewRule: {
             text: string;
             /** @default  */
             scope: string;
@@ -2816,10 +2816,10 @@ export interface components {
             is_all_teams: boolean;
         };
         /**
-         * SilenceWish
+         * SilenceRequest
          * @description A silence to ask for.
          */
-        SilenceWish: {
+        SilenceRequest: {
             seconds: number;
             /** @default  */
             rule_id: string;
@@ -2851,10 +2851,10 @@ export interface components {
             created_ms: number;
         };
         /**
-         * ChannelWish
+         * ChannelRequest
          * @description A channel to make.
          */
-        ChannelWish: {
+        ChannelRequest: {
             name: string;
             kind: string;
             target: string;
@@ -2919,17 +2919,17 @@ export interface components {
             is_read: boolean;
         };
         /**
-         * ReadWish
+         * InboxReadRequest
          * @description How far an inbox was read.
          */
-        ReadWish: {
+        InboxReadRequest: {
             up_to: number;
         };
         /**
-         * Claim
+         * RunnerClaim
          * @description Something that only the caller knows, by which it is known when it asks again.
          */
-        Claim: {
+        RunnerClaim: {
             claim: string;
         };
         /**
@@ -2955,7 +2955,7 @@ export interface components {
             /** @default 0 */
             log_lost_bytes: number;
             /** @default null */
-            progress: components["schemas"]["Progress"] | null;
+            progress: components["schemas"]["RunnerProgress"] | null;
             /** @default null */
             checkpoint: components["schemas"]["Saved"] | null;
             /** @default [] */
@@ -2968,10 +2968,10 @@ export interface components {
             data: string[];
         };
         /**
-         * Progress
+         * RunnerProgress
          * @description Signs of progress as the runner sees them.
          */
-        Progress: {
+        RunnerProgress: {
             /** @default 0 */
             age_seconds: number;
             /** @default null */
@@ -3135,10 +3135,10 @@ export interface components {
             stored: number;
         };
         /**
-         * CleanWish
+         * CleanRequest
          * @description What to clean up.
          */
-        CleanWish: {
+        CleanRequest: {
             /** @default null */
             unused_days: number | null;
             /** @default false */
@@ -3268,10 +3268,10 @@ export interface components {
             created_ms: number;
         };
         /**
-         * Demand
+         * DemandRequest
          * @description What an attempt asks for: so many workers, each alike, all or nothing.
          */
-        "trackyard.queue.attempts.demand.Demand": {
+        DemandRequest: {
             key: string;
             workers: number;
             /** @default {} */
@@ -3319,10 +3319,10 @@ export interface components {
             cpus: number;
         };
         /**
-         * Release
+         * DemandRelease
          * @description What is given back.
          */
-        "trackyard.server.routes.jobs.demand.Release": {
+        DemandRelease: {
             key: string;
         };
         /**
@@ -3431,13 +3431,13 @@ export interface components {
          * @description What became of each thing that was sent, in its order.
          */
         Outcomes: {
-            results: components["schemas"]["Outcome"][];
+            results: components["schemas"]["ImportOutcome"][];
         };
         /**
-         * Outcome
+         * ImportOutcome
          * @description What became of one thing that was sent.
          */
-        Outcome: {
+        ImportOutcome: {
             id: string;
             outcome: string;
             /** @default  */
@@ -3704,15 +3704,15 @@ export interface components {
         PointCounts: {
             runs: {
                 [key: string]: {
-                    [key: string]: components["schemas"]["Stored"];
+                    [key: string]: components["schemas"]["StoredMetric"];
                 };
             };
         };
         /**
-         * Stored
+         * StoredMetric
          * @description What is here of a metric: settled points, and the latest point; null stands for NaN.
          */
-        Stored: [
+        StoredMetric: [
             number,
             number,
             number,
@@ -3748,10 +3748,10 @@ export interface components {
             created_ms: number;
         };
         /**
-         * Wish
+         * JobRequest
          * @description A submission as it comes over the wire; only `command` is needed.
          */
-        Wish: {
+        JobRequest: {
             command: string[];
             /** @default  */
             name: string;
@@ -3836,7 +3836,7 @@ export interface components {
             /** @default null */
             source: components["schemas"]["SourceCode"] | null;
             /** @default null */
-            interactive: components["schemas"]["Interactive"] | null;
+            interactive: components["schemas"]["InteractiveOptions"] | null;
             /** @default [] */
             alerts: string[];
             /** @default  */
@@ -3870,10 +3870,10 @@ export interface components {
             diff: string;
         };
         /**
-         * Interactive
+         * InteractiveOptions
          * @description How people reach into a job while it runs.
          */
-        Interactive: {
+        InteractiveOptions: {
             kind: string;
             /** @default null */
             idle_seconds: number | null;
@@ -3888,7 +3888,7 @@ export interface components {
             job_ids: string[];
             array_id: string;
             jobs: components["schemas"]["JobView"][];
-            answer: components["schemas"]["trackyard.control.forecast.preview.Answer"];
+            answer: components["schemas"]["JobPreview"];
             dry_run: boolean;
             repeated: boolean;
         };
@@ -3985,10 +3985,10 @@ export interface components {
             confidence: number;
         };
         /**
-         * Answer
+         * JobPreview
          * @description What would become of a job if it were submitted now.
          */
-        "trackyard.control.forecast.preview.Answer": {
+        JobPreview: {
             feasible: boolean;
             sentence: string;
             /** @default false */
@@ -4002,7 +4002,7 @@ export interface components {
             /** @default [] */
             reasons: components["schemas"]["ReasonView"][];
             /** @default [] */
-            smaller: components["schemas"]["Smaller"][];
+            smaller: components["schemas"]["SmallerRequestView"][];
             /** @default 0 */
             cpus: number;
             /** @default 0 */
@@ -4011,10 +4011,10 @@ export interface components {
             preemption: string;
         };
         /**
-         * Smaller
+         * SmallerRequestView
          * @description A lesser request that would start at once.
          */
-        Smaller: {
+        SmallerRequestView: {
             gpus: number;
             nodes: number;
             gpu_types: string[];
@@ -4052,7 +4052,7 @@ export interface components {
             waits_for: string[];
             version: number;
             /** @default [] */
-            smaller: components["schemas"]["Smaller"][];
+            smaller: components["schemas"]["SmallerRequestView"][];
             /** @default [] */
             claims: components["schemas"]["ClaimView"][];
             /** @default null */
@@ -4166,7 +4166,7 @@ export interface components {
             waiting: number;
             eta: components["schemas"]["EtaView"] | null;
             unblock: string[];
-            smaller: components["schemas"]["Smaller"][];
+            smaller: components["schemas"]["SmallerRequestView"][];
         };
         /**
          * LogPage
@@ -4182,10 +4182,10 @@ export interface components {
             text: string;
         };
         /**
-         * StopWish
+         * StopJobs
          * @description How to stop.
          */
-        StopWish: {
+        StopJobs: {
             /** @default null */
             grace_seconds: number | null;
         };
@@ -4197,10 +4197,10 @@ export interface components {
             jobs: components["schemas"]["JobView"][];
         };
         /**
-         * Change
+         * Requeue
          * @description What may change when a job is queued again; null leaves a field as it is.
          */
-        Change: {
+        Requeue: {
             /** @default null */
             gpus: number | null;
             /** @default null */
@@ -4254,7 +4254,7 @@ export interface components {
             created_ms: number;
             changed_ms: number;
             nodes: components["schemas"]["LeaseNode"][];
-            asked: components["schemas"]["Asked"];
+            asked: components["schemas"]["LeaseQuery"];
             min_nodes: number;
             max_nodes: number;
             gpus: number;
@@ -4290,10 +4290,10 @@ export interface components {
             gpu_memory_bytes: number;
         };
         /**
-         * Asked
+         * LeaseQuery
          * @description What was asked for, as it was written.
          */
-        Asked: {
+        LeaseQuery: {
             /** @default [] */
             nodes: string[];
             /** @default  */
@@ -4349,10 +4349,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Answer
+         * LeaseAnswer
          * @description What became, or would become, of a request.
          */
-        "trackyard.leases.views.Answer": {
+        LeaseAnswer: {
             lease: components["schemas"]["LeaseView"];
             dry_run: boolean;
             sentence: string;
@@ -4426,10 +4426,10 @@ export interface components {
             nodes: number;
         };
         /**
-         * Calendar
+         * CalendarView
          * @description Nodes as rows, time as columns.
          */
-        Calendar: {
+        CalendarView: {
             from_ms: number;
             to_ms: number;
             now_ms: number;
@@ -4506,18 +4506,18 @@ export interface components {
             to_ms: number | null;
         };
         /**
-         * FeedWish
+         * FeedRequest
          * @description A feed to be opened.
          */
-        FeedWish: {
+        FeedRequest: {
             /** @default calendar feed */
             label: string;
         };
         /**
-         * Feed
+         * FeedToken
          * @description A token that opens the feed alone, shown once.
          */
-        Feed: {
+        FeedToken: {
             id: string;
             token: string;
             path: string;
@@ -4525,10 +4525,10 @@ export interface components {
             sentence: string;
         };
         /**
-         * Extension
+         * LeaseExtension
          * @description A later end.
          */
-        Extension: {
+        LeaseExtension: {
             /** @default null */
             ends_ms: number | null;
             /** @default null */
@@ -4539,10 +4539,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Shrinking
+         * LeaseShrinking
          * @description An earlier end, a later start, or fewer nodes.
          */
-        Shrinking: {
+        LeaseShrinking: {
             /** @default null */
             starts_ms: number | null;
             /** @default null */
@@ -4557,10 +4557,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Moving
+         * LeaseChange
          * @description Another time, other nodes, another name.
          */
-        Moving: {
+        LeaseChange: {
             /** @default null */
             starts_ms: number | null;
             /** @default null */
@@ -4579,10 +4579,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Transfer
+         * LeaseTransfer
          * @description Another holder.
          */
-        Transfer: {
+        LeaseTransfer: {
             user: string;
             /** @default  */
             team: string;
@@ -4590,10 +4590,10 @@ export interface components {
             zone: string;
         };
         /**
-         * Release
+         * LeaseEnd
          * @description An early end.
          */
-        "trackyard.leases.wishes.Release": {
+        LeaseEnd: {
             /** @default  */
             note: string;
             /** @default  */
@@ -4659,10 +4659,10 @@ export interface components {
             is_shipped: boolean;
         };
         /**
-         * PolicyWish
+         * LogPolicyRequest
          * @description A log policy to make.
          */
-        PolicyWish: {
+        LogPolicyRequest: {
             pattern: string;
             /** @default  */
             label: string;
@@ -4685,7 +4685,7 @@ export interface components {
             subject: string;
             id: string;
             name: string;
-            entries: components["schemas"]["Entry"][];
+            entries: components["schemas"]["LogbookEntry"][];
             counts: {
                 [key: string]: number;
             };
@@ -4701,10 +4701,10 @@ export interface components {
             before: number | null;
         };
         /**
-         * Entry
+         * LogbookEntry
          * @description One line of a logbook.
          */
-        Entry: {
+        LogbookEntry: {
             id: string;
             time_ms: number;
             kind: string;
@@ -4728,7 +4728,7 @@ export interface components {
             /** @default  */
             detail: string;
             /** @default [] */
-            differences: components["schemas"]["Difference"][];
+            differences: components["schemas"]["FieldDifference"][];
             /** @default [] */
             pictures: string[];
             /** @default [] */
@@ -4739,10 +4739,10 @@ export interface components {
             edited_ms: number | null;
         };
         /**
-         * Difference
+         * FieldDifference
          * @description One thing that is not what it was.
          */
-        Difference: {
+        FieldDifference: {
             what: string;
             name: string;
             before: string;
@@ -4767,13 +4767,13 @@ export interface components {
          */
         TimelineLane: {
             name: string;
-            spans: components["schemas"]["Span"][];
+            spans: components["schemas"]["LaneSpan"][];
         };
         /**
-         * Span
+         * LaneSpan
          * @description A stretch of a lane; a moment where both ends are the same.
          */
-        Span: {
+        LaneSpan: {
             from_ms: number;
             to_ms: number;
             label: string;
@@ -4810,10 +4810,10 @@ export interface components {
             weight: number;
         };
         /**
-         * Digest
+         * ActivityDigest
          * @description A team's week or month.
          */
-        Digest: {
+        ActivityDigest: {
             team: string;
             period: string;
             since_ms: number;
@@ -4835,7 +4835,7 @@ export interface components {
             leases: {
                 [key: string]: number;
             };
-            notes: components["schemas"]["Entry"][];
+            notes: components["schemas"]["LogbookEntry"][];
             sentences: string[];
         };
         /**
@@ -4928,13 +4928,13 @@ export interface components {
             memory_bytes: number;
             vendor: string;
             free: number;
-            holders: components["schemas"]["Holder"][];
+            holders: components["schemas"]["GpuHolder"][];
         };
         /**
-         * Holder
+         * GpuHolder
          * @description A job on a GPU or node; of other teams' jobs, as in the queue, the team and no more.
          */
-        Holder: {
+        GpuHolder: {
             job_id: string;
             name: string;
             user: string;
@@ -4976,10 +4976,10 @@ export interface components {
             arch: string;
         };
         /**
-         * DrainWish
+         * DrainRequest
          * @description Why a node is drained.
          */
-        DrainWish: {
+        DrainRequest: {
             /** @default  */
             note: string;
             /** @default drained */
@@ -4988,17 +4988,17 @@ export interface components {
             until_ms: number | null;
         };
         /**
-         * QuarantineWish
+         * QuarantineRequest
          * @description Why a node is taken out of service.
          */
-        QuarantineWish: {
+        QuarantineRequest: {
             why: string;
         };
         /**
-         * LabelWish
+         * LabelRequest
          * @description Labels to set and to remove.
          */
-        LabelWish: {
+        LabelRequest: {
             /** @default {} */
             set: {
                 [key: string]: string;
@@ -5029,17 +5029,17 @@ export interface components {
             at_ms: number;
         };
         /**
-         * Cluster
+         * FleetView
          * @description The cluster now.
          */
-        Cluster: {
+        FleetView: {
             engine: string;
             leader: boolean;
             pass_ms: number;
             pass_seconds: number;
             totals: components["schemas"]["Totals"];
             nodes: components["schemas"]["NodeView"][];
-            demand: components["schemas"]["trackyard.server.routes.fleet.nodes.Demand"][];
+            demand: components["schemas"]["UnmetDemand"][];
         };
         /**
          * Totals
@@ -5057,10 +5057,10 @@ export interface components {
             gpus_wanted: number;
         };
         /**
-         * Demand
+         * UnmetDemand
          * @description Waiting jobs of one kind that the hardware cannot meet now, and why.
          */
-        "trackyard.server.routes.fleet.nodes.Demand": {
+        UnmetDemand: {
             gpus: number;
             nodes: number;
             gpu_types: string[];
@@ -5090,13 +5090,13 @@ export interface components {
         TeamPromises: {
             team: string;
             queue: string;
-            topics: components["schemas"]["Promise"][];
+            topics: components["schemas"]["QueuePromise"][];
         };
         /**
-         * Promise
+         * QueuePromise
          * @description What is promised about one thing.
          */
-        Promise: {
+        QueuePromise: {
             topic: string;
             sentences: string[];
         };
@@ -5387,13 +5387,13 @@ export interface components {
          * @description Series in the order runs x keys; a metric a run lacks is left out.
          */
         SeriesReply: {
-            series: components["schemas"]["Series"][];
+            series: components["schemas"]["MetricSeries"][];
         };
         /**
-         * Series
+         * MetricSeries
          * @description A metric of a run as roll-ups; every list has one entry per bucket of `width` steps.
          */
-        Series: {
+        MetricSeries: {
             run_id: string;
             key: string;
             width: number;
@@ -5492,13 +5492,13 @@ export interface components {
             ended_ms: number | null;
         };
         /**
-         * SweepWish
+         * SweepRequest
          * @description A sweep as it comes over the wire.
          */
-        SweepWish: {
+        SweepRequest: {
             metric: string;
             space: Record<string, never>;
-            job: components["schemas"]["Wish"];
+            job: components["schemas"]["JobRequest"];
             /** @default  */
             name: string;
             /** @default minimize */
@@ -5509,7 +5509,7 @@ export interface components {
             seed: number;
             /** @default {} */
             stop: Record<string, never>;
-            budget?: components["schemas"]["trackyard.sweeps.wishes.Budget"];
+            budget?: components["schemas"]["SweepBudget"];
             /** @default 1 */
             slots: number;
             /** @default flags */
@@ -5526,10 +5526,10 @@ export interface components {
             dry_run: boolean;
         };
         /**
-         * Budget
+         * SweepBudget
          * @description What a sweep may use; whichever is reached first ends it.
          */
-        "trackyard.sweeps.wishes.Budget": {
+        SweepBudget: {
             /** @default null */
             trials: number | null;
             /** @default null */
@@ -5640,26 +5640,26 @@ export interface components {
             total_gpu_hours: number | null;
         };
         /**
-         * NoWish
+         * EmptyRequest
          * @description Nothing to say.
          */
-        NoWish: Record<string, never>;
+        EmptyRequest: Record<string, never>;
         /**
-         * Around
+         * SearchAround
          * @description A search around the best trials of a sweep.
          */
-        Around: {
+        SearchAround: {
             /** @default 5 */
             top: number;
-            budget?: components["schemas"]["trackyard.sweeps.wishes.Budget"];
+            budget?: components["schemas"]["SweepBudget"];
             /** @default  */
             name: string;
         };
         /**
-         * TrainWish
+         * TrainRequest
          * @description A training with the values of a trial, to its end.
          */
-        TrainWish: {
+        TrainRequest: {
             /** @default null */
             trial: number | null;
             /** @default {} */
@@ -5668,10 +5668,10 @@ export interface components {
             name: string;
         };
         /**
-         * RegisterWish
+         * RegisterRequest
          * @description Which trial becomes a version of which model.
          */
-        RegisterWish: {
+        RegisterRequest: {
             model: string;
             /** @default  */
             path: string;
@@ -5717,7 +5717,7 @@ export interface components {
             };
             wall_gpu_hours: number;
             fleet_goodput: number | null;
-            losses: components["schemas"]["Loss"][];
+            losses: components["schemas"]["UsageLoss"][];
             job_mtbf_hours: number | null;
             interruptions: number;
             node_mtbf_hours: number | null;
@@ -5755,10 +5755,10 @@ export interface components {
             name: string;
         };
         /**
-         * Loss
+         * UsageLoss
          * @description Held time that computed nothing that counts, by cause.
          */
-        Loss: {
+        UsageLoss: {
             kind: string;
             cause: string;
             gpu_hours: number;
@@ -5846,10 +5846,10 @@ export interface components {
             state: string;
         };
         /**
-         * Budget
+         * TeamBudget
          * @description What a team may use in a month; null means no limit of that kind.
          */
-        "trackyard.queue.shares.budgets.Budget": {
+        TeamBudget: {
             /** @default null */
             gpu_hours: number | null;
             /** @default null */
@@ -6002,7 +6002,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["AppWish"];
+                "application/json": components["schemas"]["AppRequest"];
             };
         };
         responses: {
@@ -6057,7 +6057,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Deliveries"];
+                    "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
         };
@@ -6469,7 +6469,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RuleWish"];
+                "application/json": components["schemas"]["NewRule"];
             };
         };
         responses: {
@@ -6584,7 +6584,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SilenceWish"];
+                "application/json": components["schemas"]["SilenceRequest"];
             };
         };
         responses: {
@@ -6650,7 +6650,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ChannelWish"];
+                "application/json": components["schemas"]["ChannelRequest"];
             };
         };
         responses: {
@@ -6758,7 +6758,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ReadWish"];
+                "application/json": components["schemas"]["InboxReadRequest"];
             };
         };
         responses: {
@@ -6784,7 +6784,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Claim"];
+                "application/json": components["schemas"]["RunnerClaim"];
             };
         };
         responses: {
@@ -7110,7 +7110,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CleanWish"];
+                "application/json": components["schemas"]["CleanRequest"];
             };
         };
         responses: {
@@ -7411,7 +7411,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.queue.attempts.demand.Demand"];
+                "application/json": components["schemas"]["DemandRequest"];
             };
         };
         responses: {
@@ -7435,7 +7435,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.server.routes.jobs.demand.Release"];
+                "application/json": components["schemas"]["DemandRelease"];
             };
         };
         responses: {
@@ -7867,7 +7867,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Wish"];
+                "application/json": components["schemas"]["JobRequest"];
             };
         };
         responses: {
@@ -7977,7 +7977,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StopWish"];
+                "application/json": components["schemas"]["StopJobs"];
             };
         };
         responses: {
@@ -8003,7 +8003,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Change"];
+                "application/json": components["schemas"]["Requeue"];
             };
         };
         responses: {
@@ -8186,7 +8186,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8274,7 +8274,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Calendar"];
+                    "application/json": components["schemas"]["CalendarView"];
                 };
             };
         };
@@ -8306,7 +8306,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FeedWish"];
+                "application/json": components["schemas"]["FeedRequest"];
             };
         };
         responses: {
@@ -8316,7 +8316,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Feed"];
+                    "application/json": components["schemas"]["FeedToken"];
                 };
             };
         };
@@ -8357,7 +8357,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Extension"];
+                "application/json": components["schemas"]["LeaseExtension"];
             };
         };
         responses: {
@@ -8367,7 +8367,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8383,7 +8383,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Shrinking"];
+                "application/json": components["schemas"]["LeaseShrinking"];
             };
         };
         responses: {
@@ -8393,7 +8393,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8409,7 +8409,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Moving"];
+                "application/json": components["schemas"]["LeaseChange"];
             };
         };
         responses: {
@@ -8419,7 +8419,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8435,7 +8435,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Transfer"];
+                "application/json": components["schemas"]["LeaseTransfer"];
             };
         };
         responses: {
@@ -8445,7 +8445,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8461,7 +8461,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.leases.wishes.Release"];
+                "application/json": components["schemas"]["LeaseEnd"];
             };
         };
         responses: {
@@ -8471,7 +8471,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8487,7 +8487,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.leases.wishes.Release"];
+                "application/json": components["schemas"]["LeaseEnd"];
             };
         };
         responses: {
@@ -8497,7 +8497,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8558,7 +8558,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PolicyWish"];
+                "application/json": components["schemas"]["LogPolicyRequest"];
             };
         };
         responses: {
@@ -8712,7 +8712,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Digest"];
+                    "application/json": components["schemas"]["ActivityDigest"];
                 };
             };
         };
@@ -8918,7 +8918,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["DrainWish"];
+                "application/json": components["schemas"]["DrainRequest"];
             };
         };
         responses: {
@@ -8966,7 +8966,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["QuarantineWish"];
+                "application/json": components["schemas"]["QuarantineRequest"];
             };
         };
         responses: {
@@ -8992,7 +8992,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["LabelWish"];
+                "application/json": components["schemas"]["LabelRequest"];
             };
         };
         responses: {
@@ -9049,7 +9049,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Cluster"];
+                    "application/json": components["schemas"]["FleetView"];
                 };
             };
         };
@@ -9651,7 +9651,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SweepWish"];
+                "application/json": components["schemas"]["SweepRequest"];
             };
         };
         responses: {
@@ -9699,7 +9699,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NoWish"];
+                "application/json": components["schemas"]["EmptyRequest"];
             };
         };
         responses: {
@@ -9725,7 +9725,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.sweeps.wishes.Budget"];
+                "application/json": components["schemas"]["SweepBudget"];
             };
         };
         responses: {
@@ -9751,7 +9751,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Around"];
+                "application/json": components["schemas"]["SearchAround"];
             };
         };
         responses: {
@@ -9777,7 +9777,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TrainWish"];
+                "application/json": components["schemas"]["TrainRequest"];
             };
         };
         responses: {
@@ -9803,7 +9803,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RegisterWish"];
+                "application/json": components["schemas"]["RegisterRequest"];
             };
         };
         responses: {
@@ -9998,7 +9998,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.queue.shares.budgets.Budget"];
+                "application/json": components["schemas"]["TeamBudget"];
             };
         };
         responses: {
@@ -10008,7 +10008,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.queue.shares.budgets.Budget"];
+                    "application/json": components["schemas"]["TeamBudget"];
                 };
             };
         };

@@ -11,7 +11,7 @@ import msgspec
 from trackyard.access.principal import Principal, Role
 from trackyard.core.errors import Conflict, InvalidInput, NotFound
 from trackyard.core.ids import REPORT_ID, new_report_id
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 MAX_TITLE, MAX_TEXT, MAX_REPORTS = 200, 200_000, 2000
 _COLUMNS = "report_id, title, version, user_name, changed_by, created_ms, changed_ms"
@@ -46,7 +46,7 @@ class Reports:
     async def list(self, principal: Principal) -> list[ReportSummary]:
         """Return the team's reports, the one changed last first."""
 
-        def query(reader: Reader) -> list[ReportSummary]:
+        def query(reader: ReadConnection) -> list[ReportSummary]:
             rows = reader.all(
                 f"SELECT {_COLUMNS} FROM reports WHERE team_id = ?"
                 " ORDER BY changed_ms DESC, id DESC",
@@ -161,7 +161,7 @@ class Reports:
         await self._db.write(operation)
 
 
-def _find(reader: Reader | Tx, principal: Principal, report_id: str) -> Report:
+def _find(reader: ReadConnection | Tx, principal: Principal, report_id: str) -> Report:
     row = None
     if REPORT_ID.match(report_id):
         row = reader.one(
