@@ -1,4 +1,4 @@
-"""Reports on both databases: who may do what, and that nobody overwrites what they have not seen."""
+"""Reports on both databases: who may do what, and that no save overwrites an unseen one."""
 
 from typing import Any
 
