@@ -473,11 +473,17 @@ def routes(services: Services) -> list[Route]:
         act("requeue", do.requeue, Requeue),
         act("hold", do.hold),
         act("release", do.release),
+        *_package_routes(do),
+    ]
+
+
+def _package_routes(do: JobRoutes) -> list[Route]:
+    return [
         Route(
             method="POST",
             path="/api/v1/packages",
             handler=do.post_package,
-            permission=write,
+            permission=Permission.LOG,
             gives=PackageReply,
             query={"format": f"zip (default), tar or tar.gz; at most {LIMIT_BYTES} bytes"},
         ),
@@ -485,7 +491,7 @@ def routes(services: Services) -> list[Route]:
             method="PUT",
             path="/api/v1/packages/{digest}",
             handler=do.put_package,
-            permission=write,
+            permission=Permission.LOG,
             gives=PackageReply,
             query={"format": f"zip (default), tar or tar.gz; at most {LIMIT_BYTES} bytes"},
         ),
@@ -493,7 +499,7 @@ def routes(services: Services) -> list[Route]:
             method="GET",
             path="/api/v1/packages/{digest}",
             handler=do.get_package,
-            permission=read,
+            permission=Permission.READ,
             attempts=True,
             runners=True,
         ),
