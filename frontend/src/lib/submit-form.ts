@@ -1,5 +1,6 @@
 /** The submit form: what is written in it, the wish it makes, and the `yard submit` line that does the same. Pure. */
 import { amountOfMemory, amountOfTime, readMemory, readPairs, readTime, splitCommand } from "./amounts";
+import { gitFault, ofGit, viaGit } from "./git-source";
 import { shell } from "./yard-line";
 
 export interface Form {
@@ -33,9 +34,12 @@ export interface Form {
   progress: string;
   hold: boolean;
   tags: string;
-  /** the packaged folder of the job this one is copied from */
+  /** the packaged folder it runs in: dropped here, or that of the job this one is copied from */
   package: string;
   packageFormat: string;
+  /** a repository that is fetched into the folder before the command runs, and what of it */
+  git: string;
+  gitRef: string;
 }
 
 export const EMPTY: Form = {
@@ -71,6 +75,8 @@ export const EMPTY: Form = {
   tags: "",
   package: "",
   packageFormat: "zip",
+  git: "",
+  gitRef: "",
 };
 
 export const PRIORITIES = ["scavenge", "low", "normal", "high", "urgent"] as const;
@@ -95,8 +101,27 @@ export function readForm(form: Form): Read {
   readNumbers(form, fields, faults);
   readTimes(form, fields, faults);
   readLists(form, fields, faults);
+  readGit(form, faults);
   const bad = Object.keys(faults).length > 0 || command.length === 0;
-  return { fields: bad ? null : { ...fields, command }, faults };
+  const whole = form.git.trim() === "" ? command : viaGit(form.git.trim(), form.gitRef.trim(), command);
+  return { fields: bad ? null : { ...fields, command: whole }, faults };
+}
+
+function readGit(form: Form, faults: Faults): void {
+  if (form.git.trim() === "") {
+    if (form.gitRef.trim() !== "") {
+      faults.git = "Which repository? Or leave the commit empty";
+    }
+    return;
+  }
+  const fault = gitFault(form.git.trim(), form.gitRef.trim());
+  if (fault !== null) {
+    faults[fault.about] = fault.sentence;
+  } else if (form.package !== "") {
+    faults.git = "Either a folder or a repository: remove one of them";
+  } else if (form.launcher !== "plain") {
+    faults.git = `Each process of ${form.launcher} would fetch it: choose the launcher plain, or drop a folder instead`;
+  }
 }
 
 function readCommand(text: string, faults: Faults): string[] {
@@ -265,10 +290,14 @@ const time = (seconds: unknown): string => (typeof seconds === "number" ? amount
 
 /** The form that would submit a job like this one; dependencies are left out. */
 export function formOf({ job, spec }: Source): Form {
+  const command = (spec.command ?? []) as string[];
+  const git = ofGit(command);
   const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
   return {
     ...EMPTY,
-    command: ((spec.command ?? []) as string[]).map(shell).join(" "),
+    command: (git?.command ?? command).map(shell).join(" "),
+    git: git?.address ?? "",
+    gitRef: git?.ref ?? "",
     name: job.name,
     gpus: String(job.gpus / Math.max(1, job.nodes)),
     gpuType: job.gpu_types.join(", "),
