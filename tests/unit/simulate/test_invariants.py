@@ -16,6 +16,7 @@ from trackyard.scheduling import (
     Claim,
     Decisions,
     Policy,
+    Reservation,
     Running,
     Snapshot,
     Stop,
@@ -245,6 +246,32 @@ def test_lower_right_that_delays_a_higher_one_is_seen():
     assert said(NoInversion, short) == []
 
 
+def test_only_another_teams_earlier_reservation_excuses_lower_right():
+    """Teams change places within a pass; who was given room first says whose turn it was."""
+    urgent = job("u", gpus=4, priority=PriorityClass.URGENT)
+    seen = look(
+        waiting=[urgent, job("l", priority=PriorityClass.LOW)],
+        running=full_house("a", "b", "c", limit=2000.0),
+        started=[("l", on(3))],
+    )
+    own, theirs = (
+        Reservation(job=name, at=2000.0, placement=on(0, 1, 2, 3)) for name in ("u", "v")
+    )
+    for team, kept, is_seen in (
+        ("guests", (theirs, own), False),
+        ("guests", (own, theirs), True),
+        ("lab", (theirs, own), True),
+    ):
+        other = job("v", gpus=4, priority=PriorityClass.URGENT, team=team)
+        waiting = (*seen.snapshot.waiting, Waiting(job=other))
+        told = replace(
+            seen,
+            snapshot=replace(seen.snapshot, waiting=waiting),
+            decisions=replace(seen.decisions, reservations=kept),
+        )
+        assert bool(said(NoInversion, told)) is is_seen
+
+
 def test_lower_right_is_seen_also_while_room_is_made_for_a_gang():
     """What the gang has been given already is known, so it excuses nobody elsewhere."""
     urgent = job("u", gpus=4, priority=PriorityClass.URGENT)
@@ -341,6 +368,14 @@ def test_the_same_seed_is_the_same_history_and_runs_the_same_way():
     first, again = check(generate(5), []), check(generate(5), [])
     assert (first.history, first.digest, first.log) == (again.history, again.digest, again.log)
     assert first.digest != check(generate(6), []).digest
+
+
+def test_what_comes_while_the_queue_is_down_is_looked_at_once_it_is_back():
+    outage = Event(at=10.0, kind=Kind.OUTAGE, value=600.0)
+    events = (outage, submit("a", at=60.0, work=60.0))
+    outcome = check(replace(HISTORY, events=events), [NoLivelock])
+    assert not outcome.violations
+    assert outcome.finished == 1
 
 
 def test_the_end_of_a_lease_is_a_moment_to_decide():
