@@ -15,6 +15,7 @@ from trackyard.scheduling import (
     Admission,
     Cause,
     Decisions,
+    DurationModel,
     Policy,
     Reservation,
     RoomClaim,
@@ -246,6 +247,22 @@ def test_lower_right_that_delays_a_higher_one_is_seen():
         started=[("l", on(3))],
     )
     assert said(NoInversion, short) == []
+
+
+def test_a_learned_length_below_a_stated_one_is_no_lower_right():
+    """Who states no run time is taken for what was learned, however long its time limit is."""
+    durations = DurationModel()
+    for at in range(3):
+        durations.observe(job(f"old{at}"), 77.0)
+    stated = replace(job("s", gpus=4), estimate_seconds=200.0)
+    limited = job("l", gpus=4, at=10.0, limit=9000.0, preemptible=True)
+    for one, is_seen in ((limited, False), (replace(limited, estimate_seconds=9000.0), True)):
+        seen = look(
+            waiting=[replace(stated, preemptible=True), one],
+            started=[("l", on(0, 1, 2, 3))],
+            durations=durations,
+        )
+        assert bool(said(NoInversion, seen)) is is_seen
 
 
 def test_only_another_teams_earlier_reservation_excuses_lower_right():

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import takewhile
+from math import inf
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Code, Tier
@@ -64,7 +65,11 @@ def _gives_way(snapshot: Snapshot, job: Job, head: Job) -> bool:
 
 
 def _rank(snapshot: Snapshot, job: Job) -> float:
-    return snapshot.durations.rows(job)[0] * max(job.request.total_gpus, 0.1)
+    """The least GPU-seconds that an order by length may take a job for: as stated, or learned."""
+    seconds = job.estimate_seconds
+    if seconds is None:
+        seconds = min(snapshot.durations.rows(job)[0], job.time_limit_seconds or inf)
+    return seconds * max(job.request.total_gpus, 0.1)
 
 
 def heads(look: PassRecord) -> Iterator[WaitingJob]:
