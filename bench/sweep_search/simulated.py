@@ -26,6 +26,7 @@ from trackyard.sweeps import records
 from trackyard.sweeps.decisions import LiveTrial, Look, ahead, decide, history
 from trackyard.sweeps.records import TrialRow
 from trackyard.sweeps.samplers import propose
+from trackyard.sweeps.stopping import bracket_for
 from trackyard.sweeps.wishes import Budget, SweepSpec, SweepWish, check_sweep
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +79,7 @@ class Sweep:
             attributes=records.encode(attributes),
             value=None,
             step=None,
-            bracket=0,
+            bracket=bracket_for(self.spec.stop, number),
             rungs="{}",
             curve="[]",
             parent=None,
