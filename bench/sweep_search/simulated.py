@@ -16,7 +16,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from statistics import mean, median
+from statistics import mean, stdev
 from typing import Any
 
 from bench.sweep_search.race import Config, Race
@@ -151,13 +151,16 @@ def main() -> None:
     ):
         found[name] = [search(seed, args.slots, args.epochs) for seed in range(args.seeds)]
     ray = [one["best"] for one in found["Ray Tune's ASHA, random"]]
-    print(f"{'search':<24} {'mean':>7} {'median':>7} {'worst':>7} {'trials':>7} {'<= Ray':>7}")
+    print(f"{'search':<24} {'mean':>7} {'worst':>7} {'trials':>7} {'<= Ray':>7}  difference")
     for name, rows in found.items():
         best = [one["best"] for one in rows]
-        wins = sum(mine <= theirs + 1e-9 for mine, theirs in zip(best, ray, strict=True))
+        more = [mine - theirs for mine, theirs in zip(best, ray, strict=True)]
+        error = stdev(more) / len(more) ** 0.5 if len(more) > 1 else 0.0
         print(
-            f"{name:<24} {mean(best):>7.4f} {median(best):>7.4f} {max(best):>7.4f}"
-            f" {mean(one['trials'] for one in rows):>7.1f} {wins:>4}/{len(ray)}"
+            f"{name:<24} {mean(best):>7.4f} {max(best):>7.4f}"
+            f" {mean(one['trials'] for one in rows):>7.1f}"
+            f" {sum(one <= 1e-9 for one in more):>4}/{len(ray)}"
+            f"  {mean(more):+.4f} ± {error:.4f}"
         )
 
 

@@ -1,8 +1,8 @@
-"""Handing a checkpoint on: a trial that begins with another one's is held until it has it.
+"""Hand-over of checkpoints: a trial that starts from another's checkpoint is held until it has it.
 
-Owns the copy of the newest complete checkpoint among the artifacts of one run into those of
-another, under the names that `trackyard.checkpoint` looks for. Repeating it changes nothing. Knows
-nothing of who is copied and why.
+Owns copying the newest complete checkpoint from the artifacts of one run to those of another,
+under the names that `trackyard.checkpoint` expects. Idempotent. Does not know which trials are
+copied or why.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def hand_over(
     waiting: Sequence[TrialRow],
     trials: Sequence[TrialRow],
 ) -> bool:
-    """Copy checkpoints to held trials and let them start; tell whether any was."""
+    """Copy checkpoints to held trials and release them; return whether any was released."""
     is_any = False
     for row in waiting:
         job = await database.read(partial(job_by_inner, inner=row.job))

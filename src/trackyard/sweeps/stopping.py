@@ -1,4 +1,4 @@
-"""Early stopping: which running trials are not worth their time, by what all have reported.
+"""Early stopping: which running trials are not worth continuing, given all reports.
 
 Owns the rules (ASHA, hyperband, median) and the milestones of population-based training. Pure: a
 trial is its curve of (resource, loss), where less is better. A trial is judged once at each rung,
@@ -69,11 +69,11 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a look at a trial's curve says."""
+    """The verdict on a trial's curve."""
 
-    #: rungs that it has reached now, with its loss there
+    #: rungs it has newly reached, with its loss there
     rungs: Mapping[int, float]
-    #: why it is to be stopped; empty: it goes on
+    #: why it is to be stopped; empty if it continues
     stop: str = ""
     #: whether it is stopped because it reached the end
     is_end: bool = False
@@ -156,7 +156,7 @@ def bracket_for(rule: StopRule, number: int) -> int:
 
 
 def judge(rule: StopRule, trial: Seen, trials: Sequence[Seen]) -> Judgement:
-    """Say what a running trial's curve means, given all trials."""
+    """Judge a running trial's curve against all trials."""
     if not trial.curve:
         return Judgement({})
     reached = trial.curve[-1][0]
@@ -191,18 +191,19 @@ def _at_rungs(rule: StopRule, trial: Seen, trials: Sequence[Seen]) -> Judgement:
             rank = 1 + sum(other < loss for other in others)
             return Judgement(
                 new,
-                f"At {at} it was {rank} of {len(others) + 1}; the best {share(rule.eta)} go on.",
+                f"At step {at} it ranked {rank} of {len(others) + 1};"
+                f" the best {share(rule.eta)} continue.",
             )
     return Judgement(new)
 
 
 def share(eta: int) -> str:
-    """Say which part goes on."""
+    """Name the share of trials that continue."""
     return f"1 in {eta}"
 
 
 def cutoff(losses: Sequence[float], eta: int) -> float | None:
-    """Return the greatest loss with which a trial goes on: the best 1/eta of those before."""
+    """Return the greatest loss with which a trial continues: the best 1/eta of those before."""
     real = sorted(loss for loss in losses if not math.isnan(loss))
     if not real:
         return None
@@ -228,7 +229,7 @@ def _against_median(rule: StopRule, trial: Seen, trials: Sequence[Seen]) -> Judg
     middle = median(real)
     if best <= middle:
         return Judgement({})
-    return Judgement({}, f"At {at} its best was worse than the median of {len(real)} trials.")
+    return Judgement({}, f"At step {at} its best was worse than the median of {len(real)} trials.")
 
 
 def _loss_at(curve: Curve, at: int) -> float:
