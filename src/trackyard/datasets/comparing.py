@@ -23,7 +23,7 @@ class Change:
 
 @dataclass(slots=True)
 class Difference:
-    """How one version came from another."""
+    """The changes from one version to another."""
 
     added: int = 0
     removed: int = 0

@@ -179,7 +179,7 @@ def test_its_folder_lasts_and_an_idle_one_is_warned_and_stopped(lab: Yard) -> No
     lab.until_state(first["job_id"], "stopped")
     log = lab.logs(first["job_id"])
     assert "it will be stopped in" in log
-    assert "in which nobody used it; its folder is kept" in log
+    assert "without use; its folder is kept" in log
     # The interpreter is chosen, as of an environment that is not on the node's PATH.
     python = str(ENVS / "notebook" / "bin" / "python")
     second = lab.read("notebook", "--url", "--name", "short", "--python", python)
