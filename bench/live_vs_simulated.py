@@ -30,13 +30,13 @@ import msgspec
 
 from bench.jobs import Server
 from trackyard.core.job import Job, PriorityClass
-from trackyard.core.resources import Request
-from trackyard.scheduling import Scheduler, Snapshot, Team, Waiting
+from trackyard.core.resources import ResourceRequest
+from trackyard.scheduling import PassScheduler, Snapshot, Team, WaitingJob
 from trackyard.server.settings import Settings
 from trackyard.server.startup.engines import policy
 from trackyard.simulate.cluster import read_cluster
 from trackyard.simulate.replay import Replay, Setting
-from trackyard.simulate.trace import Trace, TraceJob
+from trackyard.simulate.trace import JobTrace, TraceJob
 
 TEAMS = {"blue": 1.0, "green": 2.0}
 SIZES = (1, 1, 1, 1, 1, 1, 2, 2, 2, 4)
@@ -128,12 +128,12 @@ def _seen(page: dict[str, Any], first_ms: int) -> Seen:
 class ClassedReplay(Replay):
     """A replay whose jobs have classes and state their run times, as the live ones do."""
 
-    def __init__(self, trace: Trace, gpus: int, setting: Setting, jobs: list[Planned]) -> None:
+    def __init__(self, trace: JobTrace, gpus: int, setting: Setting, jobs: list[Planned]) -> None:
         super().__init__(trace, read_cluster(str(gpus)), setting)
         planned = {job.name: job for job in jobs}
         enter = self._scheduler.submit
 
-        def submit(waiting: Waiting) -> None:
+        def submit(waiting: WaitingJob) -> None:
             mine = planned[waiting.job.id]
             job = replace(
                 waiting.job,
@@ -150,7 +150,7 @@ def run_simulated(
     jobs: list[Planned], live: dict[str, Seen], gpus: int, seconds: dict[str, float]
 ) -> dict[str, Seen]:
     """Replay the jobs as they were submitted, each for so many seconds."""
-    trace = Trace(
+    trace = JobTrace(
         name="live",
         format="live",
         jobs=tuple(
@@ -182,7 +182,7 @@ def run_simulated(
 
 def run_at_moments(jobs: list[Planned], live: dict[str, Seen], gpus: int) -> dict[str, Seen]:
     """Let the scheduler decide whenever a live pass started something, on what it could see."""
-    scheduler = Scheduler(
+    scheduler = PassScheduler(
         Snapshot(
             now=0.0,
             nodes=read_cluster(str(gpus)),
@@ -203,7 +203,7 @@ def run_at_moments(jobs: list[Planned], live: dict[str, Seen], gpus: int) -> dic
             at, name = heappop(ends)
             scheduler.finish(name, at=at)
         while coming and live[coming[0].name].submitted <= seen_until:
-            scheduler.submit(Waiting(job=_as_job(coming.pop(0), live)))
+            scheduler.submit(WaitingJob(job=_as_job(coming.pop(0), live)))
         for pending, _, _ in scheduler.step(now).started:
             name = pending.waiting.job.id
             held = live[name].ended - live[name].started
@@ -218,7 +218,7 @@ def _as_job(planned: Planned, live: dict[str, Seen]) -> Job:
         team=planned.team,
         name=planned.name,
         priority=PriorityClass[planned.priority.upper()],
-        request=Request(gpus=planned.gpus),
+        request=ResourceRequest(gpus=planned.gpus),
         submitted_at=live[planned.name].submitted,
         estimate_seconds=planned.seconds,
         preemptible=False,

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from trackyard.core.clock import SystemClock
-from trackyard.store.connection import Connection, PostgresConnection, SqliteConnection
-from trackyard.store.database import Database, Reader
+from trackyard.store.connection import DatabaseConnection, PostgresConnection, SqliteConnection
+from trackyard.store.database import Database, ReadConnection
 from trackyard.store.migrate import prepare
 from trackyard.store.names import Names
 from trackyard.tracking.search.runs import find_runs
@@ -142,7 +142,7 @@ def _measure(
 class Explaining:
     """A reader that prints each query with its plan before it runs."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: ReadConnection) -> None:
         self._reader = reader
         self.dialect = reader.dialect
 
@@ -161,7 +161,7 @@ class Explaining:
         return rows[0] if rows else None
 
 
-def seed(conn: Connection, runs: int) -> None:
+def seed(conn: DatabaseConnection, runs: int) -> None:
     """Fill a new database: a large and a small experiment, and another team's."""
     conn.begin()
     conn.many("INSERT INTO teams (id, name, created_ms, settings) VALUES (?, ?, 0, '{}')",

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.slurmcluster import NODES, SlurmCluster
-from trackyard.core.ports import AttemptPhase, LaunchSpec, NodeShare
-from trackyard.engines.slurm import Site, SlurmEngine
+from trackyard.core.ports import AttemptPhase, LaunchSpec, NodeGrant
+from trackyard.engines.slurm import SlurmEngine, SlurmSite
 
 _numbers = itertools.count(1)
 PATIENCE = 600.0
@@ -43,7 +43,7 @@ def main() -> None:
     cluster = SlurmCluster()
     with tempfile.TemporaryDirectory() as place:
         cluster.start()
-        site = Site(name="bench", folder=Path(place), conf=str(cluster.conf))
+        site = SlurmSite(name="bench", folder=Path(place), conf=str(cluster.conf))
         engine = SlurmEngine(site)
         try:
             print(json.dumps(measure(cluster, engine, Path(place), args), indent=2))
@@ -131,7 +131,7 @@ def launch(engine: SlurmEngine, line: str, node: str = "n1") -> LaunchSpec:
         epoch=1,
         job_id=f"bench-{number}",
         argv=("sh", "-c", line),
-        placement=(NodeShare(node_id=node),),
+        placement=(NodeGrant(node_id=node),),
         time_limit_seconds=120.0,
     )
     engine.launch(spec)

@@ -30,8 +30,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from bench.finetune.cells import CELLS  # noqa: E402
 from trackyard.finetune.planning import calibration  # noqa: E402
 from trackyard.finetune.planning.estimate import estimate  # noqa: E402
-from trackyard.finetune.planning.gpus import GIB, Gpu, find_gpu  # noqa: E402
-from trackyard.finetune.setup import Setup  # noqa: E402
+from trackyard.finetune.planning.gpus import GIB, GpuModel, find_gpu  # noqa: E402
+from trackyard.finetune.setup import TrainingSetup  # noqa: E402
 from trackyard.finetune.shapes import BUILT_IN, ModelShape  # noqa: E402
 
 PREDICTED = HERE / "predicted.json"
@@ -62,14 +62,14 @@ def shape_of(name: str) -> ModelShape:
     return BUILT_IN[name]
 
 
-def setup_of(cell: dict[str, Any]) -> Setup:
-    return Setup.from_json(cell["setup"])
+def setup_of(cell: dict[str, Any]) -> TrainingSetup:
+    return TrainingSetup.from_json(cell["setup"])
 
 
 # -- predicting -------------------------------------------------------------------------------
 
 
-def predict(gpu: Gpu, names: list[str], *, traces: bool) -> None:
+def predict(gpu: GpuModel, names: list[str], *, traces: bool) -> None:
     """Write what the planner says of every cell, by trace and by closed form."""
     from trackyard.finetune.planning.traces import Traces
 
@@ -96,7 +96,7 @@ def predict(gpu: Gpu, names: list[str], *, traces: bool) -> None:
 # -- measuring --------------------------------------------------------------------------------
 
 
-def build(cell: dict[str, Any], device: Any) -> tuple[Any, Any, Setup]:
+def build(cell: dict[str, Any], device: Any) -> tuple[Any, Any, TrainingSetup]:
     """Return the model that trains, its optimizer, and the setup."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -126,7 +126,7 @@ def build(cell: dict[str, Any], device: Any) -> tuple[Any, Any, Setup]:
     return model, stepper, setup
 
 
-def inputs_of(setup: Setup, vocab: int, device: Any) -> dict[str, Any]:
+def inputs_of(setup: TrainingSetup, vocab: int, device: Any) -> dict[str, Any]:
     import torch
 
     ids = torch.randint(0, vocab, (setup.micro_batch, setup.seq), device=device)
@@ -293,7 +293,7 @@ def summary(row: dict[str, Any]) -> str:
 # -- reporting --------------------------------------------------------------------------------
 
 
-def report(out: Path, gpu: Gpu) -> None:
+def report(out: Path, gpu: GpuModel) -> None:
     """Print every cell, then the errors over all and the factors that would fit them."""
     rows = done(out)
     peaks, steps, pairs, false_fits = [], [], [], []
@@ -314,7 +314,7 @@ def report(out: Path, gpu: Gpu) -> None:
         predicted_step = setup.step_tokens / said["tokens_per_second"]
         steps.append(predicted_step / row["step_seconds"] - 1)
         pairs.append(
-            calibration.Pair(
+            calibration.PlanOutcome(
                 gpu.name, best, row["peak_gib"], predicted_step, row["step_seconds"], setup.compile
             )
         )

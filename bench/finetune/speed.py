@@ -198,12 +198,12 @@ def measure(cell: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     """Measure one cell in this process."""
     import torch
 
-    from trackyard.finetune.setup import Setup
+    from trackyard.finetune.setup import TrainingSetup
 
     values = dict(cell["setup"])
     if args.tiny:
         values |= {"seq": 128, "compile": False, "precision": "fp32"}
-    setup = Setup(**values)
+    setup = TrainingSetup(**values)
     device = torch.device("cpu" if args.tiny else "cuda")
     config = make_config("tiny" if args.tiny else cell["shape"], setup.seq)
     torch.manual_seed(0)
@@ -394,14 +394,14 @@ def data_rate(
     """Return real tokens a second, padding not counted."""
     import torch
 
-    from trackyard.finetune.data.stream import Stream
+    from trackyard.finetune.data.stream import SequenceStream
     from trackyard.finetune.training.build import dtypes
-    from trackyard.finetune.training.feed import Feed
+    from trackyard.finetune.training.feed import BatchFeed
 
-    stream = Stream(
+    stream = SequenceStream(
         alpaca_like(setup.seq), seq=setup.seq, packing=packed, seed=1, pad_to_seq=packed
     )
-    feed = Feed(
+    feed = BatchFeed(
         stream,
         batch=setup.micro_batch,
         micro=setup.micro_batch,

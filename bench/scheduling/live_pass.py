@@ -25,9 +25,9 @@ from statistics import median
 
 from trackyard.core.job import Job, PriorityClass
 from trackyard.core.lease import Lease
-from trackyard.core.node import Gpu, Node
-from trackyard.core.resources import Request
-from trackyard.scheduling import Decisions, Queue, Running, Snapshot, Team, Waiting, decide
+from trackyard.core.node import Node, NodeGpu
+from trackyard.core.resources import ResourceRequest
+from trackyard.scheduling import ActiveJob, Decisions, Queue, Snapshot, Team, WaitingJob, decide
 from trackyard.scheduling.preemption.proof import hold_to_rules
 from trackyard.scheduling.snapshot import Snapshot as _Snapshot
 
@@ -40,7 +40,7 @@ def yard(jobs: int, nodes: int, *, load: float) -> _Snapshot:
     machines = tuple(
         Node(
             id=f"n{i:04d}",
-            gpus=tuple(Gpu(index=g, type="H100" if i % 4 == 0 else "A100") for g in range(8)),
+            gpus=tuple(NodeGpu(index=g, type="H100" if i % 4 == 0 else "A100") for g in range(8)),
             cpu_milli=128_000,
             memory_bytes=1024 * 2**30,
             labels=(("rack", f"r{i // 16}"),),
@@ -53,7 +53,7 @@ def yard(jobs: int, nodes: int, *, load: float) -> _Snapshot:
     )
     shapes = _shapes(draw)
     running = _fill(draw, machines, load)
-    waiting = tuple(Waiting(job=_job(draw, i, shapes)) for i in range(jobs))
+    waiting = tuple(WaitingJob(job=_job(draw, i, shapes)) for i in range(jobs))
     leases = tuple(
         Lease(
             id=f"l{i}",
@@ -75,10 +75,10 @@ def yard(jobs: int, nodes: int, *, load: float) -> _Snapshot:
     )
 
 
-def _shapes(draw: random.Random) -> list[Request]:
-    found = [Request(gpus=1, gpu_milli=m, cpu_milli=2000) for m in (250, 500)]
+def _shapes(draw: random.Random) -> list[ResourceRequest]:
+    found = [ResourceRequest(gpus=1, gpu_milli=m, cpu_milli=2000) for m in (250, 500)]
     found += [
-        Request(
+        ResourceRequest(
             gpus=gpus,
             cpu_milli=gpus * cpu * 1000,
             memory_bytes=gpus * 64 * 2**30,
@@ -88,12 +88,12 @@ def _shapes(draw: random.Random) -> list[Request]:
         for cpu in (4, 8, 12)
         for kind in ((), ("H100",), ("A100",))
     ]
-    found += [Request(nodes=n, gpus=8, same="rack") for n in (2, 4, 8)]
+    found += [ResourceRequest(nodes=n, gpus=8, same="rack") for n in (2, 4, 8)]
     draw.shuffle(found)
     return found
 
 
-def _job(draw: random.Random, number: int, shapes: list[Request]) -> Job:
+def _job(draw: random.Random, number: int, shapes: list[ResourceRequest]) -> Job:
     return Job(
         id=f"j{number}",
         team=f"t{draw.randrange(10)}",
@@ -106,13 +106,13 @@ def _job(draw: random.Random, number: int, shapes: list[Request]) -> Job:
     )
 
 
-def _fill(draw: random.Random, machines: tuple[Node, ...], load: float) -> tuple[Running, ...]:
+def _fill(draw: random.Random, machines: tuple[Node, ...], load: float) -> tuple[ActiveJob, ...]:
     """Let jobs of one to eight GPUs take a part of the cluster."""
     # Equal requests are one object, as the live queue has them.
-    by_size = {size: Request(gpus=size, cpu_milli=4000) for size in (1, 2, 4, 8)}
+    by_size = {size: ResourceRequest(gpus=size, cpu_milli=4000) for size in (1, 2, 4, 8)}
     sizes = [1, 1, 2, 4, 8]
     jobs = [
-        Waiting(
+        WaitingJob(
             job=Job(
                 id=f"r{i}",
                 team=f"t{draw.randrange(10)}",
@@ -127,7 +127,7 @@ def _fill(draw: random.Random, machines: tuple[Node, ...], load: float) -> tuple
     before = Snapshot(now=NOW - 7000.0, nodes=machines, waiting=tuple(jobs))
     by_id = {one.job.id: one.job for one in jobs}
     return tuple(
-        Running(
+        ActiveJob(
             job=by_id[one.job],
             placement=one.placement,
             started_at=NOW - 7000.0 * draw.random(),
@@ -165,11 +165,11 @@ def live(
             admitted += len(decisions.admissions)
         assert len(decisions.admissions) + len(decisions.reasons) == len(snapshot.waiting)
         snapshot = _carry_out(snapshot, decisions, 10.0)
-        new: list[Waiting] = []
+        new: list[WaitingJob] = []
         while len(snapshot.waiting) + len(new) < size:
             number += 1
             job = replace(_job(draw, number, shapes), submitted_at=snapshot.now)
-            new.append(Waiting(job=job))
+            new.append(WaitingJob(job=job))
         snapshot = replace(snapshot, waiting=(*snapshot.waiting, *new))
     return sorted(times), sorted(loops), admitted / rounds
 
@@ -184,11 +184,11 @@ def _carry_out(snapshot: _Snapshot, decisions: Decisions, seconds: float) -> _Sn
         limit = one.job.time_limit_seconds or 0.0
         if one.job.id in gone:
             attained = one.attained_seconds + snapshot.now - one.started_at
-            back.append(Waiting(job=one.job, attained_seconds=attained))
+            back.append(WaitingJob(job=one.job, attained_seconds=attained))
         elif one.started_at + limit > now:
             kept.append(one)
     kept += [
-        Running(
+        ActiveJob(
             job=jobs[one.job].job,
             placement=one.placement,
             started_at=snapshot.now,

@@ -21,13 +21,13 @@ from typing import Any
 
 from bench.sweep_search.race import Config, Race
 from bench.sweep_search.train import EPOCHS, configuration
-from trackyard.queue.specification import Wish
+from trackyard.queue.specification import JobRequest
 from trackyard.sweeps import records
-from trackyard.sweeps.decisions import LiveTrial, Look, ahead, decide, history
+from trackyard.sweeps.decisions import LiveTrial, SweepSnapshot, ahead, decide, history
 from trackyard.sweeps.records import TrialRow
 from trackyard.sweeps.samplers import propose
 from trackyard.sweeps.stopping import bracket_for
-from trackyard.sweeps.wishes import Budget, SweepSpec, SweepWish, check_sweep
+from trackyard.sweeps.wishes import SweepBudget, SweepRequest, SweepSpec, check_sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVS = Path(os.environ.get("YARD_TEST_ENVS") or ROOT / ".cache" / "envs")
@@ -43,15 +43,15 @@ class Sweep:
     """One sweep of ours, kept in memory."""
 
     def __init__(self, sampler: str, seed: int, slots: int, stop: dict[str, Any]) -> None:
-        wish = SweepWish(
+        wish = SweepRequest(
             metric="loss",
             space=SPACE,
-            job=Wish(command=["train"]),
+            job=JobRequest(command=["train"]),
             sampler=sampler,
             seed=seed,
             stop=stop,
             slots=slots,
-            budget=Budget(trials=10_000),
+            budget=SweepBudget(trials=10_000),
         )
         self.spec: SweepSpec = check_sweep(wish, has_optuna=True)
         self.rows: dict[int, TrialRow] = {}
@@ -94,7 +94,7 @@ class Sweep:
         """Take a point, look at the sweep, and tell whether this trial is to be stopped."""
         self.curves[number].append((epoch, loss))
         live = [row for row in self.rows.values() if row.state == records.LIVE]
-        look = Look(
+        look = SweepSnapshot(
             spec=self.spec,
             ended=[row for row in self.rows.values() if row.state != records.LIVE],
             live=[self._live(row, number if epoch == EPOCHS else -1) for row in live],

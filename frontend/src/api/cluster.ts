@@ -5,10 +5,10 @@ import { currentTeam, json } from "./client";
 import type { components } from "./types.gen";
 
 type Schemas = components["schemas"];
-export type Cluster = Schemas["Cluster"];
+export type Cluster = Schemas["FleetView"];
 export type Node = Schemas["NodeView"];
 export type Gpu = Schemas["GpuView"];
-export type Holder = Schemas["Holder"];
+export type Holder = Schemas["GpuHolder"];
 export type Check = Schemas["CheckView"];
 export type VerdictList = Schemas["VerdictList"];
 export type Demand = Cluster["demand"][number];

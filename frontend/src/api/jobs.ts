@@ -10,12 +10,12 @@ export type JobList = Schemas["JobList"];
 export type Reason = Schemas["ReasonView"];
 export type Eta = Schemas["EtaView"];
 export type Answer = Schemas["SubmitReply"]["answer"];
-export type Smaller = Schemas["Smaller"];
+export type Smaller = Schemas["SmallerRequestView"];
 export type Checkpoint = Schemas["CheckpointView"];
 export type SubmitReply = Schemas["SubmitReply"];
 export type Queue = Schemas["QueueView"];
-export type Change = Partial<Schemas["Change"]>;
-export type Wish = Partial<Schemas["Wish"]> & { command: string[] };
+export type Change = Partial<Schemas["Requeue"]>;
+export type Wish = Partial<Schemas["JobRequest"]> & { command: string[] };
 /** Free objects have no shape in the schema; these are read as they come. */
 export type Attempt = Omit<Schemas["AttemptView"], "environment"> & { environment: Record<string, unknown> };
 export type Claim = Schemas["ClaimView"];

@@ -9,14 +9,14 @@ import type { LeaseWish } from "../lib/lease-lines";
 
 type Schemas = components["schemas"];
 export type Lease = Schemas["LeaseView"];
-export type Calendar = Schemas["Calendar"];
+export type Calendar = Schemas["CalendarView"];
 export type CalendarRow = Schemas["CalendarRow"];
 export type CalendarLease = Schemas["CalendarLease"];
 export type CalendarJob = Schemas["CalendarJob"];
-export type LeaseAnswer = Schemas["trackyard.leases.views.Answer"];
+export type LeaseAnswer = Schemas["LeaseAnswer"];
 export type JobEffect = Schemas["JobEffect"];
 export type Slot = Schemas["SlotView"];
-export type Feed = Schemas["Feed"];
+export type Feed = Schemas["FeedToken"];
 
 export interface Conflict {
   lease_id: string;

@@ -6,9 +6,9 @@ import type { components } from "./types.gen";
 
 type Schemas = components["schemas"];
 export type Logbook = Schemas["Logbook"];
-export type LogEntry = Schemas["Entry"];
+export type LogEntry = Schemas["LogbookEntry"];
 export type LogLane = Schemas["TimelineLane"];
-export type Digest = Schemas["Digest"];
+export type Digest = Schemas["ActivityDigest"];
 export type WhyWorse = Schemas["WhyWorse"];
 
 export interface NoteDraft {

@@ -2,7 +2,7 @@
 import { json } from "./client";
 import type { components } from "./types.gen";
 
-export type Series = components["schemas"]["Series"];
+export type Series = components["schemas"]["MetricSeries"];
 
 export interface Want {
   runs: readonly string[];

@@ -2472,7 +2472,7 @@ export interface components {
          * AppWish
          * @description How an app is to be opened.
          */
-        AppWish: {
+        AppRequest: {
             /** @default false */
             program: boolean;
             /** @default  */
@@ -2495,7 +2495,7 @@ export interface components {
          * Deliveries
          * @description The last deliveries of a webhook, the newest first.
          */
-        Deliveries: {
+        DeliveryPage: {
             deliveries: components["schemas"]["Delivery"][];
         };
         /**
@@ -2691,7 +2691,7 @@ export interface components {
          * RuleWish
          * @description A rule to make.
          */
-        RuleWish: {
+        NewRule: {
             text: string;
             /** @default  */
             scope: string;
@@ -2765,7 +2765,7 @@ export interface components {
          * SilenceWish
          * @description A silence to ask for.
          */
-        SilenceWish: {
+        SilenceRequest: {
             seconds: number;
             /** @default  */
             rule_id: string;
@@ -2800,7 +2800,7 @@ export interface components {
          * ChannelWish
          * @description A channel to make.
          */
-        ChannelWish: {
+        ChannelRequest: {
             name: string;
             kind: string;
             target: string;
@@ -2868,14 +2868,14 @@ export interface components {
          * ReadWish
          * @description How far an inbox was read.
          */
-        ReadWish: {
+        InboxReadRequest: {
             up_to: number;
         };
         /**
          * Claim
          * @description Something that only the caller knows, by which it is known when it asks again.
          */
-        Claim: {
+        RunnerClaim: {
             claim: string;
         };
         /**
@@ -2901,7 +2901,7 @@ export interface components {
             /** @default 0 */
             log_lost_bytes: number;
             /** @default null */
-            progress: components["schemas"]["Progress"] | null;
+            progress: components["schemas"]["RunnerProgress"] | null;
             /** @default null */
             checkpoint: components["schemas"]["Saved"] | null;
             /** @default [] */
@@ -2917,7 +2917,7 @@ export interface components {
          * Progress
          * @description Signs of progress as the runner sees them.
          */
-        Progress: {
+        RunnerProgress: {
             /** @default 0 */
             age_seconds: number;
             /** @default null */
@@ -3084,7 +3084,7 @@ export interface components {
          * CleanWish
          * @description What to clean up.
          */
-        CleanWish: {
+        CleanRequest: {
             /** @default null */
             unused_days: number | null;
             /** @default false */
@@ -3217,7 +3217,7 @@ export interface components {
          * Demand
          * @description What an attempt asks for: so many workers, each alike, all or nothing.
          */
-        "trackyard.queue.attempts.demand.Demand": {
+        DemandRequest: {
             key: string;
             workers: number;
             /** @default {} */
@@ -3268,7 +3268,7 @@ export interface components {
          * Release
          * @description What is given back.
          */
-        "trackyard.server.routes.jobs.demand.Release": {
+        DemandRelease: {
             key: string;
         };
         /**
@@ -3377,13 +3377,13 @@ export interface components {
          * @description What became of each thing that was sent, in its order.
          */
         Outcomes: {
-            results: components["schemas"]["Outcome"][];
+            results: components["schemas"]["ImportOutcome"][];
         };
         /**
          * Outcome
          * @description What became of one thing that was sent.
          */
-        Outcome: {
+        ImportOutcome: {
             id: string;
             outcome: string;
             /** @default  */
@@ -3650,7 +3650,7 @@ export interface components {
         PointCounts: {
             runs: {
                 [key: string]: {
-                    [key: string]: components["schemas"]["Stored"];
+                    [key: string]: components["schemas"]["StoredMetric"];
                 };
             };
         };
@@ -3658,7 +3658,7 @@ export interface components {
          * Stored
          * @description What is here of a metric: settled points, and the latest point; null stands for NaN.
          */
-        Stored: [
+        StoredMetric: [
             number,
             number,
             number,
@@ -3697,7 +3697,7 @@ export interface components {
          * Wish
          * @description A submission as it comes over the wire; only `command` is needed.
          */
-        Wish: {
+        JobRequest: {
             command: string[];
             /** @default  */
             name: string;
@@ -3782,7 +3782,7 @@ export interface components {
             /** @default null */
             source: components["schemas"]["SourceCode"] | null;
             /** @default null */
-            interactive: components["schemas"]["Interactive"] | null;
+            interactive: components["schemas"]["InteractiveOptions"] | null;
             /** @default [] */
             alerts: string[];
             /** @default  */
@@ -3819,7 +3819,7 @@ export interface components {
          * Interactive
          * @description How people reach into a job while it runs.
          */
-        Interactive: {
+        InteractiveOptions: {
             kind: string;
             /** @default null */
             idle_seconds: number | null;
@@ -3834,7 +3834,7 @@ export interface components {
             job_ids: string[];
             array_id: string;
             jobs: components["schemas"]["JobView"][];
-            answer: components["schemas"]["trackyard.control.forecast.preview.Answer"];
+            answer: components["schemas"]["JobPreview"];
             dry_run: boolean;
             repeated: boolean;
         };
@@ -3934,7 +3934,7 @@ export interface components {
          * Answer
          * @description What would become of a job if it were submitted now.
          */
-        "trackyard.control.forecast.preview.Answer": {
+        JobPreview: {
             feasible: boolean;
             sentence: string;
             /** @default false */
@@ -3948,7 +3948,7 @@ export interface components {
             /** @default [] */
             reasons: components["schemas"]["ReasonView"][];
             /** @default [] */
-            smaller: components["schemas"]["Smaller"][];
+            smaller: components["schemas"]["SmallerRequestView"][];
             /** @default 0 */
             cpus: number;
             /** @default 0 */
@@ -3960,7 +3960,7 @@ export interface components {
          * Smaller
          * @description A lesser request that would start at once.
          */
-        Smaller: {
+        SmallerRequestView: {
             gpus: number;
             nodes: number;
             gpu_types: string[];
@@ -3998,7 +3998,7 @@ export interface components {
             waits_for: string[];
             version: number;
             /** @default [] */
-            smaller: components["schemas"]["Smaller"][];
+            smaller: components["schemas"]["SmallerRequestView"][];
             /** @default [] */
             claims: components["schemas"]["ClaimView"][];
             /** @default null */
@@ -4112,7 +4112,7 @@ export interface components {
             waiting: number;
             eta: components["schemas"]["EtaView"] | null;
             unblock: string[];
-            smaller: components["schemas"]["Smaller"][];
+            smaller: components["schemas"]["SmallerRequestView"][];
         };
         /**
          * LogPage
@@ -4131,7 +4131,7 @@ export interface components {
          * StopWish
          * @description How to stop.
          */
-        StopWish: {
+        StopJobs: {
             /** @default null */
             grace_seconds: number | null;
         };
@@ -4146,7 +4146,7 @@ export interface components {
          * Change
          * @description What may change when a job is queued again; null leaves a field as it is.
          */
-        Change: {
+        Requeue: {
             /** @default null */
             gpus: number | null;
             /** @default null */
@@ -4200,7 +4200,7 @@ export interface components {
             created_ms: number;
             changed_ms: number;
             nodes: components["schemas"]["LeaseNode"][];
-            asked: components["schemas"]["Asked"];
+            asked: components["schemas"]["LeaseQuery"];
             min_nodes: number;
             max_nodes: number;
             gpus: number;
@@ -4239,7 +4239,7 @@ export interface components {
          * Asked
          * @description What was asked for, as it was written.
          */
-        Asked: {
+        LeaseQuery: {
             /** @default [] */
             nodes: string[];
             /** @default  */
@@ -4298,7 +4298,7 @@ export interface components {
          * Answer
          * @description What became, or would become, of a request.
          */
-        "trackyard.leases.views.Answer": {
+        LeaseAnswer: {
             lease: components["schemas"]["LeaseView"];
             dry_run: boolean;
             sentence: string;
@@ -4375,7 +4375,7 @@ export interface components {
          * Calendar
          * @description Nodes as rows, time as columns.
          */
-        Calendar: {
+        CalendarView: {
             from_ms: number;
             to_ms: number;
             now_ms: number;
@@ -4455,7 +4455,7 @@ export interface components {
          * FeedWish
          * @description A feed to be opened.
          */
-        FeedWish: {
+        FeedRequest: {
             /** @default calendar feed */
             label: string;
         };
@@ -4463,7 +4463,7 @@ export interface components {
          * Feed
          * @description A token that opens the feed alone, shown once.
          */
-        Feed: {
+        FeedToken: {
             id: string;
             token: string;
             path: string;
@@ -4474,7 +4474,7 @@ export interface components {
          * Extension
          * @description A later end.
          */
-        Extension: {
+        LeaseExtension: {
             /** @default null */
             ends_ms: number | null;
             /** @default null */
@@ -4488,7 +4488,7 @@ export interface components {
          * Shrinking
          * @description An earlier end, a later start, or fewer nodes.
          */
-        Shrinking: {
+        LeaseShrinking: {
             /** @default null */
             starts_ms: number | null;
             /** @default null */
@@ -4506,7 +4506,7 @@ export interface components {
          * Moving
          * @description Another time, other nodes, another name.
          */
-        Moving: {
+        LeaseChange: {
             /** @default null */
             starts_ms: number | null;
             /** @default null */
@@ -4528,7 +4528,7 @@ export interface components {
          * Transfer
          * @description Another holder.
          */
-        Transfer: {
+        LeaseTransfer: {
             user: string;
             /** @default  */
             team: string;
@@ -4539,7 +4539,7 @@ export interface components {
          * Release
          * @description An early end.
          */
-        "trackyard.leases.wishes.Release": {
+        LeaseEnd: {
             /** @default  */
             note: string;
             /** @default  */
@@ -4608,7 +4608,7 @@ export interface components {
          * PolicyWish
          * @description A log policy to make.
          */
-        PolicyWish: {
+        LogPolicyRequest: {
             pattern: string;
             /** @default  */
             label: string;
@@ -4631,7 +4631,7 @@ export interface components {
             subject: string;
             id: string;
             name: string;
-            entries: components["schemas"]["Entry"][];
+            entries: components["schemas"]["LogbookEntry"][];
             counts: {
                 [key: string]: number;
             };
@@ -4650,7 +4650,7 @@ export interface components {
          * Entry
          * @description One line of a logbook.
          */
-        Entry: {
+        LogbookEntry: {
             id: string;
             time_ms: number;
             kind: string;
@@ -4674,7 +4674,7 @@ export interface components {
             /** @default  */
             detail: string;
             /** @default [] */
-            differences: components["schemas"]["Difference"][];
+            differences: components["schemas"]["FieldDifference"][];
             /** @default [] */
             pictures: string[];
             /** @default [] */
@@ -4688,7 +4688,7 @@ export interface components {
          * Difference
          * @description One thing that is not what it was.
          */
-        Difference: {
+        FieldDifference: {
             what: string;
             name: string;
             before: string;
@@ -4713,13 +4713,13 @@ export interface components {
          */
         TimelineLane: {
             name: string;
-            spans: components["schemas"]["Span"][];
+            spans: components["schemas"]["LaneSpan"][];
         };
         /**
          * Span
          * @description A stretch of a lane; a moment where both ends are the same.
          */
-        Span: {
+        LaneSpan: {
             from_ms: number;
             to_ms: number;
             label: string;
@@ -4759,7 +4759,7 @@ export interface components {
          * Digest
          * @description A team's week or month.
          */
-        Digest: {
+        ActivityDigest: {
             team: string;
             period: string;
             since_ms: number;
@@ -4781,7 +4781,7 @@ export interface components {
             leases: {
                 [key: string]: number;
             };
-            notes: components["schemas"]["Entry"][];
+            notes: components["schemas"]["LogbookEntry"][];
             sentences: string[];
         };
         /**
@@ -4874,13 +4874,13 @@ export interface components {
             memory_bytes: number;
             vendor: string;
             free: number;
-            holders: components["schemas"]["Holder"][];
+            holders: components["schemas"]["GpuHolder"][];
         };
         /**
          * Holder
          * @description A job on a GPU or node; of other teams' jobs, as in the queue, the team and no more.
          */
-        Holder: {
+        GpuHolder: {
             job_id: string;
             name: string;
             user: string;
@@ -4925,7 +4925,7 @@ export interface components {
          * DrainWish
          * @description Why a node is drained.
          */
-        DrainWish: {
+        DrainRequest: {
             /** @default  */
             note: string;
             /** @default drained */
@@ -4937,14 +4937,14 @@ export interface components {
          * QuarantineWish
          * @description Why a node is taken out of service.
          */
-        QuarantineWish: {
+        QuarantineRequest: {
             why: string;
         };
         /**
          * LabelWish
          * @description Labels to set and to remove.
          */
-        LabelWish: {
+        LabelRequest: {
             /** @default {} */
             set: {
                 [key: string]: string;
@@ -4978,14 +4978,14 @@ export interface components {
          * Cluster
          * @description The cluster now.
          */
-        Cluster: {
+        FleetView: {
             engine: string;
             leader: boolean;
             pass_ms: number;
             pass_seconds: number;
             totals: components["schemas"]["Totals"];
             nodes: components["schemas"]["NodeView"][];
-            demand: components["schemas"]["trackyard.server.routes.fleet.nodes.Demand"][];
+            demand: components["schemas"]["UnmetDemand"][];
         };
         /**
          * Totals
@@ -5006,7 +5006,7 @@ export interface components {
          * Demand
          * @description Waiting jobs of one kind that the hardware cannot meet now, and why.
          */
-        "trackyard.server.routes.fleet.nodes.Demand": {
+        UnmetDemand: {
             gpus: number;
             nodes: number;
             gpu_types: string[];
@@ -5036,13 +5036,13 @@ export interface components {
         TeamPromises: {
             team: string;
             queue: string;
-            topics: components["schemas"]["Promise"][];
+            topics: components["schemas"]["QueuePromise"][];
         };
         /**
          * Promise
          * @description What is promised about one thing.
          */
-        Promise: {
+        QueuePromise: {
             topic: string;
             sentences: string[];
         };
@@ -5280,13 +5280,13 @@ export interface components {
          * @description Series in the order runs x keys; a metric a run lacks is left out.
          */
         SeriesReply: {
-            series: components["schemas"]["Series"][];
+            series: components["schemas"]["MetricSeries"][];
         };
         /**
          * Series
          * @description A metric of a run as roll-ups; every list has one entry per bucket of `width` steps.
          */
-        Series: {
+        MetricSeries: {
             run_id: string;
             key: string;
             width: number;
@@ -5388,10 +5388,10 @@ export interface components {
          * SweepWish
          * @description A sweep as it comes over the wire.
          */
-        SweepWish: {
+        SweepRequest: {
             metric: string;
             space: Record<string, never>;
-            job: components["schemas"]["Wish"];
+            job: components["schemas"]["JobRequest"];
             /** @default  */
             name: string;
             /** @default minimize */
@@ -5402,7 +5402,7 @@ export interface components {
             seed: number;
             /** @default {} */
             stop: Record<string, never>;
-            budget?: components["schemas"]["trackyard.sweeps.wishes.Budget"];
+            budget?: components["schemas"]["SweepBudget"];
             /** @default 1 */
             slots: number;
             /** @default flags */
@@ -5422,7 +5422,7 @@ export interface components {
          * Budget
          * @description What a sweep may use; whichever is reached first ends it.
          */
-        "trackyard.sweeps.wishes.Budget": {
+        SweepBudget: {
             /** @default null */
             trials: number | null;
             /** @default null */
@@ -5536,15 +5536,15 @@ export interface components {
          * NoWish
          * @description Nothing to say.
          */
-        NoWish: Record<string, never>;
+        EmptyRequest: Record<string, never>;
         /**
          * Around
          * @description A search around the best trials of a sweep.
          */
-        Around: {
+        SearchAround: {
             /** @default 5 */
             top: number;
-            budget?: components["schemas"]["trackyard.sweeps.wishes.Budget"];
+            budget?: components["schemas"]["SweepBudget"];
             /** @default  */
             name: string;
         };
@@ -5552,7 +5552,7 @@ export interface components {
          * TrainWish
          * @description A training with the values of a trial, to its end.
          */
-        TrainWish: {
+        TrainRequest: {
             /** @default null */
             trial: number | null;
             /** @default {} */
@@ -5564,7 +5564,7 @@ export interface components {
          * RegisterWish
          * @description Which trial becomes a version of which model.
          */
-        RegisterWish: {
+        RegisterRequest: {
             model: string;
             /** @default  */
             path: string;
@@ -5610,7 +5610,7 @@ export interface components {
             };
             wall_gpu_hours: number;
             fleet_goodput: number | null;
-            losses: components["schemas"]["Loss"][];
+            losses: components["schemas"]["UsageLoss"][];
             job_mtbf_hours: number | null;
             interruptions: number;
             node_mtbf_hours: number | null;
@@ -5651,7 +5651,7 @@ export interface components {
          * Loss
          * @description Held time that computed nothing that counts, by cause.
          */
-        Loss: {
+        UsageLoss: {
             kind: string;
             cause: string;
             gpu_hours: number;
@@ -5742,7 +5742,7 @@ export interface components {
          * Budget
          * @description What a team may use in a month; null means no limit of that kind.
          */
-        "trackyard.queue.shares.budgets.Budget": {
+        TeamBudget: {
             /** @default null */
             gpu_hours: number | null;
             /** @default null */
@@ -5895,7 +5895,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["AppWish"];
+                "application/json": components["schemas"]["AppRequest"];
             };
         };
         responses: {
@@ -5950,7 +5950,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Deliveries"];
+                    "application/json": components["schemas"]["DeliveryPage"];
                 };
             };
         };
@@ -6362,7 +6362,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RuleWish"];
+                "application/json": components["schemas"]["NewRule"];
             };
         };
         responses: {
@@ -6477,7 +6477,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SilenceWish"];
+                "application/json": components["schemas"]["SilenceRequest"];
             };
         };
         responses: {
@@ -6543,7 +6543,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ChannelWish"];
+                "application/json": components["schemas"]["ChannelRequest"];
             };
         };
         responses: {
@@ -6651,7 +6651,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["ReadWish"];
+                "application/json": components["schemas"]["InboxReadRequest"];
             };
         };
         responses: {
@@ -6677,7 +6677,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Claim"];
+                "application/json": components["schemas"]["RunnerClaim"];
             };
         };
         responses: {
@@ -7003,7 +7003,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CleanWish"];
+                "application/json": components["schemas"]["CleanRequest"];
             };
         };
         responses: {
@@ -7304,7 +7304,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.queue.attempts.demand.Demand"];
+                "application/json": components["schemas"]["DemandRequest"];
             };
         };
         responses: {
@@ -7328,7 +7328,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.server.routes.jobs.demand.Release"];
+                "application/json": components["schemas"]["DemandRelease"];
             };
         };
         responses: {
@@ -7760,7 +7760,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Wish"];
+                "application/json": components["schemas"]["JobRequest"];
             };
         };
         responses: {
@@ -7870,7 +7870,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["StopWish"];
+                "application/json": components["schemas"]["StopJobs"];
             };
         };
         responses: {
@@ -7896,7 +7896,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Change"];
+                "application/json": components["schemas"]["Requeue"];
             };
         };
         responses: {
@@ -8056,7 +8056,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8144,7 +8144,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Calendar"];
+                    "application/json": components["schemas"]["CalendarView"];
                 };
             };
         };
@@ -8176,7 +8176,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["FeedWish"];
+                "application/json": components["schemas"]["FeedRequest"];
             };
         };
         responses: {
@@ -8186,7 +8186,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Feed"];
+                    "application/json": components["schemas"]["FeedToken"];
                 };
             };
         };
@@ -8227,7 +8227,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Extension"];
+                "application/json": components["schemas"]["LeaseExtension"];
             };
         };
         responses: {
@@ -8237,7 +8237,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8253,7 +8253,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Shrinking"];
+                "application/json": components["schemas"]["LeaseShrinking"];
             };
         };
         responses: {
@@ -8263,7 +8263,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8279,7 +8279,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Moving"];
+                "application/json": components["schemas"]["LeaseChange"];
             };
         };
         responses: {
@@ -8289,7 +8289,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8305,7 +8305,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Transfer"];
+                "application/json": components["schemas"]["LeaseTransfer"];
             };
         };
         responses: {
@@ -8315,7 +8315,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8331,7 +8331,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.leases.wishes.Release"];
+                "application/json": components["schemas"]["LeaseEnd"];
             };
         };
         responses: {
@@ -8341,7 +8341,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8357,7 +8357,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.leases.wishes.Release"];
+                "application/json": components["schemas"]["LeaseEnd"];
             };
         };
         responses: {
@@ -8367,7 +8367,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.leases.views.Answer"];
+                    "application/json": components["schemas"]["LeaseAnswer"];
                 };
             };
         };
@@ -8428,7 +8428,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PolicyWish"];
+                "application/json": components["schemas"]["LogPolicyRequest"];
             };
         };
         responses: {
@@ -8582,7 +8582,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Digest"];
+                    "application/json": components["schemas"]["ActivityDigest"];
                 };
             };
         };
@@ -8788,7 +8788,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["DrainWish"];
+                "application/json": components["schemas"]["DrainRequest"];
             };
         };
         responses: {
@@ -8836,7 +8836,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["QuarantineWish"];
+                "application/json": components["schemas"]["QuarantineRequest"];
             };
         };
         responses: {
@@ -8862,7 +8862,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["LabelWish"];
+                "application/json": components["schemas"]["LabelRequest"];
             };
         };
         responses: {
@@ -8919,7 +8919,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Cluster"];
+                    "application/json": components["schemas"]["FleetView"];
                 };
             };
         };
@@ -9407,7 +9407,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["SweepWish"];
+                "application/json": components["schemas"]["SweepRequest"];
             };
         };
         responses: {
@@ -9455,7 +9455,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["NoWish"];
+                "application/json": components["schemas"]["EmptyRequest"];
             };
         };
         responses: {
@@ -9481,7 +9481,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.sweeps.wishes.Budget"];
+                "application/json": components["schemas"]["SweepBudget"];
             };
         };
         responses: {
@@ -9507,7 +9507,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Around"];
+                "application/json": components["schemas"]["SearchAround"];
             };
         };
         responses: {
@@ -9533,7 +9533,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["TrainWish"];
+                "application/json": components["schemas"]["TrainRequest"];
             };
         };
         responses: {
@@ -9559,7 +9559,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["RegisterWish"];
+                "application/json": components["schemas"]["RegisterRequest"];
             };
         };
         responses: {
@@ -9754,7 +9754,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["trackyard.queue.shares.budgets.Budget"];
+                "application/json": components["schemas"]["TeamBudget"];
             };
         };
         responses: {
@@ -9764,7 +9764,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["trackyard.queue.shares.budgets.Budget"];
+                    "application/json": components["schemas"]["TeamBudget"];
                 };
             };
         };

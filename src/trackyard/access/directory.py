@@ -20,7 +20,7 @@ from trackyard.core.errors import (
     TooBusy,
 )
 from trackyard.core.ids import TEAM_NAME, USER_NAME, new_experiment_id
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 DAY_MS = 86_400_000
 #: The scope of a user's token that another than the user or an admin issued.
@@ -312,7 +312,7 @@ def _forget_fault(done: asyncio.Future[None]) -> None:
         done.exception()
 
 
-def _principal(reader: Reader, key: str, now_ms: int) -> Principal | None:
+def _principal(reader: ReadConnection, key: str, now_ms: int) -> Principal | None:
     row = reader.one(_PRINCIPAL, (key,))
     if row is None:
         return None
@@ -432,12 +432,12 @@ def _check_member(tx: Tx, team_id: int, user_id: int, who: str) -> None:
         raise Denied(f"no token for {who}: only platform admins issue tokens for one another")
 
 
-def team_names(reader: Reader | Tx) -> dict[int, str]:
+def team_names(reader: ReadConnection | Tx) -> dict[int, str]:
     """Return the names of all teams by their inner id."""
     return {row[0]: row[1] for row in reader.all("SELECT id, name FROM teams")}
 
 
-def team_id_of(tx: Reader | Tx, name: str) -> int:
+def team_id_of(tx: ReadConnection | Tx, name: str) -> int:
     """Return a team's id by name."""
     row = tx.one("SELECT id FROM teams WHERE name = ?", (name,))
     if row is None:
@@ -446,7 +446,7 @@ def team_id_of(tx: Reader | Tx, name: str) -> int:
     return found
 
 
-def user_id_of(tx: Reader | Tx, name: str) -> int:
+def user_id_of(tx: ReadConnection | Tx, name: str) -> int:
     """Return a user's id by name."""
     row = tx.one("SELECT id FROM users WHERE name = ?", (name,))
     if row is None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from trackyard.access.principal import Role
 from trackyard.core.errors import Denied
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: Tokens issued with one another, at most; the walk goes a little further than that.
 MAX_DEPTH = 16
@@ -41,7 +41,7 @@ class Bounds(NamedTuple):
     depth: int
 
 
-def bounds(reader: Reader | Tx, token_id: str, now_ms: int) -> Bounds | None:
+def bounds(reader: ReadConnection | Tx, token_id: str, now_ms: int) -> Bounds | None:
     """Return what a token and all above it leave to those below; None if one of them ended."""
     rows = reader.all(_ABOVE, (token_id,))
     if not rows or rows[-1][0] is not None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import NotFound
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 
-def reaches(reader: Reader | Tx, principal: Principal, run_id: str) -> bool:
+def reaches(reader: ReadConnection | Tx, principal: Principal, run_id: str) -> bool:
     """Tell whether the caller's token, if it is an attempt's, is good for this run."""
     scope = principal.scope
     if scope is None or scope.run_id == run_id:
@@ -21,13 +21,13 @@ def reaches(reader: Reader | Tx, principal: Principal, run_id: str) -> bool:
     return row is not None
 
 
-def check_reach(reader: Reader | Tx, principal: Principal, run_id: str) -> None:
+def check_reach(reader: ReadConnection | Tx, principal: Principal, run_id: str) -> None:
     """Refuse an attempt's token that reaches beyond its own runs, as if there were no other."""
     if not reaches(reader, principal, run_id):
         raise NotFound(f"Run with id={run_id[:80]} not found")
 
 
-def own_experiment(reader: Reader | Tx, principal: Principal) -> int | None:
+def own_experiment(reader: ReadConnection | Tx, principal: Principal) -> int | None:
     """Return the experiment an attempt is bound to, or None for a user."""
     if principal.scope is None:
         return None

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: Users that one notice goes to.
 MOST = 500
 
 
-def team_members(reader: Reader | Tx, team_id: int) -> list[int]:
+def team_members(reader: ReadConnection | Tx, team_id: int) -> list[int]:
     """Return the users of a team."""
     rows = reader.all(
         "SELECT u.id FROM members m JOIN users u ON u.id = m.user_id"
@@ -23,7 +23,7 @@ def team_members(reader: Reader | Tx, team_id: int) -> list[int]:
     return [int(row[0]) for row in rows]
 
 
-def admins(reader: Reader | Tx) -> list[int]:
+def admins(reader: ReadConnection | Tx) -> list[int]:
     """Return the platform's admins."""
     rows = reader.all(
         f"SELECT id FROM users WHERE is_admin = 1 AND disabled_ms IS NULL ORDER BY id LIMIT {MOST}"
@@ -31,7 +31,7 @@ def admins(reader: Reader | Tx) -> list[int]:
     return [int(row[0]) for row in rows]
 
 
-def members_by_name(reader: Reader | Tx, team_id: int, names: Sequence[str]) -> list[int]:
+def members_by_name(reader: ReadConnection | Tx, team_id: int, names: Sequence[str]) -> list[int]:
     """Return those of the named users who are in a team, or are admins."""
     wanted = sorted({name.lower() for name in names})[:MOST]
     if not wanted:

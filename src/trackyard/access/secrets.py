@@ -14,7 +14,7 @@ from trackyard.access.principal import Principal, Role
 from trackyard.access.sealing import Seal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ports import ENV_NAME
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 MAX_SECRETS = 200
 MAX_BYTES = 32 * 1024
@@ -88,7 +88,9 @@ class Secrets:
 
         await self._db.write(change)
 
-    def values(self, reader: Reader | Tx, team_id: int, names: Sequence[str]) -> dict[str, str]:
+    def values(
+        self, reader: ReadConnection | Tx, team_id: int, names: Sequence[str]
+    ) -> dict[str, str]:
         """Return the values of secrets for a job that starts."""
         found: dict[str, str] = {}
         for name in names:
@@ -101,7 +103,7 @@ class Secrets:
         return found
 
 
-def check_names(reader: Reader | Tx, team_id: int, names: Sequence[str]) -> None:
+def check_names(reader: ReadConnection | Tx, team_id: int, names: Sequence[str]) -> None:
     """Refuse a job that names a secret its team does not have."""
     if not names:
         return
@@ -123,7 +125,7 @@ def _check_own(tx: Tx, principal: Principal, name: str) -> None:
         principal.need(Role.maintainer, f"changing the secret {name}, which {row[0]} stored,")
 
 
-def _names(reader: Reader | Tx, team_id: int) -> set[str]:
+def _names(reader: ReadConnection | Tx, team_id: int) -> set[str]:
     return {row[0] for row in reader.all("SELECT name FROM secrets WHERE team_id = ?", (team_id,))}
 
 

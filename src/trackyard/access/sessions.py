@@ -15,7 +15,7 @@ from trackyard.access.lineage import bounds
 from trackyard.access.principal import Principal, Role
 from trackyard.access.tokens import digest, new_secret
 from trackyard.core.errors import Unauthenticated
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 IDLE_MS = 12 * 3_600_000
 LIFE_MS = 14 * 86_400_000
@@ -126,7 +126,7 @@ def _open(tx: Tx, user_id: int, token_id: str) -> str:
 
 
 def _find(
-    reader: Reader, key: str, token_id: str, team: str | None, now_ms: int
+    reader: ReadConnection, key: str, token_id: str, team: str | None, now_ms: int
 ) -> tuple[Principal, int] | None:
     row = reader.one(
         "SELECT s.csrf, s.seen_ms, s.expires_ms, u.id, u.name, u.is_admin, u.disabled_ms"
@@ -168,7 +168,7 @@ def _find(
     return principal, seen_ms
 
 
-def _bound(reader: Reader, token_id: str, user_id: int, now_ms: int) -> _Bound | None:
+def _bound(reader: ReadConnection, token_id: str, user_id: int, now_ms: int) -> _Bound | None:
     """Return what a live token of the user is good for."""
     row = reader.one(
         "SELECT t.name, k.role, k.scope FROM tokens k JOIN teams t ON t.id = k.team_id"
@@ -182,7 +182,7 @@ def _bound(reader: Reader, token_id: str, user_id: int, now_ms: int) -> _Bound |
 
 
 def _standing(
-    reader: Reader, user_id: int, is_admin: bool, team: str | None
+    reader: ReadConnection, user_id: int, is_admin: bool, team: str | None
 ) -> tuple[int, str, int, Role] | None:
     """Return the team a user acts for, by name or the first one, and the role there."""
     sql = (

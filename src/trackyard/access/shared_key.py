@@ -8,7 +8,7 @@ none of this.
 from __future__ import annotations
 
 from trackyard.access.sealing import Seal
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 ROW = "secrets_key"
 
@@ -36,7 +36,7 @@ async def agree_on_key(database: Database, seal: Seal, *, is_named: bool) -> Non
     seal.expected = await database.read(known_key)
 
 
-def known_key(reader: Reader) -> str | None:
+def known_key(reader: ReadConnection) -> str | None:
     """Return the name of the key that this database's servers seal with."""
     row = reader.one("SELECT value FROM settings WHERE key = ?", (ROW,))
     return None if row is None else str(row[0])

@@ -6,11 +6,11 @@ Owns one look-up. A credential is not needed; a user who left the team or was di
 from __future__ import annotations
 
 from trackyard.access.principal import Principal, Role
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 
 def standing(
-    reader: Reader | Tx, *, user_id: int | None, team_id: int, at_most: Role
+    reader: ReadConnection | Tx, *, user_id: int | None, team_id: int, at_most: Role
 ) -> Principal | None:
     """Return a user as a caller of a team, with the role they have now; None: they have none."""
     row = reader.one(

@@ -28,7 +28,7 @@ class BlobFault(InternalFault):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredBlob:
     """A blob that is complete and durable."""
 
     blob: str
@@ -37,7 +37,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class FoundBlob:
     """A blob met while walking the store."""
 
     blob: str
@@ -53,7 +53,9 @@ class BlobStore(Protocol):
     #: whether the bytes lie on this machine, where an upload in parts costs a second copy
     is_local: bool
 
-    async def write(self, pieces: AsyncIterator[bytes], *, length: int | None = None) -> Stored:
+    async def write(
+        self, pieces: AsyncIterator[bytes], *, length: int | None = None
+    ) -> StoredBlob:
         """Store a stream whole, or nothing of it; return once it would survive a power cut."""
         ...
 
@@ -69,7 +71,7 @@ class BlobStore(Protocol):
         """Remove blobs; one that is not there counts as removed."""
         ...
 
-    def walk(self) -> AsyncIterator[Found]:
+    def walk(self) -> AsyncIterator[FoundBlob]:
         """Yield every complete blob."""
         ...
 
@@ -133,7 +135,7 @@ async def batches(pieces: AsyncIterator[bytes], size: int) -> AsyncIterator[byte
         yield batch
 
 
-class Digest:
+class BlobDigest:
     """A running SHA-256 that leaves the event loop free while it works on large pieces."""
 
     def __init__(self) -> None:
@@ -160,7 +162,7 @@ async def checked(
 
     A piece is digested while the one before it is on its way to the reader.
     """
-    digest = Digest()
+    digest = BlobDigest()
     held: bytes | None = None
     async for piece in pieces:
         working = asyncio.ensure_future(digest.add(piece))
@@ -176,12 +178,12 @@ async def checked(
         yield held
 
 
-async def join(store: BlobStore, parts: Sequence[Stored]) -> Stored:
+async def join(store: BlobStore, parts: Sequence[StoredBlob]) -> StoredBlob:
     """Write one blob out of several, each checked on the way."""
     return await store.write(_chain(store, parts), length=sum(part.size for part in parts))
 
 
-async def _chain(store: BlobStore, parts: Sequence[Stored]) -> AsyncIterator[bytes]:
+async def _chain(store: BlobStore, parts: Sequence[StoredBlob]) -> AsyncIterator[bytes]:
     for number, part in enumerate(parts, start=1):
         fault = BlobFault(f"part {number} of the upload was damaged in the store; send it again")
         async for piece in checked(store.read(part.blob, 0, part.size), part.sha256, fault):

@@ -19,7 +19,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from trackyard.artifacts.blobs import BLOB_ID, BlobFault, Found, Stored, batches, new_blob_id
+from trackyard.artifacts.blobs import (
+    BLOB_ID,
+    BlobFault,
+    FoundBlob,
+    StoredBlob,
+    batches,
+    new_blob_id,
+)
 from trackyard.core.errors import InternalFault, OutOfSpace, SetupError, YardError
 
 log = logging.getLogger(__name__)
@@ -59,7 +66,9 @@ class DiskBlobs:
                 hint="name a folder that this user may write to with --artifacts",
             ) from fault
 
-    async def write(self, pieces: AsyncIterator[bytes], *, length: int | None = None) -> Stored:
+    async def write(
+        self, pieces: AsyncIterator[bytes], *, length: int | None = None
+    ) -> StoredBlob:
         """Write beside, flush to the disk, then rename into place."""
         promise = length or 0
         self._check_space(promise)
@@ -129,7 +138,7 @@ class DiskBlobs:
         files = [self._file(blob) for blob in blobs]
         await self._run(_unlink, files)
 
-    async def walk(self) -> AsyncIterator[Found]:
+    async def walk(self) -> AsyncIterator[FoundBlob]:
         """Yield every blob, a folder at a time."""
         shards = await self._run(lambda: sorted(self._blobs.iterdir()))
         for shard in shards:
@@ -237,7 +246,7 @@ class _Partial:
             self._begun = self._size
         self._digest.update(batch)
 
-    def finish(self, blob: str, target: Path, last: bytes | bytearray = b"") -> Stored:
+    def finish(self, blob: str, target: Path, last: bytes | bytearray = b"") -> StoredBlob:
         """Write the last batch, flush the file, give it its name, and flush the name."""
         if last:
             self.append(last)
@@ -249,7 +258,7 @@ class _Partial:
             _make_shards(target.parent)
         self._path.rename(target)
         _sync_folder(target.parent)
-        return Stored(blob=blob, size=self._size, sha256=self._digest.hexdigest())
+        return StoredBlob(blob=blob, size=self._size, sha256=self._digest.hexdigest())
 
     def discard(self) -> None:
         """Close and remove what is left of an unfinished write; harmless after a finished one."""
@@ -318,9 +327,9 @@ def _unlink(files: Iterable[Path]) -> None:
         file.unlink(missing_ok=True)
 
 
-def _blobs_in(shard: Path) -> list[Found]:
+def _blobs_in(shard: Path) -> list[FoundBlob]:
     return [
-        Found(blob=path.name, size=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
+        FoundBlob(blob=path.name, size=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
         for path, found in _files(shard)
         if BLOB_ID.match(path.name)
     ]

@@ -9,7 +9,7 @@ import secrets
 
 from trackyard.artifacts.blobs import BlobStore
 from trackyard.core.errors import SetupError
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 #: Name of the file or object that holds the id.
 MARKER = "store.id"
@@ -73,7 +73,7 @@ def _clean(text: str | None) -> str | None:
     return found if _ID.match(found) else repr(found[:40])
 
 
-def _known(reader: Reader) -> str | None:
+def _known(reader: ReadConnection) -> str | None:
     row = reader.one("SELECT value FROM settings WHERE key = ?", (KEY,))
     return None if row is None else str(row[0])
 

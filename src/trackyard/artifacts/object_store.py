@@ -17,10 +17,10 @@ from obstore.store import S3Store
 
 from trackyard.artifacts.blobs import (
     BLOB_ID,
+    BlobDigest,
     BlobFault,
-    Digest,
-    Found,
-    Stored,
+    FoundBlob,
+    StoredBlob,
     batches,
     new_blob_id,
 )
@@ -60,7 +60,9 @@ class ObjectBlobs:
                 " and AWS_REGION",
             ) from fault
 
-    async def write(self, pieces: AsyncIterator[bytes], *, length: int | None = None) -> Stored:
+    async def write(
+        self, pieces: AsyncIterator[bytes], *, length: int | None = None
+    ) -> StoredBlob:
         """Put a stream as one object; a stream that fails leaves no object and no parts."""
         blob = new_blob_id()
         source = _Source(pieces)
@@ -77,7 +79,7 @@ class ObjectBlobs:
             )
             await self._settle(upload, source)
         await self._confirm(blob, source.digest.size)
-        return Stored(blob=blob, size=source.digest.size, sha256=source.digest.text())
+        return StoredBlob(blob=blob, size=source.digest.size, sha256=source.digest.text())
 
     async def _confirm(self, blob: str, size: int) -> None:
         """Believe that an object is stored once the store shows it with its size."""
@@ -155,7 +157,7 @@ class ObjectBlobs:
         except _FAULTS as fault:
             raise self._explain(fault) from fault
 
-    async def walk(self) -> AsyncIterator[Found]:
+    async def walk(self) -> AsyncIterator[FoundBlob]:
         """Yield every blob below the prefix."""
         try:
             async for page in self._store.list_async("blobs"):
@@ -163,7 +165,7 @@ class ObjectBlobs:
                     blob = entry["path"].rpartition("/")[2]
                     if BLOB_ID.match(blob):
                         modified = int(entry["last_modified"].timestamp() * 1000)
-                        yield Found(blob=blob, size=entry["size"], modified_ms=modified)
+                        yield FoundBlob(blob=blob, size=entry["size"], modified_ms=modified)
         except _FAULTS as fault:
             raise self._explain(fault) from fault
 
@@ -215,7 +217,7 @@ class _Source:
         self._batches = batches(pieces, _BATCH)
         self._is_cut = False
         self.ended = False
-        self.digest = Digest()
+        self.digest = BlobDigest()
         #: what the stream itself failed with, which says more than what the store made of it
         self.fault: BaseException | None = None
 

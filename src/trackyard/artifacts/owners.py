@@ -11,14 +11,14 @@ from trackyard.access.principal import Principal
 from trackyard.access.reach import own_experiment, reaches
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import MODEL_ID, RUN_ID, TRACE_ID
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: What MLflow takes for a run id at all; what is not one is refused before it is looked for.
 _ID_LIKE = re.compile(r"[a-zA-Z0-9][\w\-]{0,255}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class ArtifactOwner:
     """A run, logged model or trace that holds artifacts."""
 
     id: str
@@ -46,7 +46,7 @@ class Owner:
             raise _absent(self.id)
 
 
-def find_owner(reader: Reader | Tx, principal: Principal, owner_id: str) -> Owner:
+def find_owner(reader: ReadConnection | Tx, principal: Principal, owner_id: str) -> ArtifactOwner:
     """Return the owner of an id within the caller's reach; any other is not found."""
     if _ID_LIKE.match(owner_id) is None:
         raise InvalidInput(f"Invalid run ID: {owner_id[:300]!r}")
@@ -65,20 +65,20 @@ def find_owner(reader: Reader | Tx, principal: Principal, owner_id: str) -> Owne
     return owner
 
 
-def _run(reader: Reader | Tx, run_id: str) -> tuple[Owner, str]:
+def _run(reader: ReadConnection | Tx, run_id: str) -> tuple[ArtifactOwner, str]:
     row = reader.one(
         "SELECT team_id, experiment_id, lifecycle, artifact_uri FROM runs WHERE uuid = ?",
         (run_id,),
     )
     if row is None:
         raise _absent(run_id)
-    owner = Owner(
+    owner = ArtifactOwner(
         id=run_id, kind="run", team_id=row[0], experiment_id=row[1], lifecycle=row[2], uri=row[3]
     )
     return owner, run_id
 
 
-def _logged_model(reader: Reader | Tx, model_id: str) -> tuple[Owner, str]:
+def _logged_model(reader: ReadConnection | Tx, model_id: str) -> tuple[ArtifactOwner, str]:
     row = reader.one(
         "SELECT team_id, experiment_id, lifecycle, artifact_uri, source_run FROM logged_models"
         " WHERE id = ?",
@@ -86,7 +86,7 @@ def _logged_model(reader: Reader | Tx, model_id: str) -> tuple[Owner, str]:
     )
     if row is None:
         raise _absent(model_id)
-    owner = Owner(
+    owner = ArtifactOwner(
         id=model_id,
         kind="logged_model",
         team_id=row[0],
@@ -97,7 +97,7 @@ def _logged_model(reader: Reader | Tx, model_id: str) -> tuple[Owner, str]:
     return owner, row[4]
 
 
-def _trace(reader: Reader | Tx, principal: Principal, trace_id: str) -> Owner:
+def _trace(reader: ReadConnection | Tx, principal: Principal, trace_id: str) -> ArtifactOwner:
     row = reader.one(
         "SELECT t.team_id, t.experiment_id, x.value FROM traces t LEFT JOIN trace_tags x"
         " ON x.trace_id = t.id AND x.key = 'mlflow.artifactLocation' WHERE t.id = ?",
@@ -106,7 +106,7 @@ def _trace(reader: Reader | Tx, principal: Principal, trace_id: str) -> Owner:
     bound = own_experiment(reader, principal)
     if row is None or row[0] != principal.team_id or bound not in (None, row[1]):
         raise _absent(trace_id)
-    return Owner(
+    return ArtifactOwner(
         id=trace_id,
         kind="trace",
         team_id=row[0],

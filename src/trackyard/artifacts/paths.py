@@ -27,7 +27,7 @@ _SEPARATOR = re.compile(r"[/\\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ArtifactPlace:
     """What an `mlflow-artifacts` path names: an owner and a path below its root."""
 
     #: first segment: the experiment as the caller calls it
@@ -83,7 +83,7 @@ def client_spelling(path: str) -> str:
     return _ASCII_CONTROL.sub(lambda found: f"%{ord(found[0]):02x}", path)
 
 
-def parse_place(text: str, *, is_stored: bool = True) -> Place:
+def parse_place(text: str, *, is_stored: bool = True) -> ArtifactPlace:
     """Split `<experiment>/<run>/artifacts/<path>` and its siblings for models and traces."""
     check_path(text.removesuffix("/"), is_stored=is_stored)
     experiment, _, rest = text.partition("/")
@@ -106,7 +106,7 @@ def parse_place(text: str, *, is_stored: bool = True) -> Place:
         raise _invalid("it ends with a slash")
     if path:
         check_path(path, is_stored=is_stored)
-    return Place(experiment=experiment, owner=owner, path=path)
+    return ArtifactPlace(experiment=experiment, owner=owner, path=path)
 
 
 def join_path(folder: str, name: str) -> str:

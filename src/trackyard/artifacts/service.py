@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 from trackyard.access.principal import Principal
 from trackyard.artifacts import tree
-from trackyard.artifacts.blobs import BlobFault, BlobStore, Stored, checked
-from trackyard.artifacts.owners import Owner, find_owner
+from trackyard.artifacts.blobs import BlobFault, BlobStore, StoredBlob, checked
+from trackyard.artifacts.owners import ArtifactOwner, find_owner
 from trackyard.artifacts.paths import ancestors, check_path
-from trackyard.artifacts.tree import Entry, Size
+from trackyard.artifacts.tree import StoredSize, TreeEntry
 from trackyard.core.errors import (
     Conflict,
     InvalidInput,
@@ -28,7 +28,7 @@ from trackyard.core.errors import (
     YardError,
 )
 from trackyard.store.connection import Row
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,9 @@ class Artifacts:
 
     # -- owners -----------------------------------------------------------------------------
 
-    async def owner(self, principal: Principal, owner_id: str, *, to_write: bool = False) -> Owner:
+    async def owner(
+        self, principal: Principal, owner_id: str, *, to_write: bool = False
+    ) -> ArtifactOwner:
         """Return a run or logged model that the caller may reach, or answer that there is none."""
         owner = await self._database.peek(lambda reader: find_owner(reader, principal, owner_id))
         if to_write:
@@ -89,7 +91,7 @@ class Artifacts:
     async def put(
         self,
         principal: Principal,
-        owner: Owner,
+        owner: ArtifactOwner,
         path: str,
         pieces: AsyncIterator[bytes],
         *,
@@ -113,9 +115,9 @@ class Artifacts:
     async def adopt(
         self,
         principal: Principal,
-        owner: Owner,
+        owner: ArtifactOwner,
         path: str,
-        stored: Stored,
+        stored: StoredBlob,
         *,
         even_deleted: bool = False,
     ) -> Artifact:
@@ -138,7 +140,7 @@ class Artifacts:
             await self.retire([replaced])
         return artifact
 
-    async def delete(self, principal: Principal, owner: Owner, path: str) -> int:
+    async def delete(self, principal: Principal, owner: ArtifactOwner, path: str) -> int:
         """Delete a file, or a folder with all below it; an empty path is the whole tree."""
         rows = await self._database.write(
             lambda tx: _remove(tx, principal, owner, path), frees=True
@@ -204,7 +206,7 @@ class Artifacts:
         """Tell whether a path is a file or a folder that holds one; the root exists once used."""
         return await self._database.peek(lambda reader: tree.exists(reader, owner_id, path))
 
-    async def list(self, owner_id: str, path: str = "") -> list[Entry]:
+    async def list(self, owner_id: str, path: str = "") -> list[TreeEntry]:
         """Return the files and folders directly below a folder, by name; none for a file."""
         return await self._database.read(lambda reader: tree.children(reader, owner_id, path))
 
@@ -216,7 +218,7 @@ class Artifacts:
             ]
         )
 
-    async def sizes(self, owner_ids: Iterable[str]) -> dict[str, Size]:
+    async def sizes(self, owner_ids: Iterable[str]) -> dict[str, StoredSize]:
         """Return how many files and bytes each owner holds."""
         wanted = list(owner_ids)
         return await self._database.read(lambda reader: tree.sizes(reader, wanted))
@@ -284,7 +286,7 @@ def forget_owner(tx: Tx, owner_id: str) -> int:
     return tx.run("DELETE FROM artifacts WHERE owner = ?", (owner_id,))
 
 
-def _find(reader: Reader, owner_id: str, path: str) -> Artifact:
+def _find(reader: ReadConnection, owner_id: str, path: str) -> Artifact:
     row = reader.one(
         f"SELECT {_COLUMNS} FROM artifacts WHERE owner = ? AND path = ?",
         (owner_id, path),
@@ -296,7 +298,7 @@ def _find(reader: Reader, owner_id: str, path: str) -> Artifact:
     raise NotFound(f"No such artifact: {path!r}")
 
 
-def _resolve(reader: Reader, owner_id: str, path: str) -> str:
+def _resolve(reader: ReadConnection, owner_id: str, path: str) -> str:
     if not path or tree.exists(reader, owner_id, path):
         return path
     return tree.find_spelling(reader, owner_id, path) or check_path(path)
@@ -309,7 +311,7 @@ def artifact_of(row: Row) -> Artifact:
     )
 
 
-def _check_free(reader: Reader | Tx, owner_id: str, path: str) -> None:
+def _check_free(reader: ReadConnection | Tx, owner_id: str, path: str) -> None:
     """Refuse a file where a folder is, and a folder where a file is: no disk could hold both."""
     folders = ancestors(path)
     if folders:
@@ -325,7 +327,7 @@ def _check_free(reader: Reader | Tx, owner_id: str, path: str) -> None:
 
 
 def _record(
-    tx: Tx, principal: Principal, owner: Owner, path: str, stored: Stored
+    tx: Tx, principal: Principal, owner: ArtifactOwner, path: str, stored: StoredBlob
 ) -> tuple[Artifact, str | None]:
     """Write the row and its event; return the artifact and the blob it replaces."""
     old = tx.one(
@@ -373,7 +375,7 @@ def _record(
     return artifact, None if old is None else old[0]
 
 
-def _remove(tx: Tx, principal: Principal, owner: Owner, path: str) -> list[Row]:
+def _remove(tx: Tx, principal: Principal, owner: ArtifactOwner, path: str) -> list[Row]:
     """Delete the rows of a file or of everything below a folder."""
     find_owner(tx, principal, owner.id)
     rows = tree.below(tx, owner.id, path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from trackyard.artifacts.paths import ancestors, client_spelling
 from trackyard.store.connection import Dialect, Row
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: Rows fetched at a time; a folder of many files costs one query for each so many.
 _PAGE = 1000
@@ -20,7 +20,7 @@ _AFTER_SLASH = "0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TreeEntry:
     """A file or folder directly below a folder."""
 
     #: path from the owner's root
@@ -36,19 +36,19 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
+class StoredSize:
     """How much an owner holds."""
 
     files: int = 0
     total_bytes: int = 0
 
 
-def children(reader: Reader | Tx, owner_id: str, folder: str) -> list[Entry]:
+def children(reader: ReadConnection | Tx, owner_id: str, folder: str) -> list[TreeEntry]:
     """Return what lies directly below a folder, skipping over what lies deeper."""
     prefix = f"{folder}/" if folder else ""
     end = f"{folder}{_AFTER_SLASH}" if folder else None
     start = prefix
-    found: list[Entry] = []
+    found: list[TreeEntry] = []
     while True:
         rows = _page(reader, owner_id, start, end)
         for path, size in rows:
@@ -56,13 +56,13 @@ def children(reader: Reader | Tx, owner_id: str, folder: str) -> list[Entry]:
                 continue
             name, slash, _ = path[len(prefix) :].partition("/")
             child = prefix + name
-            found.append(Entry(path=child, is_dir=bool(slash), size=None if slash else size))
+            found.append(TreeEntry(path=child, is_dir=bool(slash), size=None if slash else size))
             start = child + (_AFTER_SLASH if slash else "\x01")
         if len(rows) < _PAGE:
             return _by_name(found)
 
 
-def below(reader: Reader | Tx, owner_id: str, path: str) -> list[Row]:
+def below(reader: ReadConnection | Tx, owner_id: str, path: str) -> list[Row]:
     """Return id and blob of the file at a path and of every file below it."""
     if not path:
         return reader.all("SELECT id, blob FROM artifacts WHERE owner = ?", (owner_id,))
@@ -75,7 +75,9 @@ def below(reader: Reader | Tx, owner_id: str, path: str) -> list[Row]:
     )
 
 
-def files(reader: Reader | Tx, owner_id: str, after: str, most: int, columns: str) -> list[Row]:
+def files(
+    reader: ReadConnection | Tx, owner_id: str, after: str, most: int, columns: str
+) -> list[Row]:
     """Return files of an owner in the order of their paths, from the one after a path."""
     column = _column(reader.dialect)
     return reader.all(
@@ -85,7 +87,7 @@ def files(reader: Reader | Tx, owner_id: str, after: str, most: int, columns: st
     )
 
 
-def is_folder(reader: Reader | Tx, owner_id: str, path: str) -> bool:
+def is_folder(reader: ReadConnection | Tx, owner_id: str, path: str) -> bool:
     """Tell whether anything lies below a path."""
     column = _column(reader.dialect)
     row = reader.one(
@@ -95,7 +97,7 @@ def is_folder(reader: Reader | Tx, owner_id: str, path: str) -> bool:
     return row is not None
 
 
-def exists(reader: Reader | Tx, owner_id: str, path: str) -> bool:
+def exists(reader: ReadConnection | Tx, owner_id: str, path: str) -> bool:
     """Tell whether a path is a file or a folder; the root is one once it holds anything."""
     if not path:
         return (
@@ -105,7 +107,7 @@ def exists(reader: Reader | Tx, owner_id: str, path: str) -> bool:
     return row is not None or is_folder(reader, owner_id, path)
 
 
-def find_spelling(reader: Reader | Tx, owner_id: str, wanted: str) -> str | None:
+def find_spelling(reader: ReadConnection | Tx, owner_id: str, wanted: str) -> str | None:
     """Return the file or folder that stock clients call by this name, or None."""
     rows = reader.all(
         "SELECT path FROM artifacts WHERE owner = ? AND path LIKE ? ESCAPE '!'"
@@ -120,9 +122,9 @@ def find_spelling(reader: Reader | Tx, owner_id: str, wanted: str) -> str | None
     return None
 
 
-def sizes(reader: Reader | Tx, owner_ids: list[str]) -> dict[str, Size]:
+def sizes(reader: ReadConnection | Tx, owner_ids: list[str]) -> dict[str, StoredSize]:
     """Return files and bytes per owner, none for an owner that holds nothing."""
-    found = {owner_id: Size() for owner_id in owner_ids}
+    found = {owner_id: StoredSize() for owner_id in owner_ids}
     for at in range(0, len(owner_ids), _PAGE):
         wanted = owner_ids[at : at + _PAGE]
         marks = ", ".join("?" * len(wanted))
@@ -131,11 +133,11 @@ def sizes(reader: Reader | Tx, owner_ids: list[str]) -> dict[str, Size]:
             f" WHERE owner IN ({marks}) GROUP BY owner",
             wanted,
         ):
-            found[owner_id] = Size(files=files, total_bytes=int(total))
+            found[owner_id] = StoredSize(files=files, total_bytes=int(total))
     return found
 
 
-def _page(reader: Reader | Tx, owner_id: str, start: str, end: str | None) -> list[Row]:
+def _page(reader: ReadConnection | Tx, owner_id: str, start: str, end: str | None) -> list[Row]:
     column = _column(reader.dialect)
     bound = f" AND {column} < ?" if end is not None else ""
     return reader.all(
@@ -150,5 +152,5 @@ def _column(dialect: Dialect) -> str:
     return "path" if dialect.name == "sqlite" else 'path COLLATE "C"'
 
 
-def _by_name(entries: list[Entry]) -> list[Entry]:
+def _by_name(entries: list[TreeEntry]) -> list[TreeEntry]:
     return sorted(entries, key=lambda entry: entry.path)

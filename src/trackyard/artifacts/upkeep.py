@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
 
-from trackyard.artifacts.blobs import Found
+from trackyard.artifacts.blobs import FoundBlob
 from trackyard.artifacts.service import Artifacts
 from trackyard.artifacts.uploads import remove_upload
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 
 #: Nothing younger than this is garbage: it may belong to a write that has not ended.
 GRACE_MS = 24 * 3600 * 1000
@@ -56,7 +56,7 @@ async def collect_garbage(
 
 async def _orphans(
     database: Database, artifacts: Artifacts, before_ms: int
-) -> AsyncIterator[Found]:
+) -> AsyncIterator[FoundBlob]:
     """Yield old blobs that no row refers to; a sixteenth of all ids is in memory at a time."""
     digit = ""
     used: set[str] = set()
@@ -70,7 +70,7 @@ async def _orphans(
             yield found
 
 
-def _used(reader: Reader, digit: str) -> set[str]:
+def _used(reader: ReadConnection, digit: str) -> set[str]:
     rows = reader.all(
         "SELECT blob FROM artifacts WHERE substr(blob, 1, 1) = ?"
         " UNION SELECT blob FROM packages WHERE substr(blob, 1, 1) = ?"
@@ -80,6 +80,6 @@ def _used(reader: Reader, digit: str) -> set[str]:
     return {row[0] for row in rows}
 
 
-def _stale_uploads(reader: Reader, before_ms: int) -> list[str]:
+def _stale_uploads(reader: ReadConnection, before_ms: int) -> list[str]:
     rows = reader.all("SELECT id FROM uploads WHERE created_ms < ?", (before_ms,))
     return [row[0] for row in rows]

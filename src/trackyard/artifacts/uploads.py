@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import msgspec
 
 from trackyard.access.principal import Principal
-from trackyard.artifacts.blobs import Stored, join
-from trackyard.artifacts.owners import Owner
+from trackyard.artifacts.blobs import StoredBlob, join
+from trackyard.artifacts.owners import ArtifactOwner
 from trackyard.artifacts.service import Artifact, Artifacts
 from trackyard.core.errors import Conflict, Denied, InvalidInput, NotFound
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 PARTS_LIMIT = 10_000
 PART_BYTES = 1024**3
@@ -32,7 +32,7 @@ _TOKEN = re.compile(r"[0-9a-f]{64}\Z")
 _REFUSED = "this upload token is not good for this part: it is forged, expired or used"
 
 
-class State(msgspec.Struct, frozen=True):
+class UploadState(msgspec.Struct, frozen=True):
     """What is kept of an upload beside its place."""
 
     count: int
@@ -43,7 +43,7 @@ class State(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
+class PartUpload:
     """An upload that is under way."""
 
     id: str
@@ -57,7 +57,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class CompletedPart:
     """A part as the client names it when it completes the upload."""
 
     number: int
@@ -73,7 +73,9 @@ class Uploads:
         self._artifacts = artifacts
         self._completing: dict[str, asyncio.Task[Artifact]] = {}
 
-    async def begin(self, principal: Principal, owner: Owner, path: str, count: int) -> Upload:
+    async def begin(
+        self, principal: Principal, owner: ArtifactOwner, path: str, count: int
+    ) -> PartUpload:
         """Open an upload of so many parts to a path."""
         if not 1 <= count <= PARTS_LIMIT:
             raise InvalidInput(
@@ -84,7 +86,7 @@ class Uploads:
         upload_id, key = secrets.token_hex(16), secrets.token_hex(32)
 
         def insert(tx: Tx) -> None:
-            state = State(count=count, expires_ms=tx.now_ms + LIFETIME_MS, key=key)
+            state = UploadState(count=count, expires_ms=tx.now_ms + LIFETIME_MS, key=key)
             tx.run(
                 "INSERT INTO uploads"
                 " (id, team_id, experiment_id, owner, path, state, created_ms)"
@@ -101,7 +103,7 @@ class Uploads:
             )
 
         await self._database.write(insert)
-        return Upload(id=upload_id, key=key, count=count)
+        return PartUpload(id=upload_id, key=key, count=count)
 
     async def put_part(
         self,
@@ -111,7 +113,7 @@ class Uploads:
         pieces: AsyncIterator[bytes],
         *,
         length: int | None,
-    ) -> Stored:
+    ) -> StoredBlob:
         """Store a part on the strength of its token, once."""
         await self._database.peek(lambda reader: self._check(reader, upload_id, number, token))
         if length is not None and length > PART_BYTES:
@@ -143,7 +145,12 @@ class Uploads:
         return stored
 
     async def complete(
-        self, principal: Principal, owner: Owner, path: str, upload_id: str, parts: Sequence[Part]
+        self,
+        principal: Principal,
+        owner: ArtifactOwner,
+        path: str,
+        upload_id: str,
+        parts: Sequence[CompletedPart],
     ) -> Artifact:
         """Make one artifact of the parts; asked again, answer the same."""
         state = await self._database.peek(
@@ -165,7 +172,9 @@ class Uploads:
         """Tell whether the parts of an upload are being joined now."""
         return upload_id in self._completing
 
-    async def abort(self, principal: Principal, owner: Owner, path: str, upload_id: str) -> None:
+    async def abort(
+        self, principal: Principal, owner: ArtifactOwner, path: str, upload_id: str
+    ) -> None:
         """Forget an upload and its parts."""
         if self.is_completing(upload_id):
             raise Conflict("the upload is being completed; wait for its end")
@@ -182,7 +191,7 @@ class Uploads:
             task.exception()
 
     def _check(
-        self, reader: Reader | Tx, upload_id: str, number: int, token: str
+        self, reader: ReadConnection | Tx, upload_id: str, number: int, token: str
     ) -> tuple[int, int]:
         """Return team and experiment of an upload whose part a token opens, or refuse it."""
         if _UPLOAD_ID.match(upload_id) is None or _TOKEN.match(token) is None:
@@ -192,7 +201,7 @@ class Uploads:
         )
         if row is None:
             raise Denied(_REFUSED)
-        state = msgspec.json.decode(row[0], type=State)
+        state = msgspec.json.decode(row[0], type=UploadState)
         genuine = hmac.compare_digest(_sign(state.key, upload_id, number), token)
         is_late = state.is_done or state.expires_ms < self._database.clock.time_ms()
         if not genuine or is_late or not 1 <= number <= state.count:
@@ -206,7 +215,12 @@ class Uploads:
         return row[1], row[2]
 
     async def _complete(
-        self, principal: Principal, owner: Owner, path: str, upload_id: str, parts: list[Stored]
+        self,
+        principal: Principal,
+        owner: ArtifactOwner,
+        path: str,
+        upload_id: str,
+        parts: list[StoredBlob],
     ) -> Artifact:
         stored = await join(self._artifacts.blobs, parts)
         artifact = await self._artifacts.adopt(principal, owner, path, stored)
@@ -235,8 +249,12 @@ def _remove_parts(tx: Tx, upload_id: str) -> list[str]:
 
 
 def _find(
-    reader: Reader | Tx, principal: Principal, owner: Owner, path: str, upload_id: str
-) -> State:
+    reader: ReadConnection | Tx,
+    principal: Principal,
+    owner: ArtifactOwner,
+    path: str,
+    upload_id: str,
+) -> UploadState:
     row = None
     if _UPLOAD_ID.match(upload_id):
         row = reader.one(
@@ -245,17 +263,19 @@ def _find(
         )
     if row is None:
         raise NotFound(f"No upload {upload_id[:64]!r} to {path!r}: it was aborted, or never begun")
-    return msgspec.json.decode(row[0], type=State)
+    return msgspec.json.decode(row[0], type=UploadState)
 
 
-def _parts(reader: Reader | Tx, upload_id: str) -> dict[int, Stored]:
+def _parts(reader: ReadConnection | Tx, upload_id: str) -> dict[int, StoredBlob]:
     rows = reader.all(
         "SELECT path, blob, size, sha256 FROM artifacts WHERE owner = ?", (_parts_of(upload_id),)
     )
-    return {int(row[0]): Stored(blob=row[1], size=row[2], sha256=row[3]) for row in rows}
+    return {int(row[0]): StoredBlob(blob=row[1], size=row[2], sha256=row[3]) for row in rows}
 
 
-def _match(count: int, held: dict[int, Stored], named: Sequence[Part]) -> list[Stored]:
+def _match(
+    count: int, held: dict[int, StoredBlob], named: Sequence[CompletedPart]
+) -> list[StoredBlob]:
     """Return every part in order, or say which one is missing or not what was sent."""
     if [part.number for part in named] != list(range(1, count + 1)):
         raise InvalidInput(

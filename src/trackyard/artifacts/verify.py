@@ -10,7 +10,7 @@ from functools import partial
 
 from trackyard.artifacts.blobs import BlobFault, BlobStore, checked
 from trackyard.core.errors import InvalidInput
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 
 #: Files looked up at a time.
 _PAGE = 200
@@ -29,7 +29,7 @@ _QUERIES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFile:
+class NamedFile:
     """A file that the database names."""
 
     #: `artifact`, `package` of a job, or `data` of data sets
@@ -48,12 +48,12 @@ class StoredFile:
 class BadFile:
     """A file whose bytes are gone or changed."""
 
-    file: StoredFile
+    file: NamedFile
     what: str
 
 
 @dataclass(slots=True, kw_only=True)
-class Slice:
+class VerifySlice:
     """What one call read, and where the next one goes on."""
 
     files: int = 0
@@ -64,9 +64,9 @@ class Slice:
 
 async def check_files(
     database: Database, blobs: BlobStore, *, after: str = "", seconds: float
-) -> Slice:
+) -> VerifySlice:
     """Read files from a place on for about so many seconds and name each that is damaged."""
-    found = Slice()
+    found = VerifySlice()
     until = database.clock.monotonic() + seconds
     place: str | None = after or f"{_ARTIFACT}:0"
     while place is not None:
@@ -83,12 +83,12 @@ async def check_files(
     return found
 
 
-async def check_all_files(database: Database, blobs: BlobStore) -> Slice:
+async def check_all_files(database: Database, blobs: BlobStore) -> VerifySlice:
     """Read every file."""
     return await check_files(database, blobs, seconds=float("inf"))
 
 
-async def _page(database: Database, place: str) -> tuple[list[StoredFile], str | None]:
+async def _page(database: Database, place: str) -> tuple[list[NamedFile], str | None]:
     """Return the files after a place, and from where to go on; None at the end."""
     kind, _, key = place.partition(":")
     if _PLACE.match(place) is None:
@@ -98,7 +98,7 @@ async def _page(database: Database, place: str) -> tuple[list[StoredFile], str |
         lambda reader: reader.all(_QUERIES[kind], (parameter,)), seconds=None
     )
     files = [
-        StoredFile(
+        NamedFile(
             kind=kind,
             place=f"{kind}:{row[0]}",
             owner=row[1],
@@ -116,7 +116,7 @@ async def _page(database: Database, place: str) -> tuple[list[StoredFile], str |
     return files, f"{following[0]}:" if following else None
 
 
-async def _fault_of(blobs: BlobStore, file: StoredFile) -> str | None:
+async def _fault_of(blobs: BlobStore, file: NamedFile) -> str | None:
     """Return what is wrong with a file's bytes, or None."""
     changed = BlobFault("its bytes are not those that were stored")
     try:
@@ -127,7 +127,7 @@ async def _fault_of(blobs: BlobStore, file: StoredFile) -> str | None:
     return None
 
 
-def _is_there(reader: Reader, file: StoredFile) -> bool:
+def _is_there(reader: ReadConnection, file: NamedFile) -> bool:
     """Tell whether the file was not replaced or deleted while it was read."""
     sql = f"SELECT 1 FROM {_TABLES[file.kind]} WHERE blob = ?"
     return reader.one(sql, (file.blob,)) is not None

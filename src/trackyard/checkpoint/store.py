@@ -34,7 +34,7 @@ class CheckpointError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class CheckpointPart:
     """One file of a checkpoint."""
 
     name: str
@@ -51,7 +51,7 @@ class Checkpoint:
     #: grows with each save into the folder, so that going back to an earlier step is possible
     sequence: int
     path: Path
-    parts: tuple[Part, ...]
+    parts: tuple[CheckpointPart, ...]
     created_ms: int
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
@@ -240,7 +240,9 @@ def read_manifest(path: Path) -> Checkpoint | None:
 def parse_manifest(data: Mapping[str, Any], path: Path) -> Checkpoint:
     """Read a manifest; names that would leave the folder are refused."""
     parts = tuple(
-        Part(name=_safe(item["name"]), size=int(item["size"]), sha256=str(item["sha256"]))
+        CheckpointPart(
+            name=_safe(item["name"]), size=int(item["size"]), sha256=str(item["sha256"])
+        )
         for item in data["parts"]
     )
     if not _NAME.match(str(data["name"])) or not parts:
@@ -273,10 +275,10 @@ def write_durably(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _seal(path: Path, base: Path) -> Part:
+def _seal(path: Path, base: Path) -> CheckpointPart:
     with path.open("rb") as file:
         os.fsync(file.fileno())
-    return Part(
+    return CheckpointPart(
         name=path.relative_to(base).as_posix(), size=path.stat().st_size, sha256=digest(path)
     )
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any
 
 
-class Bar:
+class ProgressBar:
     """Shows phases of long work, each with bytes done of all."""
 
     def __init__(self, *, is_quiet: bool = False) -> None:
@@ -15,7 +15,7 @@ class Bar:
         self._drawn: Any = None
         self._tasks: dict[str, Any] = {}
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ProgressBar:
         if self._is_shown:
             from rich.console import Console
             from rich.progress import (

@@ -21,7 +21,7 @@ from trackyard.client.api import Api, ApiFault, Unreachable
 from trackyard.core.dataset import (
     MAX_FILES,
     PART_BYTES,
-    Entry,
+    ManifestEntry,
     check_path,
     digest_of_parts,
     encode_manifest,
@@ -53,7 +53,7 @@ class Content:
 class Scanned:
     """A folder as a manifest, and where each content lies."""
 
-    entries: list[Entry]
+    entries: list[ManifestEntry]
     contents: dict[str, Content]
     size_bytes: int
 
@@ -71,7 +71,7 @@ def scan(folder: Path, progress: Progress) -> Scanned:
             progress("digest", done[0], total)
 
     contents: dict[str, Content] = {}
-    entries: list[Entry] = []
+    entries: list[ManifestEntry] = []
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         for entry, pieces in pool.map(partial(_digest, count=count), files):
             entries.append(entry)
@@ -116,7 +116,7 @@ def _checked(path: str) -> str:
 
 def _digest(
     file: tuple[str, Path, int], *, count: Callable[[int], None]
-) -> tuple[Entry, list[Content]]:
+) -> tuple[ManifestEntry, list[Content]]:
     name, path, size = file
     pieces: list[Content] = []
     try:
@@ -135,11 +135,11 @@ def _digest(
     except OSError as fault:
         raise SetupError(f"{path} cannot be read: {fault.strerror}") from fault
     if not pieces:
-        return Entry(name, 0, hashlib.sha256(b"").hexdigest()), []
+        return ManifestEntry(name, 0, hashlib.sha256(b"").hexdigest()), []
     if len(pieces) == 1:
-        return Entry(name, size, pieces[0].sha256), pieces
+        return ManifestEntry(name, size, pieces[0].sha256), pieces
     parts = tuple(piece.sha256 for piece in pieces)
-    return Entry(name, size, digest_of_parts(parts), parts), pieces
+    return ManifestEntry(name, size, digest_of_parts(parts), parts), pieces
 
 
 def send(

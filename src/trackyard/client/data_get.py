@@ -19,11 +19,13 @@ def fetch(api: Api, wanted: dict[str, Any], folder: Path, progress: Progress) ->
     """Fetch a version into a folder; files that are there and whole are not fetched again."""
     name, version, digest = wanted["name"], wanted["version"], wanted["digest"]
     location = f"{api.url}/api/v1/data/{name}/versions/v{version}"
-    server = data_fetch.Server(location, api.token or "", 0)
+    server = data_fetch.DatasetServer(location, api.token or "", 0)
     try:
         files = data_fetch.read_manifest(server.manifest(digest, time.sleep))
         folder.mkdir(parents=True, exist_ok=True)
-        return data_fetch.Transfer(server, folder, files, mode=0o644).run(time.sleep, progress, {})
+        return data_fetch.DatasetTransfer(server, folder, files, mode=0o644).run(
+            time.sleep, progress, {}
+        )
     except data_fetch.FetchError as fault:
         raise SetupError(
             f"{name}@v{version} could not be fetched: {fault}",

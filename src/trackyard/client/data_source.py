@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class DatasetOrigin:
     """A folder that holds the data set, and the staging folder to remove after it was added."""
 
     folder: Path
@@ -49,19 +49,19 @@ class Origin:
             shutil.rmtree(self.staging, ignore_errors=True)
 
 
-def bring(source: str, *, unpack: bool, layout: str, progress: Progress) -> Origin:
+def bring(source: str, *, unpack: bool, layout: str, progress: Progress) -> DatasetOrigin:
     """Return the folder that holds a source's files."""
     staging = staging_of(f"{source}\n{unpack}\n{layout}")
     if source.startswith("s3://"):
-        origin = Origin(_from_bucket(source, staging / "bucket", progress), staging)
+        origin = DatasetOrigin(_from_bucket(source, staging / "bucket", progress), staging)
     elif source.startswith(("http://", "https://")):
-        origin = Origin(_from_address(source, staging / "file", progress), staging)
+        origin = DatasetOrigin(_from_address(source, staging / "file", progress), staging)
     else:
         origin = _from_disk(source)
     if unpack:
-        origin = Origin(_unpacked(origin.folder, staging, progress), staging)
+        origin = DatasetOrigin(_unpacked(origin.folder, staging, progress), staging)
     if layout == "prefix":
-        origin = Origin(by_prefix(origin.folder, staging / "classes"), staging)
+        origin = DatasetOrigin(by_prefix(origin.folder, staging / "classes"), staging)
     return origin
 
 
@@ -71,10 +71,10 @@ def staging_of(text: str) -> Path:
     return base / "trackyard" / "data" / hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _from_disk(source: str) -> Origin:
+def _from_disk(source: str) -> DatasetOrigin:
     path = Path(source).expanduser()
     if path.is_dir() or path.is_file():
-        return Origin(path)
+        return DatasetOrigin(path)
     if "://" in source:
         scheme = source.partition("://")[0]
         raise SetupError(

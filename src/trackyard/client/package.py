@@ -33,7 +33,7 @@ class PackageError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Package:
+class FolderPackage:
     """A packaged folder."""
 
     #: SHA-256 of `content`, which names the package
@@ -59,7 +59,7 @@ def build(
     *,
     limit_bytes: int = LIMIT_BYTES,
     exclude: Sequence[str] = (),
-) -> Package:
+) -> FolderPackage:
     """Package `folder`, honouring .gitignore and .yardignore at every level.
 
     `exclude` holds further patterns in .gitignore's language. Raises PackageError if the folder
@@ -73,7 +73,7 @@ def build(
     if total > limit_bytes:
         raise PackageError(_too_large(root, entries, total, limit_bytes))
     content = _pack(entries)
-    return Package(
+    return FolderPackage(
         digest=hashlib.sha256(content).hexdigest(),
         content=content,
         files=len(entries),

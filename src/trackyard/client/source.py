@@ -17,7 +17,7 @@ GIT_SECONDS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class GitSource:
     """The state of a git work tree."""
 
     commit: str
@@ -45,7 +45,7 @@ class Source:
         return tags
 
 
-def capture(folder: str | os.PathLike[str]) -> Source | None:
+def capture(folder: str | os.PathLike[str]) -> GitSource | None:
     """Describe the work tree `folder` lies in, or return None if it lies in none."""
     place = Path(folder)
     commit = _git(place, "rev-parse", "--verify", "HEAD")
@@ -62,7 +62,7 @@ def capture(folder: str | os.PathLike[str]) -> Source | None:
     untracked = tuple(sorted(name for name in (others or "").split("\0") if name))
     text = diff or ""
     raw = text.encode("utf-8", "replace")
-    return Source(
+    return GitSource(
         commit=commit.strip(),
         branch=branch.strip() if branch else None,
         remote=without_credentials(remote.strip()) if remote else None,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from trackyard.control.launching import Context, Site, launch_spec
+from trackyard.control.launching import LaunchContext, LaunchSite, launch_spec
 from trackyard.core.errors import InternalFault, NotFound
 from trackyard.core.ports import (
     AttemptPhase,
@@ -39,7 +39,7 @@ from trackyard.queue.records import (
     load_attempts,
     load_spec,
 )
-from trackyard.queue.retry_policy import Verdict
+from trackyard.queue.retry_policy import AttemptVerdict
 from trackyard.queue.shares.queues import load_queues
 from trackyard.queue.specification import JobSpec
 from trackyard.queue.submit.packages import find_package
@@ -52,7 +52,7 @@ from trackyard.queue.transitions import (
     note_waiting,
     renew_tokens,
 )
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -72,7 +72,7 @@ MOST_HEARD = 20_000
 LOST = "Its runner ended without a word: the node, or the runner itself, was lost."
 
 
-def _no_secrets(_reader: Reader, _team_id: int, names: Sequence[str]) -> Mapping[str, str]:
+def _no_secrets(_reader: ReadConnection, _team_id: int, names: Sequence[str]) -> Mapping[str, str]:
     raise NotFound(f"this server has no key for the secret {names[0]}")
 
 
@@ -80,7 +80,7 @@ class Dispatcher:
     """Calls the engine on behalf of the ledger."""
 
     def __init__(
-        self, database: Database, open_engine: Callable[[], Engine | None], site: Site
+        self, database: Database, open_engine: Callable[[], Engine | None], site: LaunchSite
     ) -> None:
         self._db = database
         self._open_engine = open_engine
@@ -98,7 +98,9 @@ class Dispatcher:
         #: opens the values of a job's variables; set, as the next, by whoever holds the key
         self.opened: Callable[[JobSpec, int], JobSpec] = lambda spec, _team_id: spec
         #: opens the secrets a job names
-        self.secrets_of: Callable[[Reader, int, Sequence[str]], Mapping[str, str]] = _no_secrets
+        self.secrets_of: Callable[[ReadConnection, int, Sequence[str]], Mapping[str, str]] = (
+            _no_secrets
+        )
         #: called after the ledger changed
         self.on_change: Callable[[], None] = lambda: None
 
@@ -169,13 +171,13 @@ class Dispatcher:
             await self.close_attempt(report)
 
     async def _refused(self, attempt_id: str, words: str) -> None:
-        verdict = Verdict(
+        verdict = AttemptVerdict(
             cause=ExitCause.ENGINE, sentence=f"The engine would not start it: {words}"
         )
         await self._db.write(lambda tx: end_attempt(tx, attempt_id, verdict))
         self.on_change()
 
-    def _spec(self, reader: Reader, admitted: Admitted) -> LaunchSpec:
+    def _spec(self, reader: ReadConnection, admitted: Admitted) -> LaunchSpec:
         job = admitted.job
         spec = self.opened(load_spec(reader, job.spec_id), job.team_id)
         row = reader.one(
@@ -185,7 +187,7 @@ class Dispatcher:
         )
         assert row is not None
         packages = [find_package(reader, job.team_id, digest) for digest in spec.digests]
-        context = Context(
+        context = LaunchContext(
             team=row[0],
             experiment_id="0" if row[1] == row[2] else str(row[2]),
             package_sizes={one.digest: one.size for one in packages if one is not None},
@@ -281,16 +283,16 @@ class Dispatcher:
                 return
             await self.stop(attempt.attempt_id, 0, ExitCause.ENGINE)
             words = "The engine did not start it and does not know it."
-            verdict = Verdict(cause=ExitCause.ENGINE, sentence=words)
+            verdict = AttemptVerdict(cause=ExitCause.ENGINE, sentence=words)
         elif attempt.launched_ms is None:
             await self.stop(attempt.attempt_id, 0, ExitCause(str(attempt.stop_reason)))
-            verdict = Verdict(
+            verdict = AttemptVerdict(
                 cause=ExitCause(str(attempt.stop_reason)), sentence="It was stopped before it ran."
             )
         elif await self._is_heard(attempt.attempt_id):
             return
         else:
-            verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
+            verdict = AttemptVerdict(cause=ExitCause.NODE_LOST, sentence=LOST)
         await self._give_up(attempt.attempt_id, verdict)
 
     def note_heard(self, attempt_id: str, now_ms: int) -> None:
@@ -329,7 +331,7 @@ class Dispatcher:
         )
         return True
 
-    async def _give_up(self, attempt_id: str, verdict: Verdict) -> None:
+    async def _give_up(self, attempt_id: str, verdict: AttemptVerdict) -> None:
         """End an attempt for want of a record: a judgement, so only the leader's counts."""
 
         def change(tx: Tx) -> None:
@@ -355,7 +357,7 @@ class Dispatcher:
         has_ended = report.phase is AttemptPhase.EXITED
 
         def change(tx: Tx) -> None:
-            verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=LOST)
+            verdict = AttemptVerdict(cause=ExitCause.NODE_LOST, sentence=LOST)
             if record is not None and has_ended:
                 verdict = log_policies.judged(tx, record, hints.judged(tx, record))
             if record is not None:
@@ -393,7 +395,7 @@ class Dispatcher:
                 break
             await asyncio.sleep(0.5)
         silent = "Its runner has not been heard of for too long; it counts as lost."
-        verdict = Verdict(cause=ExitCause.NODE_LOST, sentence=silent)
+        verdict = AttemptVerdict(cause=ExitCause.NODE_LOST, sentence=silent)
         await self._give_up(attempt.attempt_id, verdict)
 
     # -- settle -----------------------------------------------------------------------------
@@ -444,12 +446,12 @@ class Dispatcher:
             )
 
 
-def _batch_options(reader: Reader, queue: str) -> BatchOptions:
+def _batch_options(reader: ReadConnection, queue: str) -> BatchOptions:
     rules = load_queues(reader).get(queue)
     return BatchOptions() if rules is None or rules.slurm is None else rules.slurm.options
 
 
-def _array_size(reader: Reader, job: JobRow) -> int:
+def _array_size(reader: ReadConnection, job: JobRow) -> int:
     if not job.array_id:
         return 0
     row = reader.one("SELECT count(*) FROM jobs WHERE array_id = ?", (job.array_id,))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trackyard.core.job import Job
-from trackyard.core.resources import NodeShare, Placement, Request
+from trackyard.core.resources import NodeShare, Placement, ResourceRequest
 from trackyard.fleet.nodes import NodeRow
-from trackyard.scheduling import Running
+from trackyard.scheduling import ActiveJob
 
 #: before the name of a job that is not ours; no id of ours holds a colon
 PREFIX = "foreign:"
@@ -21,15 +21,15 @@ def is_foreign(job_id: str) -> bool:
     return job_id.startswith(PREFIX)
 
 
-def foreign_jobs(rows: Iterable[NodeRow], now: float) -> list[Running]:
+def foreign_jobs(rows: Iterable[NodeRow], now: float) -> list[ActiveJob]:
     """Return what nodes report as held by others."""
-    found: list[Running] = []
+    found: list[ActiveJob] = []
     for row in rows:
         if not row.in_force.takes_work:
             continue
         for use in row.facts.foreign:
             gpus = tuple(index for index in use.gpus if index < len(row.facts.gpus))
-            request = Request(
+            request = ResourceRequest(
                 gpus=len(gpus),
                 gpu_milli=use.gpu_milli,
                 cpu_milli=use.cpu_milli,
@@ -52,5 +52,5 @@ def foreign_jobs(rows: Iterable[NodeRow], now: float) -> list[Running]:
                 preemptible=False,
                 name=use.name,
             )
-            found.append(Running(job=job, placement=Placement(shares=(share,)), started_at=now))
+            found.append(ActiveJob(job=job, placement=Placement(shares=(share,)), started_at=now))
     return found

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trackyard.control.snapshot import Loaded
+from trackyard.control.snapshot import LoadedSnapshot
 from trackyard.core.reasons import Code, Reason
-from trackyard.scheduling import Decisions, Snapshot, Waiting, decide
+from trackyard.scheduling import Decisions, Snapshot, WaitingJob, decide
 from trackyard.scheduling.decisions import Ranking
 from trackyard.scheduling.preemption.proof import Fault, hold_to_rules
 
@@ -33,7 +33,7 @@ class Weigher:
         #: what was wrong with the last decisions, by their own rules
         self.faults: list[Fault] = []
 
-    def decide(self, loaded: Loaded) -> tuple[Loaded, Decisions]:
+    def decide(self, loaded: LoadedSnapshot) -> tuple[LoadedSnapshot, Decisions]:
         """Return what was decided on, without the jobs set aside, and the decisions for all."""
         self._aside = {
             job: known
@@ -55,7 +55,7 @@ class Weigher:
             loaded = replace(loaded, snapshot=snapshot)
         return loaded, _with_aside(decisions, told) if told else decisions
 
-    def _search(self, loaded: Loaded, snapshot: Snapshot, fault: Exception) -> Snapshot:
+    def _search(self, loaded: LoadedSnapshot, snapshot: Snapshot, fault: Exception) -> Snapshot:
         """Find the jobs without which the pass works, and set them aside."""
         # What fails with nobody waiting is no waiting job's fault: it goes to the caller.
         decide(replace(snapshot, waiting=()))
@@ -79,7 +79,7 @@ class _Search:
         self._tries = 0
         self.faults: dict[str, str] = {}
 
-    def sound(self, waiting: Sequence[Waiting]) -> tuple[Waiting, ...]:
+    def sound(self, waiting: Sequence[WaitingJob]) -> tuple[WaitingJob, ...]:
         """Return those with which a pass works; where tries run out, whole parts are left out."""
         fault = self._try(waiting)
         if fault is None:
@@ -97,7 +97,7 @@ class _Search:
                 return first
         return (*first, *second)
 
-    def _try(self, waiting: Sequence[Waiting]) -> Exception | None:
+    def _try(self, waiting: Sequence[WaitingJob]) -> Exception | None:
         self._tries += 1
         try:
             decide(replace(self._snapshot, waiting=tuple(waiting)))

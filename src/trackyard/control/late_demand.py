@@ -17,23 +17,23 @@ from trackyard.core.errors import Conflict
 from trackyard.core.reasons import EVALUATING
 from trackyard.core.resources import WHOLE, Placement
 from trackyard.queue.attempts import demand as claims
-from trackyard.queue.attempts.demand import Demand, Standing
+from trackyard.queue.attempts.demand import ClaimStatus, DemandRequest
 from trackyard.queue.attempts.trials import TrialReply, TrialReport, report
 from trackyard.queue.records import job_by_inner, load_attempts, load_spec
 from trackyard.queue.submit.gang_shapes import (
-    Ask,
-    Choice,
+    GangChoice,
+    WorkerRequest,
     ask_of,
     check_ask,
     choose,
     parse_gang,
     words,
 )
-from trackyard.scheduling import Running, Snapshot
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.scheduling import ActiveJob, Snapshot
+from trackyard.store.database import Database, ReadConnection, Tx
 
 if TYPE_CHECKING:
-    from trackyard.control.loop import Pass, Scheduler
+    from trackyard.control.loop import LastPass, SchedulingLoop
 
 #: Longest that one call waits for its answer; whoever still waits asks again.
 MAX_WAIT_SECONDS = 30.0
@@ -75,16 +75,16 @@ class ReleaseReply(msgspec.Struct):
     released: bool
 
 
-class Demands:
+class DemandService:
     """The desk itself."""
 
-    def __init__(self, database: Database, scheduler: Scheduler) -> None:
+    def __init__(self, database: Database, scheduler: SchedulingLoop) -> None:
         self._db = database
         self._scheduler = scheduler
         #: workers that declared gangs hold already, by attempt and key
         self._covered: dict[str, dict[str, int]] = {}
 
-    async def ask(self, principal: Principal, demand: Demand) -> DemandReply:
+    async def ask(self, principal: Principal, demand: DemandRequest) -> DemandReply:
         """Take a demand and wait a while for its grant; asking again goes on waiting."""
         claims.check_demand(demand)
         wants = ask_of(demand.resources, demand.strategy, demand.labels)
@@ -99,7 +99,7 @@ class Demands:
             return await self._probe(principal, demand, wants)
         chosen = await self._choose(principal, demand, wants)
 
-        def change(tx: Tx) -> Standing:
+        def change(tx: Tx) -> ClaimStatus:
             attempt = claims.speaker(tx, principal, lock=True)
             return claims.ask(tx, attempt, demand, wants, chosen)
 
@@ -129,10 +129,10 @@ class Demands:
 
     def _declared(
         self,
-        reader: Reader,
+        reader: ReadConnection,
         principal: Principal,
-        demand: Demand,
-        wants: Ask,
+        demand: DemandRequest,
+        wants: WorkerRequest,
         names: Mapping[str, str],
     ) -> DemandReply | None:
         """Answer from what the job declared and holds already, where that is enough."""
@@ -157,7 +157,7 @@ class Demands:
             sentence=f"{words(count, wants)} lie within the declared gang {spec.gang}.",
         )
 
-    def _forget_ended(self, reader: Reader) -> None:
+    def _forget_ended(self, reader: ReadConnection) -> None:
         if len(self._covered) > 1000:
             rows = load_attempts(reader, "state IN ('starting', 'running', 'stopping')")
             live = {row.attempt_id for row in rows}
@@ -170,7 +170,9 @@ class Demands:
 
     # -- through the queue ------------------------------------------------------------------
 
-    async def _choose(self, principal: Principal, demand: Demand, wants: Ask) -> Choice:
+    async def _choose(
+        self, principal: Principal, demand: DemandRequest, wants: WorkerRequest
+    ) -> GangChoice:
         """Choose how it is asked for; what the demand holds already counts as free to it."""
         seen = (await self._scheduler.view()).loaded.snapshot
         known = await self._db.peek(lambda reader: _known(reader, principal, demand.key))
@@ -180,7 +182,9 @@ class Demands:
         most = headroom(seen, principal.team, running) if least < demand.workers else inf
         return choose(demand.workers, least, wants, seen.nodes, running, most_gpus=most)
 
-    async def _probe(self, principal: Principal, demand: Demand, wants: Ask) -> DemandReply:
+    async def _probe(
+        self, principal: Principal, demand: DemandRequest, wants: WorkerRequest
+    ) -> DemandReply:
         """Tell whether more than the demand has would be given now."""
         known = await self._db.peek(lambda reader: _known(reader, principal, demand.key))
         has = 0 if known is None or not known.is_granted else known.claim.granted or 0
@@ -195,8 +199,8 @@ class Demands:
         )
 
     async def _wait(
-        self, principal: Principal, demand: Demand, wants: Ask, found: Standing
-    ) -> Standing:
+        self, principal: Principal, demand: DemandRequest, wants: WorkerRequest, found: ClaimStatus
+    ) -> ClaimStatus:
         clock = self._db.clock
         deadline = clock.monotonic() + min(demand.wait_seconds, MAX_WAIT_SECONDS)
         again = clock.monotonic() + RESHAPE_SECONDS
@@ -212,7 +216,7 @@ class Demands:
         return found
 
     async def _reshape(
-        self, principal: Principal, found: Standing, demand: Demand, wants: Ask
+        self, principal: Principal, found: ClaimStatus, demand: DemandRequest, wants: WorkerRequest
     ) -> None:
         chosen = await self._choose(principal, demand, wants)
         spec = await self._db.peek(lambda reader: load_spec(reader, found.job.spec_id))
@@ -223,7 +227,7 @@ class Demands:
         )
         self._scheduler.wake()
 
-    async def _reply(self, found: Standing) -> DemandReply:
+    async def _reply(self, found: ClaimStatus) -> DemandReply:
         count = found.claim.granted or found.claim.workers
         if found.placement is not None:
             return DemandReply(
@@ -234,7 +238,7 @@ class Demands:
                 sentence=f"{words(count, found.claim.wants)} given on"
                 f" {', '.join(found.placement.nodes)}.",
             )
-        looked: Pass = await self._scheduler.view()
+        looked: LastPass = await self._scheduler.view()
         reasons = looked.decisions.reasons.get(found.job.job_id) or (EVALUATING,)
         return DemandReply(
             state="waiting",
@@ -247,7 +251,7 @@ class Demands:
         )
 
 
-def headroom(seen: Snapshot, team: str, running: Sequence[Running]) -> float:
+def headroom(seen: Snapshot, team: str, running: Sequence[ActiveJob]) -> float:
     """How many GPUs a team may still take by its own limit."""
     limit = next((one.limit_gpus for one in seen.teams if one.id == team), None)
     if limit is None:
@@ -256,11 +260,11 @@ def headroom(seen: Snapshot, team: str, running: Sequence[Running]) -> float:
     return max(0.0, limit - held / WHOLE)
 
 
-def _known(reader: Reader, principal: Principal, key: str) -> Standing | None:
+def _known(reader: ReadConnection, principal: Principal, key: str) -> ClaimStatus | None:
     return claims.find(reader, claims.speaker(reader, principal), key)
 
 
-def _look(reader: Reader, principal: Principal, key: str) -> Standing:
+def _look(reader: ReadConnection, principal: Principal, key: str) -> ClaimStatus:
     found = _known(reader, principal, key)
     if found is None:
         raise Conflict("this demand was taken back meanwhile")

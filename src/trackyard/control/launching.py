@@ -18,9 +18,9 @@ from trackyard.core.ports import (
     GpuShare,
     Launcher,
     LaunchSpec,
-    NodeShare,
+    NodeGrant,
     PackageRef,
-    RayWish,
+    RayOptions,
     ReportTo,
 )
 from trackyard.core.resources import WHOLE, Placement
@@ -35,7 +35,7 @@ _CARRIED = ("YARD_CHECKPOINT_UPLOAD",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class LaunchSite:
     """Where jobs reach the platform, and how often they report."""
 
     url: str
@@ -48,7 +48,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class LaunchContext:
     """What surrounds one attempt: names that its row does not hold."""
 
     team: str
@@ -64,7 +64,9 @@ class Context:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site) -> LaunchSpec:
+def launch_spec(
+    admitted: Admitted, spec: JobSpec, context: LaunchContext, site: LaunchSite
+) -> LaunchSpec:
     """Return everything the engine needs to start the attempt."""
     job, attempt, tokens = admitted.job, admitted.attempt, admitted.tokens
     assert tokens is not None, "nothing is started without tokens"
@@ -130,7 +132,7 @@ def launch_spec(admitted: Admitted, spec: JobSpec, context: Context, site: Site)
     )
 
 
-def _data(spec: JobSpec, site: Site) -> tuple[DataRef, ...]:
+def _data(spec: JobSpec, site: LaunchSite) -> tuple[DataRef, ...]:
     return tuple(
         DataRef(
             name=one.name,
@@ -144,10 +146,10 @@ def _data(spec: JobSpec, site: Site) -> tuple[DataRef, ...]:
     )
 
 
-def _ray_wish(spec: JobSpec, ref: Callable[[Archive], PackageRef]) -> RayWish | None:
+def _ray_wish(spec: JobSpec, ref: Callable[[Archive], PackageRef]) -> RayOptions | None:
     if spec.ray is None:
         return None
-    return RayWish(
+    return RayOptions(
         submission_id=spec.ray.submission_id,
         entrypoint=spec.ray.entrypoint,
         runtime_env=spec.ray.runtime_env,
@@ -157,12 +159,12 @@ def _ray_wish(spec: JobSpec, ref: Callable[[Archive], PackageRef]) -> RayWish | 
     )
 
 
-def _places(placement: Placement, spec: JobSpec) -> tuple[NodeShare, ...]:
+def _places(placement: Placement, spec: JobSpec) -> tuple[NodeGrant, ...]:
     """Return where the engine starts something: of a declared gang, the command alone."""
     if not spec.gang:
         return engine_shares(placement, limits_memory=not spec.default_memory)
     cpus = spec.own_cpu_milli / WHOLE
-    return (NodeShare(node_id=placement.shares[0].node, cpus=cpus),)
+    return (NodeGrant(node_id=placement.shares[0].node, cpus=cpus),)
 
 
 def _gang_env(spec: JobSpec) -> dict[str, str]:
@@ -176,7 +178,7 @@ def _gang_env(spec: JobSpec) -> dict[str, str]:
 
 
 def platform_env(
-    admitted: Admitted, context: Context, site: Site, *, token: str
+    admitted: Admitted, context: LaunchContext, site: LaunchSite, *, token: str
 ) -> dict[str, str]:
     """Return the variables by which stock MLflow and our own calls find the job's run."""
     job, attempt = admitted.job, admitted.attempt
@@ -204,10 +206,10 @@ def platform_env(
     return values
 
 
-def engine_shares(placement: Placement, *, limits_memory: bool = True) -> tuple[NodeShare, ...]:
+def engine_shares(placement: Placement, *, limits_memory: bool = True) -> tuple[NodeGrant, ...]:
     """Say a placement in the engine port's words."""
     return tuple(
-        NodeShare(
+        NodeGrant(
             node_id=share.node,
             gpus=tuple(
                 GpuShare(index=index, fraction=share.gpu_milli / WHOLE) for index in share.gpus

@@ -13,23 +13,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from trackyard.control.loop import Pass, Scheduler
+from trackyard.control.loop import LastPass, SchedulingLoop
 from trackyard.core.errors import Conflict, NotFound
 from trackyard.core.job import Job
 from trackyard.core.lease import Lease, LeaseState
 from trackyard.core.ports import EngineError, EngineNotice, ExitCause, LeaseHold, NoticeKind
 from trackyard.core.reasons import Tier
 from trackyard.leases import life
-from trackyard.leases.plan.calendar import Occupant
-from trackyard.leases.plan.world import World, usable_until
-from trackyard.leases.records import Record, find_lease, load_leases, scheduler_leases
+from trackyard.leases.plan.calendar import RunningJob
+from trackyard.leases.plan.world import LeaseWorld, usable_until
+from trackyard.leases.records import LeaseRecord, find_lease, load_leases, scheduler_leases
 from trackyard.leases.service import Leases
 from trackyard.leases.upkeep import Activity, apply, due
 from trackyard.leases.wording import spoken
 from trackyard.queue.records import JobRow, job_by_inner, load_specs
 from trackyard.queue.transitions import ask_stop
-from trackyard.scheduling import Running
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.scheduling import ActiveJob
+from trackyard.store.database import Database, ReadConnection, Tx
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ _HOPELESS = (Tier.MISCONFIGURED, Tier.INFEASIBLE, Tier.DEPENDENCY, Tier.OVER_QUO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drain:
+class LeaseDrain:
     """A job that must make room."""
 
     row: JobRow
@@ -53,10 +53,10 @@ class Drain:
     sentence: str
 
 
-class Edges:
+class LeaseSync:
     """Keeps leases and the queue in step, while this server leads."""
 
-    def __init__(self, database: Database, leases: Leases, scheduler: Scheduler) -> None:
+    def __init__(self, database: Database, leases: Leases, scheduler: SchedulingLoop) -> None:
         self._db = database
         self._leases = leases
         self._scheduler = scheduler
@@ -103,7 +103,7 @@ class Edges:
 
     # -- jobs -------------------------------------------------------------------------------
 
-    async def occupants(self) -> list[Occupant]:
+    async def occupants(self) -> list[RunningJob]:
         """Return what runs now, as the calendar sees it."""
         looked = await self._scheduler.view()
         graces = await self._graces(looked)
@@ -126,7 +126,7 @@ class Edges:
             self._scheduler.wake()
         return bool(asked)
 
-    def _ask(self, tx: Tx, drains: Sequence[Drain]) -> int:
+    def _ask(self, tx: Tx, drains: Sequence[LeaseDrain]) -> int:
         self._scheduler.leadership.prove(tx)
         asked = 0
         for one in drains:
@@ -145,7 +145,7 @@ class Edges:
                 asked += 1
         return asked
 
-    async def _graces(self, looked: Pass) -> dict[str, int]:
+    async def _graces(self, looked: LastPass) -> dict[str, int]:
         rows = {job: row.spec_id for job, (row, _) in looked.loaded.running.items()}
         if not rows:
             return {}
@@ -170,7 +170,7 @@ class Edges:
             if await self._call_engine(lease_id, None):
                 del self._told[lease_id]
 
-    async def _tell(self, record: Record, wanted: str) -> None:
+    async def _tell(self, record: LeaseRecord, wanted: str) -> None:
         lease_id = record.row.lease_id
         if not await self._call_engine(lease_id, hold_of(record) if wanted else None):
             return
@@ -214,7 +214,7 @@ class Edges:
                 life.step(tx, record, event=kind, sentence=notice.detail)
 
 
-def activities(world: World, looked: Pass) -> dict[str, Activity]:
+def activities(world: LeaseWorld, looked: LastPass) -> dict[str, Activity]:
     """Say for each lease what goes on at its nodes."""
     snapshot = looked.loaded.snapshot
     pieces: dict[str, list[Lease]] = {}
@@ -240,7 +240,7 @@ def activities(world: World, looked: Pass) -> dict[str, Activity]:
     return found
 
 
-def hold_of(record: Record) -> LeaseHold:
+def hold_of(record: LeaseRecord) -> LeaseHold:
     """Say a lease in the engine's words."""
     row = record.row
     return LeaseHold(
@@ -252,13 +252,13 @@ def hold_of(record: Record) -> LeaseHold:
     )
 
 
-def _is_own(record: Record, job: Job) -> bool:
+def _is_own(record: LeaseRecord, job: Job) -> bool:
     if job.lease:
         return job.lease == record.row.lease_id
     return job.team == record.team and record.only_user in ("", job.user)
 
 
-def _is_wanted(record: Record, looked: Pass) -> bool:
+def _is_wanted(record: LeaseRecord, looked: LastPass) -> bool:
     """Say whether a job of the holder waits that could run on the lease's nodes."""
     snapshot = looked.loaded.snapshot
     if record.state is not LeaseState.ACTIVE:
@@ -280,7 +280,9 @@ def _is_wanted(record: Record, looked: Pass) -> bool:
     return False
 
 
-def _drains(world: World, looked: Pass, graces: Mapping[str, int]) -> Iterable[Drain]:
+def _drains(
+    world: LeaseWorld, looked: LastPass, graces: Mapping[str, int]
+) -> Iterable[LeaseDrain]:
     now_ms = world.now_ms
     records = {record.row.lease_id: record for record in world.records}
     leases = scheduler_leases(world.records)
@@ -292,10 +294,10 @@ def _drains(world: World, looked: Pass, graces: Mapping[str, int]) -> Iterable[D
         words = _for_others(one, leases, records, now_ms, grace)
         words = words or _for_end(one, records, world, grace)
         if words:
-            yield Drain(row=rows[0], grace_seconds=grace / 1000, sentence=words)
+            yield LeaseDrain(row=rows[0], grace_seconds=grace / 1000, sentence=words)
 
 
-def _grace(one: Running, leases: Sequence[Lease], grace_ms: int) -> int:
+def _grace(one: ActiveJob, leases: Sequence[Lease], grace_ms: int) -> int:
     """Return the grace of a job; one that began shortly before a lease has little to save.
 
     Otherwise a long grace would have it stopped as soon as it starts, and start again.
@@ -311,9 +313,9 @@ def _grace(one: Running, leases: Sequence[Lease], grace_ms: int) -> int:
 
 
 def _for_others(
-    one: Running,
+    one: ActiveJob,
     leases: Sequence[Lease],
-    records: Mapping[str, Record],
+    records: Mapping[str, LeaseRecord],
     now_ms: int,
     grace_ms: int,
 ) -> str:
@@ -336,7 +338,9 @@ def _for_others(
     return ""
 
 
-def _for_end(one: Running, records: Mapping[str, Record], world: World, grace_ms: int) -> str:
+def _for_end(
+    one: ActiveJob, records: Mapping[str, LeaseRecord], world: LeaseWorld, grace_ms: int
+) -> str:
     """Say whether a job's own lease is about to end; empty: it is not, or the job has none."""
     if not one.job.lease:
         return ""
@@ -356,14 +360,14 @@ def _for_end(one: Running, records: Mapping[str, Record], world: World, grace_ms
     return ""
 
 
-def _occupant(one: Running, graces: Mapping[str, int], ends: Mapping[str, float]) -> Occupant:
+def _occupant(one: ActiveJob, graces: Mapping[str, int], ends: Mapping[str, float]) -> RunningJob:
     job = one.job
     known = [ends[job.lease]] if job.lease in ends else []
     if one.stops_at is not None:
         known.append(one.stops_at)
     elif job.time_limit_seconds is not None:
         known.append(one.started_at + job.time_limit_seconds)
-    return Occupant(
+    return RunningJob(
         job_id=job.id,
         name=job.name,
         user=job.user,
@@ -376,7 +380,7 @@ def _occupant(one: Running, graces: Mapping[str, int], ends: Mapping[str, float]
     )
 
 
-def _are_there_any(reader: Reader) -> bool:
+def _are_there_any(reader: ReadConnection) -> bool:
     row = reader.one(
         "SELECT 1 FROM leases WHERE state IN ('creating', 'pending', 'starting', 'active',"
         " 'updating', 'terminating', 'error', 'deleting') LIMIT 1"
@@ -386,11 +390,11 @@ def _are_there_any(reader: Reader) -> bool:
     )
 
 
-def _to_tell(reader: Reader) -> list[Record]:
+def _to_tell(reader: ReadConnection) -> list[LeaseRecord]:
     return load_leases(reader, "l.state NOT IN ('terminated', 'deleted') OR l.hold <> ''")
 
 
-def _fingerprint(record: Record) -> str:
+def _fingerprint(record: LeaseRecord) -> str:
     if record.state.is_over or record.state is LeaseState.TERMINATING:
         return ""
     row = record.row

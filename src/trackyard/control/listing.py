@@ -11,8 +11,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
-from trackyard.control.forecast.forecasts import Ahead, Foresight
-from trackyard.control.loop import Pass
+from trackyard.control.forecast.forecasts import Forecaster, QueueForecast
+from trackyard.control.loop import LastPass
 from trackyard.core.job import JobState
 from trackyard.core.reasons import EVALUATING, Reason
 from trackyard.queue.records import HOLDING, JOB_COLUMNS, SHOWN, STATES, JobRow
@@ -24,7 +24,7 @@ from trackyard.queue.views import (
     load_facts,
     reason_view,
 )
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 
 #: Jobs whose shape is kept.
 KEPT = 50_000
@@ -32,7 +32,7 @@ _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListWish:
+class ListQuery:
     """Which jobs, and in what order."""
 
     #: None: of all teams
@@ -54,15 +54,15 @@ class ListWish:
     with_eta: bool = False
 
 
-class Lists:
+class JobLists:
     """Shapes lists, remembering the jobs that have not changed."""
 
-    def __init__(self, database: Database, ahead: Ahead) -> None:
+    def __init__(self, database: Database, ahead: Forecaster) -> None:
         self._db = database
         self._views: dict[int, tuple[int, JobView]] = {}
-        self.foresight = Foresight(ahead)
+        self.foresight = QueueForecast(ahead)
 
-    async def show(self, wish: ListWish, looked: Pass) -> JobList:
+    async def show(self, wish: ListQuery, looked: LastPass) -> JobList:
         """Return the jobs asked for."""
         load = self._line if wish.by_position else self._newest
         found = await self._db.read(lambda reader: load(reader, wish, looked))
@@ -73,7 +73,7 @@ class Lists:
                 job.eta = known.get(job.job_id)
         return found
 
-    def _newest(self, reader: Reader, wish: ListWish, looked: Pass) -> JobList:
+    def _newest(self, reader: ReadConnection, wish: ListQuery, looked: LastPass) -> JobList:
         where, params = _condition(wish)
         counts = _counts(reader, where, params)
         if wish.states:
@@ -102,7 +102,7 @@ class Lists:
             older = f"{ended_ms}-{number}" if wish.by_end else str(number)
         return JobList(jobs=shown, counts=counts, next=older)
 
-    def _line(self, reader: Reader, wish: ListWish, looked: Pass) -> JobList:
+    def _line(self, reader: ReadConnection, wish: ListQuery, looked: LastPass) -> JobList:
         where, params = _condition(wish)
         chosen: list[JobRow] = []
         after, last, reached = wish.before or 0, None, 0
@@ -121,7 +121,7 @@ class Lists:
         return JobList(jobs=waiting, counts=_counts(reader, where, params), next=last)
 
     def _shown(
-        self, reader: Reader, marks: Sequence[Sequence[int]], looked: Pass
+        self, reader: ReadConnection, marks: Sequence[Sequence[int]], looked: LastPass
     ) -> list[JobView]:
         found: dict[int, JobView] = {}
         stale: list[int] = []
@@ -141,7 +141,9 @@ class Lists:
         told = _Told(looked)
         return [told.of(found[inner]) for inner, _ in marks if inner in found]
 
-    def _load(self, reader: Reader, inner: Sequence[int]) -> Iterable[tuple[JobRow, JobView]]:
+    def _load(
+        self, reader: ReadConnection, inner: Sequence[int]
+    ) -> Iterable[tuple[JobRow, JobView]]:
         for at in range(0, len(inner), _PAGE):
             part = inner[at : at + _PAGE]
             marks = ",".join("?" * len(part))
@@ -154,7 +156,7 @@ class Lists:
 class _Told:
     """Puts place and reason of one look on views; thousands of jobs may share a reason."""
 
-    def __init__(self, looked: Pass) -> None:
+    def __init__(self, looked: LastPass) -> None:
         self._reasons = looked.decisions.reasons
         self._positions = looked.positions
         self._shapes: dict[int, ReasonView] = {}
@@ -174,17 +176,17 @@ class _Told:
         return view
 
 
-def told(view: JobView, looked: Pass) -> JobView:
+def told(view: JobView, looked: LastPass) -> JobView:
     """Return a job with its place and its dominant reason, if it waits."""
     return _Told(looked).of(view)
 
 
-def reasons_of(job_id: str, looked: Pass) -> list[Reason]:
+def reasons_of(job_id: str, looked: LastPass) -> list[Reason]:
     """Return why a waiting job waits, the dominant reason first."""
     return list(looked.decisions.reasons.get(job_id) or (EVALUATING,))
 
 
-def _condition(wish: ListWish) -> tuple[str, list[Any]]:
+def _condition(wish: ListQuery) -> tuple[str, list[Any]]:
     where, params = ["1 = 1"], []  # type: list[str], list[Any]
     if wish.team_id is not None:
         where.append("team_id = ?")
@@ -198,7 +200,7 @@ def _condition(wish: ListWish) -> tuple[str, list[Any]]:
     return " AND ".join(where), params
 
 
-def _counts(reader: Reader, where: str, params: Sequence[Any]) -> dict[str, int]:
+def _counts(reader: ReadConnection, where: str, params: Sequence[Any]) -> dict[str, int]:
     counts = dict.fromkeys(STATES, 0)
     for state, number in reader.all(
         f"SELECT state, count(*) FROM jobs WHERE {where} GROUP BY state", params
@@ -207,7 +209,7 @@ def _counts(reader: Reader, where: str, params: Sequence[Any]) -> dict[str, int]
     return counts
 
 
-def _matches(row: JobRow, wish: ListWish, looked: Pass) -> bool:
+def _matches(row: JobRow, wish: ListQuery, looked: LastPass) -> bool:
     if wish.team_id is not None and row.team_id != wish.team_id:
         return False
     if row.submitted_ms < wish.since_ms:
@@ -217,7 +219,7 @@ def _matches(row: JobRow, wish: ListWish, looked: Pass) -> bool:
     return wish.stuck is None or wish.stuck == _is_stuck(row, looked)
 
 
-def _is_stuck(row: JobRow, looked: Pass) -> bool:
+def _is_stuck(row: JobRow, looked: LastPass) -> bool:
     """Tell whether a waiting job starts only when someone does something."""
     reason = reasons_of(row.job_id, looked)[0]
     return bool(row.held) or reason.needs_action

@@ -18,7 +18,7 @@ from trackyard.control.dispatch import Dispatcher
 from trackyard.control.isolation import Weigher
 from trackyard.control.launching import environment_of
 from trackyard.control.leader import RENEW_SECONDS, Leadership, Superseded
-from trackyard.control.snapshot import Board, Loaded
+from trackyard.control.snapshot import LoadedSnapshot, SnapshotLoader
 from trackyard.core.errors import Conflict, YardError
 from trackyard.core.lease import Lease
 from trackyard.core.ports import EngineNotice, ExitCause, NoticeKind
@@ -44,7 +44,7 @@ from trackyard.queue.transitions import (
 )
 from trackyard.scheduling import Admission, Decisions, Policy, Snapshot, Stop
 from trackyard.scheduling.preemption.proof import Fault
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 log = logging.getLogger(__name__)
 
@@ -80,11 +80,13 @@ async def _no_leases() -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pass:
+class LastPass:
     """The last look at the queue: what was seen and what was decided."""
 
     at_ms: int
-    loaded: Loaded = field(default_factory=lambda: Loaded(snapshot=Snapshot(now=0.0, nodes=())))
+    loaded: LoadedSnapshot = field(
+        default_factory=lambda: LoadedSnapshot(snapshot=Snapshot(now=0.0, nodes=()))
+    )
     decisions: Decisions = field(default_factory=lambda: Decisions(reasons={}))
     #: decisions that broke a rule and were dropped
     faults: Sequence[Fault] = ()
@@ -98,7 +100,7 @@ class Pass:
         return {job: at for at, job in enumerate(line, start=1)}
 
 
-class Scheduler:
+class SchedulingLoop:
     """Runs passes while this server leads."""
 
     def __init__(
@@ -107,7 +109,7 @@ class Scheduler:
         dispatcher: Dispatcher,
         policy: Policy,
         *,
-        leases: Callable[[Reader], Sequence[Lease]] = lambda _reader: (),
+        leases: Callable[[ReadConnection], Sequence[Lease]] = lambda _reader: (),
         silence_seconds: float = SILENCE_SECONDS,
         fleet: Fleet | None = None,
     ) -> None:
@@ -116,7 +118,7 @@ class Scheduler:
         self.dispatcher = dispatcher
         dispatcher.on_change = self.wake
         self.fleet = dispatcher.fleet = fleet or Fleet()
-        self.board, self._side_board = Board(policy), Board(policy)
+        self.board, self._side_board = SnapshotLoader(policy), SnapshotLoader(policy)
         self._weigher = Weigher()
         #: whether the last turn of the loop failed, and when one last did not
         self._failed, self._attended = False, self._clock.monotonic()
@@ -124,9 +126,9 @@ class Scheduler:
         self._silence_ms = int(silence_seconds * 1000)
         self.leadership = Leadership(alone=database.is_sqlite)
         dispatcher.guard = self.leadership.prove
-        self.last: Pass | None = None
+        self.last: LastPass | None = None
         #: the look that callers are shown, and how many changes there were when it began
-        self._shown: Pass | None = None
+        self._shown: LastPass | None = None
         self._shown_at = -1
         self._changes = 0
         #: set once this server, if it leads, has seen the engine's nodes
@@ -417,7 +419,7 @@ class Scheduler:
 
     # -- pass -------------------------------------------------------------------------------
 
-    async def run_pass(self) -> Pass:
+    async def run_pass(self) -> LastPass:
         """Load the queue, decide, apply; then tell the engine."""
         # Who asks meanwhile waits for this look instead of making another beside it.
         async with self._looking:
@@ -451,7 +453,7 @@ class Scheduler:
         await self.dispatcher.send_stops(stopping)
         return looked
 
-    async def view(self) -> Pass:
+    async def view(self) -> LastPass:
         """Return the queue as it stands; of a long queue, a look at most two seconds old."""
         if self._shown is not None and self._is_fresh(self._shown):
             return self._shown
@@ -467,24 +469,24 @@ class Scheduler:
             except Exception:
                 # Lists answer all the same, with reasons still to come.
                 log.exception("the queue could not be looked at")
-                return Pass(at_ms=self._clock.time_ms())
+                return LastPass(at_ms=self._clock.time_ms())
             self._shown, self._shown_at = shown, changes
             return shown
 
-    def _is_fresh(self, shown: Pass) -> bool:
+    def _is_fresh(self, shown: LastPass) -> bool:
         is_young = self._clock.time_ms() - shown.at_ms < 2000
         if self._shown_at == self._changes:
             return self.is_leader or is_young
         return is_young and shown.took_seconds > LONG_LOOK_SECONDS
 
-    async def _look(self, board: Board) -> Pass:
+    async def _look(self, board: SnapshotLoader) -> LastPass:
         now_ms = self._clock.time_ms()
 
-        def think(reader: Reader) -> Pass:
+        def think(reader: ReadConnection) -> LastPass:
             began = self._clock.monotonic()
             loaded = board.load(reader, now_ms, self._leases(reader))
             loaded, decisions = self._weigher.decide(loaded)
-            return Pass(
+            return LastPass(
                 at_ms=now_ms,
                 loaded=loaded,
                 decisions=decisions,
@@ -494,7 +496,7 @@ class Scheduler:
 
         return await self._db.read(think)
 
-    def _blocked(self, looked: Pass) -> list[str]:
+    def _blocked(self, looked: LastPass) -> list[str]:
         before = self._told
         return [
             job
@@ -502,7 +504,7 @@ class Scheduler:
             if reasons and reasons[0].tier in _GRAVE and before.get(job) != reasons[0].code
         ]
 
-    def _apply(self, tx: Tx, looked: Pass) -> list[Admitted]:
+    def _apply(self, tx: Tx, looked: LastPass) -> list[Admitted]:
         """Write a pass's decisions, if this server still leads; what moved on is left out."""
         self.leadership.prove(tx)
         admitted = [
@@ -515,7 +517,7 @@ class Scheduler:
         self._note_blocked(tx, looked)
         return admitted
 
-    def _admit(self, tx: Tx, looked: Pass, admission: Admission) -> Admitted | None:
+    def _admit(self, tx: Tx, looked: LastPass, admission: Admission) -> Admitted | None:
         seen = looked.loaded.waiting[admission.job]
         job = job_by_inner(tx, seen.id, lock=True)
         if job.version != seen.version:
@@ -537,7 +539,7 @@ class Scheduler:
         )
         return grant(tx, admitted) if claimant(tx, job) is not None else admitted
 
-    def _preempt(self, tx: Tx, looked: Pass, stop: Stop) -> None:
+    def _preempt(self, tx: Tx, looked: LastPass, stop: Stop) -> None:
         seen, _ = looked.loaded.running[stop.job]
         job = job_by_inner(tx, seen.id, lock=True)
         if job.version != seen.version:
@@ -554,7 +556,7 @@ class Scheduler:
                 sentence=stop.sentence,
             )
 
-    def _note_blocked(self, tx: Tx, looked: Pass) -> None:
+    def _note_blocked(self, tx: Tx, looked: LastPass) -> None:
         """Record once why a job cannot start as it is written."""
         known = {job: code for job, code in self._told.items() if job in looked.loaded.waiting}
         for job_id in self._blocked(looked):
@@ -578,7 +580,7 @@ class Scheduler:
         self._told = known
 
 
-def _note_refusal(tx: Tx, looked: Pass) -> None:
+def _note_refusal(tx: Tx, looked: LastPass) -> None:
     """Record that a pass's decisions broke a rule and were not carried out."""
     tx.event(
         "queue.decision_refused",

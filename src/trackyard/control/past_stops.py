@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from trackyard.scheduling.snapshot import MOST_STOPS, Waiting
-from trackyard.store.transaction import Reader
+from trackyard.scheduling.snapshot import MOST_STOPS, WaitingJob
+from trackyard.store.transaction import ReadConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class PastStops:
 NONE = PastStops()
 
 
-def past_stops(reader: Reader) -> dict[int, PastStops]:
+def past_stops(reader: ReadConnection) -> dict[int, PastStops]:
     """Return the earlier stops of jobs that wait or hold resources, by the job's inner id."""
     rows = reader.all(
         "SELECT a.job, a.ended_ms, a.stops_for, b.state FROM attempts a"
@@ -42,7 +42,7 @@ def past_stops(reader: Reader) -> dict[int, PastStops]:
     return found
 
 
-def owed(reader: Reader) -> set[str]:
+def owed(reader: ReadConnection) -> set[str]:
     """Return the ids of waiting jobs that others were stopped for and that did not start since."""
     rows = reader.all(
         "SELECT DISTINCT j.job_id FROM attempts a JOIN jobs j ON j.job_id = a.stops_for"
@@ -53,8 +53,8 @@ def owed(reader: Reader) -> set[str]:
 
 
 def with_stops(
-    waiting: Iterable[tuple[int, Waiting]], stopped: Mapping[int, PastStops], first: set[str]
-) -> tuple[Waiting, ...]:
+    waiting: Iterable[tuple[int, WaitingJob]], stopped: Mapping[int, PastStops], first: set[str]
+) -> tuple[WaitingJob, ...]:
     """Add to waiting jobs, given by inner id, what is known of stops; most know nothing of any."""
     if not stopped and not first:
         return tuple(one for _, one in waiting)

@@ -18,22 +18,22 @@ import msgspec
 from trackyard.access.principal import Principal
 from trackyard.access.sealing import Seal
 from trackyard.control.followers import Followers
-from trackyard.control.forecast.client import Desk
-from trackyard.control.forecast.forecasts import Ahead
-from trackyard.control.forecast.preview import FEW_WAITING, Answer, agreeing, brief
-from trackyard.control.late_demand import Demands
-from trackyard.control.listing import Lists, ListWish, reasons_of, told
-from trackyard.control.loop import Pass, Scheduler
-from trackyard.control.undeclared_use import Rule, Watch
+from trackyard.control.forecast.client import ForecastClient
+from trackyard.control.forecast.forecasts import Forecaster
+from trackyard.control.forecast.preview import FEW_WAITING, JobPreview, agreeing, brief
+from trackyard.control.late_demand import DemandService
+from trackyard.control.listing import JobLists, ListQuery, reasons_of, told
+from trackyard.control.loop import LastPass, SchedulingLoop
+from trackyard.control.undeclared_use import UndeclaredUseRule, UndeclaredUseWatch
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.health import read_checks
 from trackyard.core.job import AttemptState, JobState
 from trackyard.core.ports import ExitCause, ExitRecord
-from trackyard.fleet.evidence import Reporter
+from trackyard.fleet.evidence import EvidenceReporter
 from trackyard.queue.actions import act
 from trackyard.queue.attempts import heartbeats, hints, logs
 from trackyard.queue.attempts.exits import take_exit
-from trackyard.queue.attempts.node_samples import Machines
+from trackyard.queue.attempts.node_samples import NodeSamples
 from trackyard.queue.attempts.trials import load_trials
 from trackyard.queue.records import (
     AttemptRow,
@@ -44,13 +44,13 @@ from trackyard.queue.records import (
     load_attempts,
     load_spec,
 )
-from trackyard.queue.requeue import Change, requeue
-from trackyard.queue.specification import JobSpec, Wish, check
-from trackyard.queue.submit.arrays import Arrivals
+from trackyard.queue.requeue import Requeue, requeue
+from trackyard.queue.specification import JobRequest, JobSpec, check
+from trackyard.queue.submit.arrays import ArrayWriter
 from trackyard.queue.submit.packages import Packages
 from trackyard.queue.submit.submission import (
     MAX_SHOWN,
-    Addition,
+    SubmissionExtras,
     acting_for,
     is_long,
     prepare,
@@ -65,7 +65,7 @@ from trackyard.queue.views import (
     JobDetail,
     JobList,
     JobView,
-    Smaller,
+    SmallerRequestView,
     job_view,
     load_attempt_views,
     load_checkpoints,
@@ -75,7 +75,7 @@ from trackyard.queue.views import (
     reason_view,
     spec_view,
 )
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.tracking.service import Tracking
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Submitted:
     """What a submission made, and the answer given with it."""
 
     jobs: list[JobView]
-    answer: Answer
+    answer: JobPreview
     #: whether the same key had submitted it before
     repeated: bool = False
 
@@ -107,32 +107,34 @@ class Jobs:
         database: Database,
         tracking: Tracking,
         packages: Packages,
-        scheduler: Scheduler,
-        undeclared: Rule | None = None,
+        scheduler: SchedulingLoop,
+        undeclared: UndeclaredUseRule | None = None,
         *,
-        desk: Desk | None = None,
+        desk: ForecastClient | None = None,
         seal: Seal | None = None,
     ) -> None:
         self._db = database
         #: seals the values of variables; none: they are stored as they are
         self._seal = seal
-        self._ahead = Ahead(desk)
+        self._ahead = Forecaster(desk)
         self._tracking = tracking
         self.packages = packages
         self.scheduler = scheduler
-        self.demands = Demands(database, scheduler)
-        self.watch = Watch(database, scheduler.dispatcher, scheduler.wake, undeclared or Rule())
-        self._arrivals = Arrivals(database, tracking.names)
+        self.demands = DemandService(database, scheduler)
+        self.watch = UndeclaredUseWatch(
+            database, scheduler.dispatcher, scheduler.wake, undeclared or UndeclaredUseRule()
+        )
+        self._arrivals = ArrayWriter(database, tracking.names)
         scheduler.keep_watch = self._keep_watch
-        self._lists = Lists(database, self._ahead)
-        self._memory = heartbeats.Memory()
-        self.machines = Machines()
+        self._lists = JobLists(database, self._ahead)
+        self._memory = heartbeats.HeartbeatMemory()
+        self.machines = NodeSamples()
         self._followers: dict[int, set[asyncio.Event]] = {}
         self._is_started = self._is_stopping = False
         self.followers = Followers()
         #: running ahead takes the interpreter, so only one does at a time
         self._answering = asyncio.Lock()
-        self._foreseen: tuple[Pass | None, dict[tuple[str, str], Any]] = (None, {})
+        self._foreseen: tuple[LastPass | None, dict[tuple[str, str], Any]] = (None, {})
 
     async def _keep_watch(self) -> None:
         """Go on with arrays that a process left behind, and look at what jobs hold."""
@@ -168,7 +170,7 @@ class Jobs:
     # -- submit -----------------------------------------------------------------------------
 
     async def submit(
-        self, principal: Principal, wish: Wish, addition: Addition | None = None
+        self, principal: Principal, wish: JobRequest, addition: SubmissionExtras | None = None
     ) -> Submitted:
         """Check a wish, answer it, and unless it is a dry run put it into its queue."""
         spec = check(wish)
@@ -186,7 +188,7 @@ class Jobs:
             if wish.dry_run:
                 return Submitted(jobs=[], answer=found)
         else:
-            found = Answer(feasible=True, sentence="It was submitted before under this key.")
+            found = JobPreview(feasible=True, sentence="It was submitted before under this key.")
 
         def change(tx: Tx) -> list[JobRow]:
             made = submit(tx, self._tracking.names, caller, wish, spec)
@@ -209,7 +211,7 @@ class Jobs:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, sealed, self._seal, spec, team_id)
 
-    async def _answer(self, caller: Principal, wish: Wish, spec: JobSpec) -> Answer:
+    async def _answer(self, caller: Principal, wish: JobRequest, spec: JobSpec) -> JobPreview:
         """Answer a wish; running ahead of a long queue is left to those who ask for it."""
         looked = await self.scheduler.view()
         if not looked.loaded.snapshot.nodes and self._is_started:
@@ -226,7 +228,7 @@ class Jobs:
 
     # -- show -------------------------------------------------------------------------------
 
-    async def listing(self, wish: ListWish) -> JobList:
+    async def listing(self, wish: ListQuery) -> JobList:
         """List jobs; who may see those of which team is the caller's to check."""
         return await self._lists.show(wish, await self.scheduler.view())
 
@@ -235,7 +237,7 @@ class Jobs:
         looked = await self.scheduler.view()
         now_ms = self._db.clock.time_ms()
 
-        def load(reader: Reader) -> tuple[JobRow, JobDetail]:
+        def load(reader: ReadConnection) -> tuple[JobRow, JobDetail]:
             row = find_job(reader, principal, text)
             facts = load_facts(reader, [row])
             spec = facts.specs[row.spec_id].spec
@@ -284,7 +286,7 @@ class Jobs:
             return None
         return await self._once(self._ahead.start, looked, job_id)
 
-    async def smaller(self, job_id: str) -> list[Smaller]:
+    async def smaller(self, job_id: str) -> list[SmallerRequestView]:
         """Say which lesser requests of a waiting job would start now; told once per pass."""
         looked = await self.scheduler.view()
         if job_id not in looked.loaded.waiting:
@@ -292,7 +294,7 @@ class Jobs:
         return await self._once(self._ahead.lesser, looked, job_id)
 
     async def _once(
-        self, think: Callable[[Pass, str], Awaitable[T]], looked: Pass, job_id: str
+        self, think: Callable[[LastPass, str], Awaitable[T]], looked: LastPass, job_id: str
     ) -> T:
         """Run ahead for a job, once per look."""
         async with self._answering:
@@ -305,7 +307,7 @@ class Jobs:
             found: T = known[key]
             return found
 
-    def _shown(self, reader: Reader, jobs: Sequence[JobRow]) -> list[JobView]:
+    def _shown(self, reader: ReadConnection, jobs: Sequence[JobRow]) -> list[JobView]:
         facts = load_facts(reader, jobs)
         return [job_view(job, facts) for job in jobs]
 
@@ -345,7 +347,7 @@ class Jobs:
         """Let held jobs start again."""
         return await self._each_waiting(principal, text, "release", release)
 
-    async def requeue_jobs(self, principal: Principal, text: str, wish: Change) -> list[JobView]:
+    async def requeue_jobs(self, principal: Principal, text: str, wish: Requeue) -> list[JobView]:
         """Queue a job again: an ended one anew, a running one after it saved, with changes."""
         return await self._act(
             principal,
@@ -379,7 +381,7 @@ class Jobs:
     ) -> tuple[JobRow, AttemptRow | None]:
         """Return the job and the attempt whose log is asked for; the latest unless told."""
 
-        def load(reader: Reader) -> tuple[JobRow, AttemptRow | None]:
+        def load(reader: ReadConnection) -> tuple[JobRow, AttemptRow | None]:
             job = find_job(reader, principal, text)
             number = job.attempt if attempt is None else attempt
             found = load_attempts(reader, "job = ? AND number = ?", (job.id, number))
@@ -495,7 +497,7 @@ class Jobs:
         """Note what a heartbeat tells of its node: the clock, and what the runner found."""
         fleet, node = self.scheduler.fleet, heartbeats.node_of(attempt, beat.member)
         if node is not None and beat.time_ms:
-            reporter = Reporter(
+            reporter = EvidenceReporter(
                 attempt.attempt_id, attempt.attempt_id.rpartition("-a")[0], team_id
             )
             fleet.clocks.note(node, reporter, beat.time_ms - now_ms)
@@ -581,7 +583,7 @@ class Jobs:
             event.set()
 
 
-def _is_told(reader: Reader, attempt_id: str, rank: int) -> bool:
+def _is_told(reader: ReadConnection, attempt_id: str, rank: int) -> bool:
     """Tell whether an attempt is over and its whole log is here."""
     attempt = attempt_of(reader, attempt_id)
     if attempt is None or attempt.settled:

@@ -17,7 +17,7 @@ from trackyard.core.job import Dependency, DependsOn, Job, JobState, PriorityCla
 from trackyard.core.lease import Lease
 from trackyard.core.node import Node
 from trackyard.core.ports import ExitCause
-from trackyard.core.resources import WHOLE, Placement, Request
+from trackyard.core.resources import WHOLE, Placement, ResourceRequest
 from trackyard.datasets.uses import load_places
 from trackyard.fleet.nodes import load_nodes, match_types, scheduler_nodes
 from trackyard.queue.records import (
@@ -33,9 +33,9 @@ from trackyard.queue.shares.queues import scheduler_queues, scheduler_teams
 from trackyard.queue.shares.usage import usages
 from trackyard.queue.specification import JobSpec
 from trackyard.queue.submit.data_inputs import DataOf, Places, holders
-from trackyard.scheduling import DurationModel, Policy, Running, Snapshot, Waiting
+from trackyard.scheduling import ActiveJob, DurationModel, Policy, Snapshot, WaitingJob
 from trackyard.scheduling.shares.requests import DefaultRequests
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 LEARN_FROM = 2000
 _GRACE_SLACK_SECONDS = 5.0
@@ -55,7 +55,7 @@ class _Known:
     row: JobRow
     job: Job
     #: ready for the line, where that depends on nothing but the row, the nodes and the queues
-    waiting: Waiting | None
+    waiting: WaitingJob | None
     #: why the scheduler is not shown this job while it waits; empty: nothing is wrong with it
     fault: str = ""
     #: seconds between its checkpoints, as far as it recorded any when the row was read
@@ -63,7 +63,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadedSnapshot:
     """A snapshot with the rows behind it."""
 
     snapshot: Snapshot
@@ -75,7 +75,7 @@ class Loaded:
 
 
 @dataclass(slots=True)
-class Board:
+class SnapshotLoader:
     """Loads snapshots, remembering what has not changed."""
 
     policy: Policy
@@ -85,7 +85,7 @@ class Board:
     _teams: dict[int, str] = field(default_factory=dict)
     _learned_until: int = 0
     #: one of all equal requests: a pass looks each up by its identity
-    _requests: dict[Request, Request] = field(default_factory=dict)
+    _requests: dict[ResourceRequest, ResourceRequest] = field(default_factory=dict)
     #: types of GPUs among the nodes at the last look
     _types: frozenset[str] = frozenset()
     #: what jobs get that state no CPUs or no memory, as of that look
@@ -96,7 +96,9 @@ class Board:
     #: of open claims, the job that asked and which of its attempts
     _claims: dict[int, _Claimant] = field(default_factory=dict)
 
-    def load(self, reader: Reader, now_ms: int, leases: Sequence[Lease] = ()) -> Loaded:
+    def load(
+        self, reader: ReadConnection, now_ms: int, leases: Sequence[Lease] = ()
+    ) -> LoadedSnapshot:
         """Read the queue as it stands."""
         self._learn_teams(reader)
         running = self._running(reader)
@@ -141,7 +143,7 @@ class Board:
             durations=self.durations,
             policy=self.policy,
         )
-        return Loaded(
+        return LoadedSnapshot(
             snapshot=snapshot,
             waiting={row.job_id: row for row in waiting_rows},
             running={row.job_id: (row, attempt) for row, attempt in running},
@@ -179,7 +181,7 @@ class Board:
 
     # -- rows -------------------------------------------------------------------------------
 
-    def _waiting(self, reader: Reader) -> list[JobRow]:
+    def _waiting(self, reader: ReadConnection) -> list[JobRow]:
         # Answered by an index alone; sorted here, which is quicker than there.
         marks = sorted(reader.all("SELECT id, version FROM jobs WHERE state = 'queued'"))
         stale = [
@@ -191,7 +193,7 @@ class Board:
         rows = (self._known.get(inner) for inner, _ in marks)
         return [known.row for known in rows if known is not None and known.row.state == "queued"]
 
-    def _refresh(self, reader: Reader, stale: Sequence[int]) -> None:
+    def _refresh(self, reader: ReadConnection, stale: Sequence[int]) -> None:
         rows: list[JobRow] = []
         for at in range(0, len(stale), _PAGE):
             part = stale[at : at + _PAGE]
@@ -200,7 +202,7 @@ class Board:
             rows.extend(JobRow(*row) for row in found)
         self._remember(reader, rows)
 
-    def _remember(self, reader: Reader, rows: Iterable[JobRow]) -> None:
+    def _remember(self, reader: ReadConnection, rows: Iterable[JobRow]) -> None:
         rows = list(rows)
         missing = {row.spec_id for row in rows if row.spec_id not in self._specs}
         if missing:
@@ -233,7 +235,7 @@ class Board:
             self._data[row.id] = row.team_id, tuple(one.digest for one in spec.data)
         return _Known(row.version, row, job, None, fault)
 
-    def _running(self, reader: Reader) -> list[tuple[JobRow, AttemptRow]]:
+    def _running(self, reader: ReadConnection) -> list[tuple[JobRow, AttemptRow]]:
         marks = ",".join("?" * len(HOLDING))
         rows = load_jobs(reader, f"state IN ({marks})", HOLDING)
         fresh = [
@@ -262,7 +264,7 @@ class Board:
         for known in self._known.values():
             known.waiting = None
 
-    def _learn_places(self, reader: Reader) -> None:
+    def _learn_places(self, reader: ReadConnection) -> None:
         """Note which nodes hold the data that waiting jobs read; most queues have no such job."""
         if not self._data:
             return
@@ -291,12 +293,12 @@ class Board:
             return job
         return replace(job, request=self._requests.setdefault(request, request))
 
-    def _as_waiting(self, row: JobRow, nodes: Sequence[Node]) -> Waiting:
+    def _as_waiting(self, row: JobRow, nodes: Sequence[Node]) -> WaitingJob:
         job = self._job(row)
         if row.id in self._data:
             job = self._near_data(row, job)
         avoid = row.avoided if row.avoid != "[]" else []
-        waiting = Waiting(
+        waiting = WaitingJob(
             job=job,
             attained_seconds=row.attained_ms / 1000,
             avoid=_elsewhere(job, avoid, nodes) if avoid else (),
@@ -314,7 +316,7 @@ class Board:
         checkpoints: Mapping[tuple[int, int], int],
         paces: Mapping[int, float],
         stopped: PastStops,
-    ) -> Running:
+    ) -> ActiveJob:
         asker = self._claims.get(row.id)
         saved = checkpoints.get(
             (row.id, attempt.number) if asker is None else (asker.job, asker.attempt)
@@ -323,7 +325,7 @@ class Board:
         if attempt.stop_ms is not None:
             grace = (attempt.grace_ms or 0) / 1000 + _GRACE_SLACK_SECONDS
             stops_at = attempt.stop_ms / 1000 + grace
-        return Running(
+        return ActiveJob(
             job=_as_placed(self._job(row), attempt.where, self._requests),
             placement=attempt.where,
             started_at=(attempt.started_ms or attempt.admitted_ms) / 1000,
@@ -336,12 +338,12 @@ class Board:
             stopped_for=stopped.stopped_for,
         )
 
-    def _learn_teams(self, reader: Reader) -> None:
+    def _learn_teams(self, reader: ReadConnection) -> None:
         for team_id, name in reader.all("SELECT id, name FROM teams"):
             self._teams[team_id] = name
 
     def _usage(
-        self, reader: Reader, now_ms: int, running: Sequence[tuple[JobRow, AttemptRow]]
+        self, reader: ReadConnection, now_ms: int, running: Sequence[tuple[JobRow, AttemptRow]]
     ) -> dict[str, float]:
         """What teams have used, with what their running jobs have used so far."""
         found = usages(reader, now_ms, self.policy.half_life_seconds)
@@ -351,7 +353,7 @@ class Board:
             found[row.team_id] = found.get(row.team_id, 0.0) + used
         return {self._teams[team]: use for team, use in found.items() if team in self._teams}
 
-    def _learn_durations(self, reader: Reader) -> None:
+    def _learn_durations(self, reader: ReadConnection) -> None:
         """Learn run times from jobs that ended well since the last look."""
         ended = load_jobs(
             reader,
@@ -369,7 +371,9 @@ class Board:
         self._learned_until = max(row.ended_ms or 0 for row in ended)
 
 
-def _as_placed(job: Job, placement: Placement, known: dict[Request, Request]) -> Job:
+def _as_placed(
+    job: Job, placement: Placement, known: dict[ResourceRequest, ResourceRequest]
+) -> Job:
     """Return a job that holds resources as one that asks for just these.
 
     What it asked for may have changed since, and defaults are settled when it is placed.
@@ -394,7 +398,7 @@ def _as_placed(job: Job, placement: Placement, known: dict[Request, Request]) ->
     return replace(job, request=known.setdefault(request, request))
 
 
-def _checkpoints(reader: Reader) -> dict[tuple[int, int], int]:
+def _checkpoints(reader: ReadConnection) -> dict[tuple[int, int], int]:
     """Return when each live attempt last saved, by job and number."""
     rows = reader.all(
         "SELECT a.job, a.number, max(c.created_ms) FROM attempts a"
@@ -404,7 +408,7 @@ def _checkpoints(reader: Reader) -> dict[tuple[int, int], int]:
     return {(job, number): saved for job, number, saved in rows}
 
 
-def _save_paces(reader: Reader, jobs: str, params: Sequence[int] = ()) -> dict[int, float]:
+def _save_paces(reader: ReadConnection, jobs: str, params: Sequence[int] = ()) -> dict[int, float]:
     """Return the seconds between checkpoints of those of these jobs that ever recorded one."""
     found: dict[int, float] = {}
     for job, count, first, last, started in reader.all(
@@ -418,7 +422,7 @@ def _save_paces(reader: Reader, jobs: str, params: Sequence[int] = ()) -> dict[i
     return found
 
 
-def _open_claims(reader: Reader) -> dict[int, _Claimant]:
+def _open_claims(reader: ReadConnection) -> dict[int, _Claimant]:
     """Return for which job each open claim is."""
     rows = reader.all(
         "SELECT c.job, a.job, a.number, j.job_id FROM claims c JOIN attempts a ON a.id = c.attempt"
@@ -438,7 +442,7 @@ def _held_gpus(running: Iterable[tuple[JobRow, AttemptRow]]) -> dict[str, int]:
 
 
 def _outcomes(
-    reader: Reader, waiting: Sequence[Waiting], live: set[int], known: dict[int, _Known]
+    reader: ReadConnection, waiting: Sequence[WaitingJob], live: set[int], known: dict[int, _Known]
 ) -> dict[str, JobState]:
     """How the jobs stand that others wait for and that are neither waiting nor running."""
     present = {known[inner].row.job_id for inner in live if inner in known}

@@ -17,10 +17,10 @@ from trackyard.control.launching import environment_of
 from trackyard.core.errors import SetupError
 from trackyard.core.job import JobState
 from trackyard.core.ports import EngineError, ExitCause
-from trackyard.core.resources import WHOLE, NodeShare, Placement, Request
+from trackyard.core.resources import WHOLE, NodeShare, Placement, ResourceRequest
 from trackyard.fleet.nodes import load_nodes, scheduler_nodes
 from trackyard.queue.attempts import demand as claims
-from trackyard.queue.attempts.demand import WATCH, Demand
+from trackyard.queue.attempts.demand import WATCH, DemandRequest
 from trackyard.queue.records import (
     AttemptRow,
     decode_placement,
@@ -29,7 +29,7 @@ from trackyard.queue.records import (
     load_attempts,
     load_spec,
 )
-from trackyard.queue.submit.gang_shapes import Choice, ask_of
+from trackyard.queue.submit.gang_shapes import GangChoice, ask_of
 from trackyard.queue.transitions import (
     admit,
     ask_stop,
@@ -53,7 +53,7 @@ Usage = Mapping[str, Mapping[str, Mapping[str, float]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class UndeclaredUseRule:
     """What becomes of jobs that take GPUs they did not ask for."""
 
     #: charge, or stop after the grace
@@ -77,13 +77,13 @@ class _Seen:
 
 
 @dataclass(slots=True)
-class Watch:
+class UndeclaredUseWatch:
     """Looks at what runs; one look at a time."""
 
     database: Database
     dispatcher: Dispatcher
     wake: Callable[[], None]
-    rule: Rule = field(default_factory=Rule)
+    rule: UndeclaredUseRule = field(default_factory=UndeclaredUseRule)
     _seen: dict[str, _Seen] = field(default_factory=dict)
     _is_looking: bool = False
     #: whether an earlier look, perhaps another server's, left something charged
@@ -150,7 +150,7 @@ class Watch:
         return changed
 
     def _charge(
-        self, tx: Tx, attempt: AttemptRow, extra: Held, found: claims.Standing | None
+        self, tx: Tx, attempt: AttemptRow, extra: Held, found: claims.ClaimStatus | None
     ) -> bool:
         mine = None if found is None else found.job.id
         placement = _place(tx, extra, mine)
@@ -164,7 +164,7 @@ class Watch:
         amounts = {name: sum(one.get(name, 0.0) for one in extra.values()) for name in ("CPU",)}
         wants = ask_of({"GPU": math.ceil(gpus) if gpus > 1 else gpus, **amounts})
         share = placement.shares[0]
-        request = Request(
+        request = ResourceRequest(
             nodes=len(placement.shares),
             gpus=len(share.gpus),
             gpu_milli=share.gpu_milli,
@@ -173,9 +173,9 @@ class Watch:
         made = claims.ask(
             tx,
             attempt,
-            Demand(key=KEY, workers=1, generation=tx.now_ms),
+            DemandRequest(key=KEY, workers=1, generation=tx.now_ms),
             wants,
-            Choice(1, request, fits_now=True),
+            GangChoice(1, request, fits_now=True),
             source=WATCH,
         )
         environment = environment_of(load_spec(tx, made.job.spec_id), {})

@@ -22,7 +22,7 @@ MAX_SECONDS = 30 * DAY
 CHANNEL_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}\Z")
 
 
-class Kind(StrEnum):
+class ConditionKind(StrEnum):
     """What a condition looks at."""
 
     THRESHOLD = "threshold"
@@ -39,8 +39,12 @@ class Kind(StrEnum):
 
 
 #: Kinds that look at a run's metrics, and those that hold once and are then over.
-METRIC_KINDS = frozenset((Kind.THRESHOLD, Kind.CHANGE, Kind.NAN, Kind.ABSENCE))
-MOMENTARY = frozenset((Kind.STATE, Kind.LOG, Kind.LEASE, Kind.BUDGET))
+METRIC_KINDS = frozenset(
+    (ConditionKind.THRESHOLD, ConditionKind.CHANGE, ConditionKind.NAN, ConditionKind.ABSENCE)
+)
+MOMENTARY = frozenset(
+    (ConditionKind.STATE, ConditionKind.LOG, ConditionKind.LEASE, ConditionKind.BUDGET)
+)
 #: Words of a rule -> the events it reacts to, and the events that end its incident.
 STATES = {
     "running": ("job.running",),
@@ -101,7 +105,7 @@ EXAMPLES = (
 class Condition:
     """What has to hold, taken apart."""
 
-    kind: Kind
+    kind: ConditionKind
     #: metric it looks at; of `nan`, empty stands for every loss
     metric: str = ""
     operator: str = ""
@@ -115,7 +119,7 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
+class ParsedRule:
     """A rule as people write it: the condition and where it is told."""
 
     condition: Condition
@@ -124,7 +128,7 @@ class Parsed:
     via: tuple[str, ...] = ()
 
 
-def parse(text: str) -> Parsed:
+def parse(text: str) -> ParsedRule:
     """Read a rule, or say what can be written."""
     given = text.strip()
     if not given or len(given) > MAX_TEXT or not given.isprintable():
@@ -137,7 +141,7 @@ def parse(text: str) -> Parsed:
     for read in _READERS:
         condition = read(given)
         if condition is not None:
-            return Parsed(condition=condition, text=given, via=via)
+            return ParsedRule(condition=condition, text=given, via=via)
     raise InvalidInput(
         f"the alert {given[:80]!r} is not understood; write for example "
         + ", ".join(f"`{one}`" for one in EXAMPLES)
@@ -172,7 +176,7 @@ def _threshold(text: str) -> Condition | None:
         raise InvalidInput(f"compare with a number; `{found[1]} is nan` looks for NaN")
     length = seconds_of(found[4], what="the time after `for`") if found[4] else 0.0
     return Condition(
-        kind=Kind.THRESHOLD,
+        kind=ConditionKind.THRESHOLD,
         metric=_metric(found[1]),
         operator=found[2],
         value=value,
@@ -188,7 +192,7 @@ def _change(text: str) -> Condition | None:
     if not 0 < percent <= 100_000 or (found[2] == "drops" and percent > 100):
         raise InvalidInput(f"a change of {percent:g}% cannot be watched for")
     return Condition(
-        kind=Kind.CHANGE,
+        kind=ConditionKind.CHANGE,
         metric=_metric(found[1]),
         operator=found[2],
         value=percent / 100,
@@ -201,7 +205,7 @@ def _nan(text: str) -> Condition | None:
     if found is None or (found[1] and found[2]):
         return None
     name = found[1] or found[2] or ""
-    return Condition(kind=Kind.NAN, metric=_metric(name) if name else "")
+    return Condition(kind=ConditionKind.NAN, metric=_metric(name) if name else "")
 
 
 def _absence(text: str) -> Condition | None:
@@ -209,7 +213,7 @@ def _absence(text: str) -> Condition | None:
     if found is None:
         return None
     length = seconds_of(found[2], what="the time after `for`")
-    return Condition(kind=Kind.ABSENCE, metric=_metric(found[1]), seconds=length)
+    return Condition(kind=ConditionKind.ABSENCE, metric=_metric(found[1]), seconds=length)
 
 
 def _stall(text: str) -> Condition | None:
@@ -217,14 +221,14 @@ def _stall(text: str) -> Condition | None:
     if found is None:
         return None
     length = seconds_of(found[1], what="the time after `stall`") if found[1] else 0.0
-    return Condition(kind=Kind.STALL, seconds=length)
+    return Condition(kind=ConditionKind.STALL, seconds=length)
 
 
 def _wait(text: str) -> Condition | None:
     found = _WAIT.match(text)
     if found is None:
         return None
-    return Condition(kind=Kind.WAIT, seconds=seconds_of(found[1], what="the wait"))
+    return Condition(kind=ConditionKind.WAIT, seconds=seconds_of(found[1], what="the wait"))
 
 
 def _log(text: str) -> Condition | None:
@@ -233,7 +237,7 @@ def _log(text: str) -> Condition | None:
         return None
     pattern = found[1].strip()
     if pattern in BY_NAME:
-        return Condition(kind=Kind.LOG, pattern=pattern)
+        return Condition(kind=ConditionKind.LOG, pattern=pattern)
     if len(pattern) > 1 and pattern[0] == pattern[-1] and pattern[0] in "'\"/":
         pattern = pattern[1:-1]
     elif re.fullmatch(r"[a-z-]+", pattern):
@@ -243,16 +247,16 @@ def _log(text: str) -> Condition | None:
             " quotes, as in log 'loss scale'"
         )
     check_regex(pattern)
-    return Condition(kind=Kind.LOG, pattern=pattern)
+    return Condition(kind=ConditionKind.LOG, pattern=pattern)
 
 
 def _worded(text: str) -> Condition | None:
     head, _, rest = text.partition(" ")
-    kinds: dict[str, tuple[Kind, tuple[str, ...]]] = {
-        "state": (Kind.STATE, tuple(STATES)),
-        "node": (Kind.NODE, tuple(NODES)),
-        "lease": (Kind.LEASE, tuple(LEASES)),
-        "budget": (Kind.BUDGET, tuple(BUDGETS)),
+    kinds: dict[str, tuple[ConditionKind, tuple[str, ...]]] = {
+        "state": (ConditionKind.STATE, tuple(STATES)),
+        "node": (ConditionKind.NODE, tuple(NODES)),
+        "lease": (ConditionKind.LEASE, tuple(LEASES)),
+        "budget": (ConditionKind.BUDGET, tuple(BUDGETS)),
     }
     if not rest and head in STATES:
         head, rest = "state", head
@@ -260,7 +264,7 @@ def _worded(text: str) -> Condition | None:
         return None
     kind, known = kinds[head]
     words = [_ALSO.get(word, word) for word in re.split(r"[,\s]+", rest.strip()) if word]
-    if kind is Kind.NODE and words == ["any"]:
+    if kind is ConditionKind.NODE and words == ["any"]:
         words = list(known)
     unknown = [word for word in words if word not in known]
     if unknown or not words:

@@ -30,7 +30,7 @@ NAME_HINT = "1-128 letters, digits and . _ -, the first a letter or digit"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestEntry:
     """A file of a data set."""
 
     path: str
@@ -58,7 +58,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class DatasetReference:
     """`[VARIABLE=]NAME[@VERSION]` as people write it."""
 
     name: str
@@ -70,7 +70,7 @@ class Reference:
     variable: str = ""
 
 
-def parse_reference(text: str) -> Reference:
+def parse_reference(text: str) -> DatasetReference:
     """Read a reference to a version of a data set; ValueError says what is wrong."""
     variable, equals, rest = text.rpartition("=")
     if equals and not _VARIABLE.match(variable):
@@ -79,14 +79,14 @@ def parse_reference(text: str) -> Reference:
     if not DATA_NAME.match(name):
         raise ValueError(f"{name[:80]!r} is not a valid data set name: {NAME_HINT}")
     if not at:
-        return Reference(name=name, variable=variable)
+        return DatasetReference(name=name, variable=variable)
     match = _VERSION.match(version)
     if match is None:
         raise ValueError(
             f"{version[:80]!r} in {text[:80]!r} is not a version: write {name}@v3, {name}@latest"
             f" or {name}@sha256:0123456789ab"
         )
-    return Reference(
+    return DatasetReference(
         name=name, version=int(match[1] or 0), digest=match[2] or "", variable=variable
     )
 
@@ -118,14 +118,14 @@ def digest_of_parts(parts: Sequence[str]) -> str:
     return hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def encode_manifest(entries: Iterable[Entry]) -> bytes:
+def encode_manifest(entries: Iterable[ManifestEntry]) -> bytes:
     """Return the manifest of files."""
     return b"".join(entry.line() for entry in sorted(entries, key=lambda entry: entry.path))
 
 
-def decode_manifest(data: bytes) -> list[Entry]:
+def decode_manifest(data: bytes) -> list[ManifestEntry]:
     """Read a manifest that need not be trusted; ValueError says what is wrong with it."""
-    entries: list[Entry] = []
+    entries: list[ManifestEntry] = []
     folders: set[str] = set()
     before = ""
     for number, line in enumerate(data.splitlines(), start=1):
@@ -146,7 +146,7 @@ def decode_manifest(data: bytes) -> list[Entry]:
     return entries
 
 
-def _entry(line: bytes, number: int) -> Entry:
+def _entry(line: bytes, number: int) -> ManifestEntry:
     try:
         row = json.loads(line)
     except ValueError:
@@ -165,4 +165,4 @@ def _entry(line: bytes, number: int) -> Entry:
     wanted = -(-size // PART_BYTES) if size > PART_BYTES else 0
     if len(parts) != wanted or (parts and digest_of_parts(parts) != sha256):
         raise ValueError(f"line {number}: the parts of {path!r} do not fit its size or digest")
-    return Entry(path, size, sha256, tuple(parts))
+    return ManifestEntry(path, size, sha256, tuple(parts))

@@ -15,7 +15,7 @@ from typing import Any
 MAX_SENTENCE = 300
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """What a check found."""
 
     OK = "ok"
@@ -30,7 +30,7 @@ class Verdict(StrEnum):
         return _RANK[self]
 
 
-_RANK = {Verdict.OK: 0, Verdict.WARN: 1, Verdict.FAIL: 2}
+_RANK = {CheckVerdict.OK: 0, CheckVerdict.WARN: 1, CheckVerdict.FAIL: 2}
 
 
 class CheckName(StrEnum):
@@ -97,7 +97,7 @@ class CheckReport:
     """One check of one node at one moment."""
 
     name: CheckName
-    verdict: Verdict
+    verdict: CheckVerdict
     #: one plain sentence for people
     sentence: str
     #: the number it was judged by, where there is one
@@ -113,7 +113,7 @@ class CheckReport:
             number = data.get("number")
             return cls(
                 name=CheckName(data["name"]),
-                verdict=Verdict(data["verdict"]),
+                verdict=CheckVerdict(data["verdict"]),
                 sentence=_line(str(data["sentence"])),
                 number=None if number is None else float(number),
                 unit=_line(str(data.get("unit", "")))[:20],
@@ -131,9 +131,9 @@ def read_checks(found: object) -> tuple[CheckReport, ...]:
     return tuple(one for one in read if one is not None)
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
+def worst(verdicts: Iterable[CheckVerdict]) -> CheckVerdict:
     """Return the gravest of verdicts; ok where there is none."""
-    return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.OK)
+    return max(verdicts, key=lambda verdict: verdict.rank, default=CheckVerdict.OK)
 
 
 def _line(text: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
-from trackyard.core.resources import Request
+from trackyard.core.resources import ResourceRequest
 
 
 class PriorityClass(IntEnum):
@@ -123,7 +123,7 @@ class Job:
     #: business need
     priority: PriorityClass = PriorityClass.NORMAL
     #: what it needs
-    request: Request = field(default_factory=Request)
+    request: ResourceRequest = field(default_factory=ResourceRequest)
     #: whether its CPUs, and its memory, are defaults that follow its GPUs
     default_cpus: bool = False
     default_memory: bool = False

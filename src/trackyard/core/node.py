@@ -28,7 +28,7 @@ class NodeState(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Gpu:
+class NodeGpu:
     """One accelerator of a node."""
 
     #: position on the node, as in CUDA_VISIBLE_DEVICES
@@ -48,7 +48,7 @@ class Node:
     #: name that people use; the id when empty
     name: str = ""
     #: devices, by index
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[NodeGpu, ...] = ()
     #: CPUs in thousandths
     cpu_milli: int = 0
     #: memory

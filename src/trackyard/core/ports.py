@@ -156,7 +156,7 @@ class GpuShare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeShare:
+class NodeGrant:
     """What one member of the gang gets on its node."""
 
     node_id: str
@@ -214,7 +214,7 @@ class DataRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RayWish:
+class RayOptions:
     """What a stock Ray client asked for, in its own words, for engines that speak them."""
 
     #: what the client calls the job, within its team; the engine's own id is the attempt's
@@ -270,7 +270,7 @@ class LaunchSpec:
     job_id: str
     argv: tuple[str, ...]
     #: one share per gang member, member 0 first
-    placement: tuple[NodeShare, ...]
+    placement: tuple[NodeGrant, ...]
     report: ReportTo | None = None
     #: the user's own variables; they reach the command alone, never the runner
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -286,7 +286,7 @@ class LaunchSpec:
     #: bytes that data sets may take in a node's cache; 0: as many as the disk holds
     data_cache_bytes: int = 0
     #: set for jobs of Ray's own clients
-    ray: RayWish | None = None
+    ray: RayOptions | None = None
     #: lines of a pip requirements file
     pip: tuple[str, ...] = ()
     pip_system_site_packages: bool = True
@@ -403,7 +403,7 @@ class AttemptReport:
     epoch: int
     job_id: str
     phase: AttemptPhase
-    placement: tuple[NodeShare, ...]
+    placement: tuple[NodeGrant, ...]
     #: records of the members that ended, by member
     exits: tuple[ExitRecord, ...] = ()
     #: the engine's own word, a hint where there is no record

@@ -47,7 +47,7 @@ _RANK = {tier: rank for rank, tier in enumerate(Tier)}
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ReasonEntry:
     """One line of the catalogue."""
 
     #: how grave
@@ -111,252 +111,252 @@ class Code(StrEnum):
     EVALUATING = "evaluating"
 
 
-CATALOGUE: Mapping[Code, Entry] = {
-    Code.BAD_REQUEST: Entry(
+CATALOGUE: Mapping[Code, ReasonEntry] = {
+    Code.BAD_REQUEST: ReasonEntry(
         Tier.MISCONFIGURED,
         "The request makes no sense: {what}",
         "Submit it again with the request corrected",
     ),
-    Code.SET_ASIDE: Entry(
+    Code.SET_ASIDE: ReasonEntry(
         Tier.MISCONFIGURED,
         "The scheduler cannot weigh it and has set it aside, while all others go on: {what}",
         "Stop it, or change what it asks for with `yard requeue`; if it asks for nothing unusual,"
         " report the words after the colon",
     ),
-    Code.UNKNOWN_QUEUE: Entry(
+    Code.UNKNOWN_QUEUE: ReasonEntry(
         Tier.MISCONFIGURED,
         "There is no queue `{what}`",
         "Pick a queue that exists (`yard queue ls`), or ask an admin to create it",
     ),
-    Code.UNKNOWN_TEAM: Entry(
+    Code.UNKNOWN_TEAM: ReasonEntry(
         Tier.MISCONFIGURED,
         "There is no team `{what}`",
         "Submit it for a team you belong to",
     ),
-    Code.QUEUE_CLOSED: Entry(
+    Code.QUEUE_CLOSED: ReasonEntry(
         Tier.MISCONFIGURED,
         "Queue `{what}` does not take jobs of team `{team}`",
         "Use another queue, or ask an admin to open this one to the team",
     ),
-    Code.UNKNOWN_GPU_TYPE: Entry(
+    Code.UNKNOWN_GPU_TYPE: ReasonEntry(
         Tier.MISCONFIGURED,
         "No node has GPUs of type {what}; there are {present}",
         "Ask for a type that exists, or leave the type open",
     ),
-    Code.UNKNOWN_LABEL: Entry(
+    Code.UNKNOWN_LABEL: ReasonEntry(
         Tier.MISCONFIGURED,
         "No node carries the label {what}",
         "Correct the label, or have an admin put it on a node",
     ),
-    Code.UNKNOWN_LEASE: Entry(
+    Code.UNKNOWN_LEASE: ReasonEntry(
         Tier.MISCONFIGURED,
         "There is no lease `{what}` for team `{team}`",
         "Name a lease that the team holds (`yard lease ls`), or none",
     ),
-    Code.LEASE_OVER: Entry(
+    Code.LEASE_OVER: ReasonEntry(
         Tier.MISCONFIGURED,
         "Lease `{what}` ended at {until}",
         "Extend the lease, or submit the job without it",
     ),
-    Code.UNKNOWN_DEPENDENCY: Entry(
+    Code.UNKNOWN_DEPENDENCY: ReasonEntry(
         Tier.MISCONFIGURED,
         "It waits for job `{what}`, which does not exist",
         "Drop the dependency or name an existing job",
     ),
-    Code.WALL_TIME_OVER_LIMIT: Entry(
+    Code.WALL_TIME_OVER_LIMIT: ReasonEntry(
         Tier.MISCONFIGURED,
         "It asks for {needed} of run time; queue `{what}` allows {free}",
         "Lower the time limit, or use a queue for longer jobs",
     ),
-    Code.WALL_TIME_MISSING: Entry(
+    Code.WALL_TIME_MISSING: ReasonEntry(
         Tier.MISCONFIGURED,
         "Queue `{what}` takes only jobs with a time limit of at most {free}, and it has none",
         "Set a time limit",
     ),
-    Code.NODES_OVER_LIMIT: Entry(
+    Code.NODES_OVER_LIMIT: ReasonEntry(
         Tier.MISCONFIGURED,
         "It asks for {needed} nodes; queue `{what}` allows {free} in one job",
         "Ask for fewer nodes, or use a queue for larger jobs",
     ),
-    Code.GPUS_OVER_LIMIT: Entry(
+    Code.GPUS_OVER_LIMIT: ReasonEntry(
         Tier.MISCONFIGURED,
         "It asks for {needed} GPUs; queue `{what}` allows {free} in one job",
         "Ask for fewer GPUs, or use a queue for larger jobs",
     ),
-    Code.TOO_LARGE: Entry(
+    Code.TOO_LARGE: ReasonEntry(
         Tier.INFEASIBLE,
         "It needs {needed} nodes with {what} each; even idle, the cluster has {free} of"
         " them{where}",
         "Ask for less; it stays listed as demand and starts when nodes that fit join",
     ),
-    Code.LARGER_THAN_QUOTA: Entry(
+    Code.LARGER_THAN_QUOTA: ReasonEntry(
         Tier.OVER_QUOTA,
         "It needs {needed} GPUs; {what} may never hold more than {free}",
         "Ask for fewer GPUs, or have the limit raised",
     ),
-    Code.TEAM_QUOTA: Entry(
+    Code.TEAM_QUOTA: ReasonEntry(
         Tier.OVER_QUOTA,
         "It needs {needed} GPUs; team `{what}` has {free} of its quota of {limit} left",
         "Wait for the team's own jobs, stop one, or have the quota raised",
     ),
-    Code.QUOTA_LENT: Entry(
+    Code.QUOTA_LENT: ReasonEntry(
         Tier.CAPACITY,
         "It is within the quota of team `{what}`, whose GPUs are lent to {holders} until about "
         "{until}",
         "Wait for them to come back, or use a higher priority class, which takes them at once",
     ),
-    Code.BORROW_LIMIT: Entry(
+    Code.BORROW_LIMIT: ReasonEntry(
         Tier.OVER_QUOTA,
         "Its {needed} GPUs are beyond the quota of team `{what}` ({limit}), and jobs that may not "
         "be preempted can borrow only {free} more",
         "Submit it with --preemptible, or wait for the team's own jobs to end",
     ),
-    Code.TEAM_JOBS: Entry(
+    Code.TEAM_JOBS: ReasonEntry(
         Tier.OVER_QUOTA,
         "Team `{what}` runs {limit} jobs, its limit",
         "Wait for one of them, or stop one",
     ),
-    Code.BUDGET_USED_UP: Entry(
+    Code.BUDGET_USED_UP: ReasonEntry(
         Tier.OVER_QUOTA,
         "Team `{what}` has used up its budget of the month: {used} of {budget}",
         "Wait for the next month, or have an admin raise the budget: `yard budget set`",
     ),
-    Code.QUEUE_QUOTA: Entry(
+    Code.QUEUE_QUOTA: ReasonEntry(
         Tier.OVER_QUOTA,
         "It needs {needed} GPUs; queue `{what}` has {free} of its {limit} left",
         "Wait for jobs of this queue, or use another queue",
     ),
-    Code.QUEUE_JOBS: Entry(
+    Code.QUEUE_JOBS: ReasonEntry(
         Tier.OVER_QUOTA,
         "Queue `{what}` runs {limit} jobs, its limit",
         "Wait for one of them, or use another queue",
     ),
-    Code.USER_GPUS: Entry(
+    Code.USER_GPUS: ReasonEntry(
         Tier.OVER_QUOTA,
         "It needs {needed} GPUs; {what} has {free} of {limit} left in this queue",
         "Wait for your own jobs, or stop one",
     ),
-    Code.USER_JOBS: Entry(
+    Code.USER_JOBS: ReasonEntry(
         Tier.OVER_QUOTA,
         "{what} runs {limit} jobs in this queue, the limit for one user",
         "Wait for one of your own jobs, or stop one",
     ),
-    Code.ARRAY_CAP: Entry(
+    Code.ARRAY_CAP: ReasonEntry(
         Tier.OVER_QUOTA,
         "{limit} jobs of array `{what}` run at once, its own cap",
         "Wait for one of them, or raise the array's cap",
     ),
-    Code.RUNS_INTO_LEASE: Entry(
+    Code.RUNS_INTO_LEASE: ReasonEntry(
         Tier.LEASE_CONFLICT,
         "On the nodes that fit it would still run when lease `{what}` starts at {until}",
         "Set a time limit that ends before then, or wait until the lease is over",
     ),
-    Code.LEASED_TO_OTHERS: Entry(
+    Code.LEASED_TO_OTHERS: ReasonEntry(
         Tier.LEASE_CONFLICT,
         "The nodes that fit belong to lease `{what}` of team `{team}` until {until}",
         "Wait until the lease ends, or ask its holder to release it",
     ),
-    Code.LEASE_NOT_STARTED: Entry(
+    Code.LEASE_NOT_STARTED: ReasonEntry(
         Tier.LEASE_CONFLICT,
         "Its lease `{what}` starts at {until}",
         "Nothing to do: it starts with the lease",
     ),
-    Code.WAITS_FOR_JOB: Entry(
+    Code.WAITS_FOR_JOB: ReasonEntry(
         Tier.DEPENDENCY,
         "It waits for job {holders} to end",
         "Wait, or drop the dependency",
     ),
-    Code.DEPENDENCY_NEVER: Entry(
+    Code.DEPENDENCY_NEVER: ReasonEntry(
         Tier.DEPENDENCY,
         "It waits for job {holders} to end in {what}, and that job has ended otherwise",
         "Cancel it, or submit it again without the dependency",
     ),
-    Code.NOT_BEFORE: Entry(
+    Code.NOT_BEFORE: ReasonEntry(
         Tier.DEPENDENCY,
         "It is not to start before {until}",
         "Wait, or submit it again with an earlier time",
     ),
-    Code.HELD: Entry(
+    Code.HELD: ReasonEntry(
         Tier.DEPENDENCY,
         "Its owner holds it back",
         "Release it: `yard release`",
     ),
-    Code.BEHIND_JOBS: Entry(
+    Code.BEHIND_JOBS: ReasonEntry(
         Tier.PRIORITY,
         "The {what} that were free went to {ahead} jobs ahead of it",
         "Wait, or ask for a higher priority class",
     ),
-    Code.BEHIND_RESERVATION: Entry(
+    Code.BEHIND_RESERVATION: ReasonEntry(
         Tier.PRIORITY,
         "It would fit, but would still run at {until}, when it is reserved for job {holders}",
         "Set a time limit that ends before then, or wait for that job",
     ),
-    Code.BEHIND_HEAD: Entry(
+    Code.BEHIND_HEAD: ReasonEntry(
         Tier.PRIORITY,
         "Queue `{what}` keeps strict order and job {holders} is ahead of it",
         "Wait for that job, or use a queue that backfills",
     ),
-    Code.NO_FREE_GPUS: Entry(
+    Code.NO_FREE_GPUS: ReasonEntry(
         Tier.CAPACITY,
         "It needs {needed} GPUs and finds {free} free; what would fit is held by {holders}, "
         "until about {until}",
         "Wait, or ask for fewer GPUs",
     ),
-    Code.FRAGMENTED: Entry(
+    Code.FRAGMENTED: ReasonEntry(
         Tier.CAPACITY,
         "It needs {what}; {free} GPUs are free but not in such blocks (the largest is {block}); "
         "{holders} are in the way, until about {until}",
         "Ask for smaller blocks or more nodes with fewer GPUs each",
     ),
-    Code.NO_FREE_CPU_OR_MEMORY: Entry(
+    Code.NO_FREE_CPU_OR_MEMORY: ReasonEntry(
         Tier.CAPACITY,
         "Enough GPUs are free, but not with {what} beside them; {holders} hold that, "
         "until about {until}",
         "Ask for less CPU or memory per GPU",
     ),
-    Code.NOT_TOGETHER: Entry(
+    Code.NOT_TOGETHER: ReasonEntry(
         Tier.CAPACITY,
         "It needs {needed} nodes with {what} each under one `{label}`; the best one, {best}, has"
         " {free} nodes free; {holders} are in the way, until about {until}",
         "Wait, ask for fewer nodes, or drop --same",
     ),
-    Code.NO_FREE_CPUS: Entry(
+    Code.NO_FREE_CPUS: ReasonEntry(
         Tier.CAPACITY,
         "It needs {what} and no node has that free; {holders} hold it, until about {until}",
         "Wait, or ask for less CPU or memory",
     ),
-    Code.NODE_SHARED: Entry(
+    Code.NODE_SHARED: ReasonEntry(
         Tier.CAPACITY,
         "It wants {needed} nodes to itself and {free} are empty; {holders} are on the others, "
         "until about {until}",
         "Wait, or drop the exclusive wish",
     ),
-    Code.PREEMPTING: Entry(
+    Code.PREEMPTING: ReasonEntry(
         Tier.CAPACITY,
         "Room is being made: {holders} save their checkpoints and stop by {until}",
         "Nothing to do: it starts when they have stopped",
     ),
-    Code.NODES_UNHEALTHY: Entry(
+    Code.NODES_UNHEALTHY: ReasonEntry(
         Tier.UNHEALTHY,
         "Only nodes that are out of service would fit: {what}",
         "Return a node to service (`yard undrain NODE`), or ask for something else",
     ),
-    Code.MORE_NODES_OUT: Entry(
+    Code.MORE_NODES_OUT: ReasonEntry(
         Tier.UNHEALTHY,
         "Nodes out of service would fit as well: {what}",
         "Return a node to service (`yard undrain NODE`)",
     ),
-    Code.AVOIDS_NODES: Entry(
+    Code.AVOIDS_NODES: ReasonEntry(
         Tier.UNHEALTHY,
         "It failed on {what} before and avoids them; no other node fits",
         "Wait for another node, or clear the list with `yard requeue --anywhere`",
     ),
-    Code.ENGINE_REFUSED: Entry(
+    Code.ENGINE_REFUSED: ReasonEntry(
         Tier.ENGINE,
         "The engine says: {what}",
         "See the engine's own queue; the job is offered again at the next pass",
     ),
-    Code.EVALUATING: Entry(
+    Code.EVALUATING: ReasonEntry(
         Tier.EVALUATING,
         "It has not been looked at yet",
         "Nothing to do: the next pass is seconds away",

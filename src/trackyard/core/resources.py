@@ -34,7 +34,7 @@ class Style(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
+class ResourceRequest:
     """Nodes times what each node must give, all or nothing."""
 
     #: nodes in the gang

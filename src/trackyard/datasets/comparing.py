@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from trackyard.core.dataset import Entry
+from trackyard.core.dataset import ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A file that is not the same in both versions."""
 
     #: `added`, `removed`, `changed` or `moved`
@@ -22,7 +22,7 @@ class Change:
 
 
 @dataclass(slots=True)
-class Difference:
+class VersionDifference:
     """The changes from one version to another."""
 
     added: int = 0
@@ -33,17 +33,19 @@ class Difference:
     added_bytes: int = 0
     removed_bytes: int = 0
     #: the first of them, by path
-    changes: list[Change] = field(default_factory=list)
+    changes: list[FileChange] = field(default_factory=list)
     is_cut: bool = False
 
 
-def compare(old: Sequence[Entry], new: Sequence[Entry], *, most: int = 1000) -> Difference:
+def compare(
+    old: Sequence[ManifestEntry], new: Sequence[ManifestEntry], *, most: int = 1000
+) -> VersionDifference:
     """Compare two versions; at most so many changes are listed, all are counted."""
     before = {entry.path: entry for entry in old}
     after = {entry.path: entry for entry in new}
     gone = {entry.sha256: entry for entry in old if entry.path not in after}
-    found = Difference()
-    changes: list[Change] = []
+    found = VersionDifference()
+    changes: list[FileChange] = []
     moved_from: set[str] = set()
     for entry in new:
         known = before.get(entry.path)
@@ -52,22 +54,22 @@ def compare(old: Sequence[Entry], new: Sequence[Entry], *, most: int = 1000) -> 
                 found.same += 1
                 continue
             found.changed += 1
-            changes.append(Change("changed", entry.path, entry.size, old_size=known.size))
+            changes.append(FileChange("changed", entry.path, entry.size, old_size=known.size))
             continue
         origin = gone.get(entry.sha256)
         if origin is not None and origin.path not in moved_from:
             moved_from.add(origin.path)
             found.moved += 1
-            changes.append(Change("moved", entry.path, entry.size, old_path=origin.path))
+            changes.append(FileChange("moved", entry.path, entry.size, old_path=origin.path))
             continue
         found.added += 1
         found.added_bytes += entry.size
-        changes.append(Change("added", entry.path, entry.size))
+        changes.append(FileChange("added", entry.path, entry.size))
     for entry in old:
         if entry.path not in after and entry.path not in moved_from:
             found.removed += 1
             found.removed_bytes += entry.size
-            changes.append(Change("removed", entry.path, entry.size))
+            changes.append(FileChange("removed", entry.path, entry.size))
     changes.sort(key=lambda change: (change.path, change.what))
     found.changes, found.is_cut = changes[:most], len(changes) > most
     return found

@@ -11,11 +11,11 @@ from functools import partial
 import msgspec
 
 from trackyard.access.principal import Principal
-from trackyard.artifacts.blobs import Digest, Stored
+from trackyard.artifacts.blobs import BlobDigest, StoredBlob
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.dataset import PART_BYTES, SHA256
 from trackyard.core.errors import InvalidInput, NotFound, TooLarge
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 #: Contents named in one request, and bytes sent in one.
 MAX_CONTENTS = 4096
@@ -28,7 +28,7 @@ _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ContentPlace:
     """Where a content lies."""
 
     sha256: str
@@ -68,9 +68,9 @@ class Contents:
             await self._artifacts.retire_now([stored.blob])
         return fresh
 
-    async def places(self, team_id: int, wanted: Sequence[str]) -> list[Place]:
+    async def places(self, team_id: int, wanted: Sequence[str]) -> list[ContentPlace]:
         """Return where contents lie, in the order asked."""
-        found: dict[str, Place] = {}
+        found: dict[str, ContentPlace] = {}
         unique = list(dict.fromkeys(wanted))
         for at in range(0, len(unique), _PAGE):
             part = unique[at : at + _PAGE]
@@ -84,7 +84,7 @@ class Contents:
                 )
         return [found[sha256] for sha256 in wanted]
 
-    async def fetch(self, principal: Principal, wanted: Sequence[str]) -> list[Place]:
+    async def fetch(self, principal: Principal, wanted: Sequence[str]) -> list[ContentPlace]:
         """Return where contents for one answer lie; refuse more than an answer may carry."""
         check_digests(wanted)
         places = await self.places(principal.team_id, wanted)
@@ -94,7 +94,7 @@ class Contents:
             )
         return places
 
-    async def read(self, places: Sequence[Place]) -> AsyncGenerator[bytes, None]:
+    async def read(self, places: Sequence[ContentPlace]) -> AsyncGenerator[bytes, None]:
         """Yield the bytes of contents in order; the caller checks the digests."""
         at = 0
         while at < len(places):
@@ -147,7 +147,7 @@ def touch(tx: Tx, team_id: int, wanted: dict[str, int | None]) -> list[str]:
     return lost
 
 
-def note_pack(tx: Tx, team_id: int, stored: Stored) -> None:
+def note_pack(tx: Tx, team_id: int, stored: StoredBlob) -> None:
     """Register a blob, so that backups, checks and clean-up know it."""
     tx.run(
         "INSERT INTO data_packs (blob, team_id, size, sha256, created_ms) VALUES (?, ?, ?, ?, ?)",
@@ -205,7 +205,7 @@ async def _checked(pieces: _Pieces, header: list[tuple[str, int]]) -> AsyncItera
     """Yield the bytes, each content compared with its digest as it ends."""
     waiting = iter(header)
     sha256, size = next(waiting)
-    digest = Digest()
+    digest = BlobDigest()
     async for piece in pieces.rest():
         view = memoryview(piece)
         while view:
@@ -224,14 +224,14 @@ async def _checked(pieces: _Pieces, header: list[tuple[str, int]]) -> AsyncItera
         raise InvalidInput("the body ended before all of its contents; nothing was kept")
 
 
-def _next(waiting: object) -> tuple[str, int, Digest]:
+def _next(waiting: object) -> tuple[str, int, BlobDigest]:
     following = next(waiting, None)  # type: ignore[call-overload]
     if following is None:
         raise InvalidInput("the body continues after its last content; nothing was kept")
-    return following[0], following[1], Digest()
+    return following[0], following[1], BlobDigest()
 
 
-def _insert(tx: Tx, team_id: int, header: list[tuple[str, int]], stored: Stored) -> int:
+def _insert(tx: Tx, team_id: int, header: list[tuple[str, int]], stored: StoredBlob) -> int:
     lost = set(touch(tx, team_id, dict.fromkeys(sha256 for sha256, _ in header)))
     rows, start = [], 0
     for sha256, size in header:
@@ -248,11 +248,13 @@ def _insert(tx: Tx, team_id: int, header: list[tuple[str, int]], stored: Stored)
     return len(rows)
 
 
-def _find(reader: Reader | Tx, *, team_id: int, wanted: Sequence[str]) -> list[Place]:
+def _find(
+    reader: ReadConnection | Tx, *, team_id: int, wanted: Sequence[str]
+) -> list[ContentPlace]:
     marks = ", ".join("?" * len(wanted))
     rows = reader.all(
         "SELECT sha256, blob, start, size FROM data_contents WHERE team_id = ?"
         f" AND sha256 IN ({marks})",
         (team_id, *wanted),
     )
-    return [Place(*row) for row in rows]
+    return [ContentPlace(*row) for row in rows]

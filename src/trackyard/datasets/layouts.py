@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-from trackyard.core.dataset import Entry
+from trackyard.core.dataset import ManifestEntry
 
 #: split -> class -> files; data sets without splits have the split ''.
 Classes = dict[str, dict[str, int]]
@@ -28,7 +28,7 @@ def kind_of(path: str) -> str:
     return _KIND_OF.get(PurePosixPath(path).suffix[1:].lower(), "binary")
 
 
-def detect(entries: Sequence[Entry]) -> str:
+def detect(entries: Sequence[ManifestEntry]) -> str:
     """Guess the layout: images or sounds that lie in folders are classes."""
     media = [entry.path for entry in entries if kind_of(entry.path) in ("image", "audio")]
     nested = [path for path in media if "/" in path]
@@ -36,7 +36,7 @@ def detect(entries: Sequence[Entry]) -> str:
     return IMAGEFOLDER if is_classes else FILES
 
 
-def count_classes(entries: Sequence[Entry], layout: str) -> Classes:
+def count_classes(entries: Sequence[ManifestEntry], layout: str) -> Classes:
     """Count files by split and class, where the layout tells."""
     if layout != IMAGEFOLDER:
         return {}

@@ -22,7 +22,7 @@ MAX_TEXT = 20_000
 
 
 @dataclass(slots=True)
-class Look:
+class FilePreview:
     """A preview of a file."""
 
     #: `image`, `audio`, `table`, `text` or `binary`
@@ -34,17 +34,17 @@ class Look:
     is_cut: bool = False
 
 
-def look(path: str, head: bytes, size: int) -> Look:
+def look(path: str, head: bytes, size: int) -> FilePreview:
     """Return a preview made from the first bytes of a file."""
     kind = kind_of(path)
     is_cut = size > len(head)
     if kind in ("image", "audio"):
-        return Look(kind)
+        return FilePreview(kind)
     if b"\0" in head:
-        return Look("binary", is_cut=is_cut)
+        return FilePreview("binary", is_cut=is_cut)
     text = head.decode("utf-8", "replace")
     if kind == "binary" and "\ufffd" in text[:1000]:
-        return Look("binary", is_cut=is_cut)
+        return FilePreview("binary", is_cut=is_cut)
     if is_cut and "\n" in text:
         text = text[: text.rindex("\n") + 1]
     if kind == "table":
@@ -53,10 +53,10 @@ def look(path: str, head: bytes, size: int) -> Look:
         if table is not None:
             table.is_cut = table.is_cut or is_cut
             return table
-    return Look("text", text=text[:MAX_TEXT], is_cut=is_cut or len(text) > MAX_TEXT)
+    return FilePreview("text", text=text[:MAX_TEXT], is_cut=is_cut or len(text) > MAX_TEXT)
 
 
-def _cells(text: str, ending: str) -> Look | None:
+def _cells(text: str, ending: str) -> FilePreview | None:
     reader = csv.reader(io.StringIO(text), delimiter="\t" if ending == ".tsv" else ",")
     try:
         lines = [line[:MAX_COLUMNS] for line, _ in zip(reader, range(MAX_ROWS + 2), strict=False)]
@@ -65,12 +65,12 @@ def _cells(text: str, ending: str) -> Look | None:
     if not lines:
         return None
     rows = [[cell[:MAX_CELL] for cell in line] for line in lines]
-    return Look(
+    return FilePreview(
         "table", columns=rows[0], rows=rows[1 : MAX_ROWS + 1], is_cut=len(rows) > MAX_ROWS + 1
     )
 
 
-def _records(text: str) -> Look | None:
+def _records(text: str) -> FilePreview | None:
     records: list[dict[str, Any]] = []
     lines = [line for line in text.splitlines() if line.strip()]
     for line in lines[:MAX_ROWS]:
@@ -85,7 +85,7 @@ def _records(text: str) -> Look | None:
         return None
     columns = list(dict.fromkeys(str(key) for record in records for key in record))[:MAX_COLUMNS]
     rows = [[_cell(record.get(column)) for column in columns] for record in records]
-    return Look("table", columns=columns, rows=rows, is_cut=len(lines) > MAX_ROWS)
+    return FilePreview("table", columns=columns, rows=rows, is_cut=len(lines) > MAX_ROWS)
 
 
 def _cell(value: Any) -> str:

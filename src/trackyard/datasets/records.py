@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trackyard.core.dataset import Reference, parse_reference
+from trackyard.core.dataset import DatasetReference, parse_reference
 from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 
-class VersionRow(NamedTuple):
+class DatasetVersionRow(NamedTuple):
     """A version of a data set."""
 
     id: int
@@ -43,7 +43,7 @@ _COLUMNS = (
 _FROM = f"SELECT {_COLUMNS} FROM data_versions v JOIN data_sets s ON s.id = v.data_set_id"
 
 
-def read_reference(text: str) -> Reference:
+def read_reference(text: str) -> DatasetReference:
     """Read `NAME@VERSION`, or refuse it in the caller's words."""
     try:
         return parse_reference(text)
@@ -51,7 +51,9 @@ def read_reference(text: str) -> Reference:
         raise InvalidInput(str(fault)) from fault
 
 
-def find_version(reader: Reader | Tx, team_id: int, reference: Reference) -> VersionRow:
+def find_version(
+    reader: ReadConnection | Tx, team_id: int, reference: DatasetReference
+) -> DatasetVersionRow:
     """Return the version that a reference means: the newest unless it says which."""
     where, params = "s.team_id = ? AND s.name = ?", [team_id, reference.name]
     if reference.version:
@@ -66,7 +68,7 @@ def find_version(reader: Reader | Tx, team_id: int, reference: Reference) -> Ver
             f"{reference.digest} matches several digests of {reference.name}: write more of it"
         )
     if rows:
-        return VersionRow(*rows[0])
+        return DatasetVersionRow(*rows[0])
     known = versions_of(reader, team_id, reference.name, most=1)
     if not known:
         raise NotFound(
@@ -81,19 +83,19 @@ def find_version(reader: Reader | Tx, team_id: int, reference: Reference) -> Ver
 
 
 def versions_of(
-    reader: Reader | Tx, team_id: int, name: str, *, most: int = 1000
-) -> list[VersionRow]:
+    reader: ReadConnection | Tx, team_id: int, name: str, *, most: int = 1000
+) -> list[DatasetVersionRow]:
     """Return a data set's versions, the newest first."""
     rows = reader.all(
         f"{_FROM} WHERE s.team_id = ? AND s.name = ? ORDER BY v.version DESC LIMIT ?",
         (team_id, name, most),
     )
-    return [VersionRow(*row) for row in rows]
+    return [DatasetVersionRow(*row) for row in rows]
 
 
 def newest_versions(
-    reader: Reader | Tx, team_id: int, *, after: str, most: int
-) -> list[VersionRow]:
+    reader: ReadConnection | Tx, team_id: int, *, after: str, most: int
+) -> list[DatasetVersionRow]:
     """Return the newest version of each data set, by name."""
     rows = reader.all(
         f"{_FROM} WHERE s.team_id = ? AND s.name > ? AND v.version ="
@@ -101,16 +103,16 @@ def newest_versions(
         " ORDER BY s.name LIMIT ?",
         (team_id, after, most),
     )
-    return [VersionRow(*row) for row in rows]
+    return [DatasetVersionRow(*row) for row in rows]
 
 
-def all_versions(reader: Reader | Tx, team_id: int) -> list[VersionRow]:
+def all_versions(reader: ReadConnection | Tx, team_id: int) -> list[DatasetVersionRow]:
     """Return every version of a team, the least recently used first."""
     rows = reader.all(f"{_FROM} WHERE s.team_id = ? ORDER BY v.used_ms, v.id", (team_id,))
-    return [VersionRow(*row) for row in rows]
+    return [DatasetVersionRow(*row) for row in rows]
 
 
-def version_counts(reader: Reader | Tx, team_id: int) -> dict[str, tuple[int, int]]:
+def version_counts(reader: ReadConnection | Tx, team_id: int) -> dict[str, tuple[int, int]]:
     """Return how many versions each data set has, and the sum of their sizes."""
     rows = reader.all(
         "SELECT s.name, count(*), sum(v.size_bytes) FROM data_versions v"
@@ -120,13 +122,13 @@ def version_counts(reader: Reader | Tx, team_id: int) -> dict[str, tuple[int, in
     return {row[0]: (int(row[1]), int(row[2])) for row in rows}
 
 
-def by_digest(reader: Reader | Tx, team_id: int, digest: str) -> VersionRow | None:
+def by_digest(reader: ReadConnection | Tx, team_id: int, digest: str) -> DatasetVersionRow | None:
     """Return the newest version with a digest, whatever its data set."""
     row = reader.one(
         f"{_FROM} WHERE v.team_id = ? AND v.digest = ? ORDER BY v.id DESC LIMIT 1",
         (team_id, digest),
     )
-    return None if row is None else VersionRow(*row)
+    return None if row is None else DatasetVersionRow(*row)
 
 
 def insert_version(
@@ -136,7 +138,7 @@ def insert_version(
     name: str,
     user_name: str,
     facts: dict[str, object],
-) -> tuple[VersionRow, bool]:
+) -> tuple[DatasetVersionRow, bool]:
     """Insert a version, or return the one with the same content; say whether it is new."""
     tx.run(
         "INSERT INTO data_sets (team_id, name, user_name, created_ms, last_version)"
@@ -170,10 +172,10 @@ def insert_version(
         )
         tx.run("UPDATE data_sets SET last_version = ? WHERE id = ?", (row[1] + 1, row[0]))
     version = row[1] + 1 if known is None else known[0]
-    return find_version(tx, team_id, Reference(name=name, version=version)), known is None
+    return find_version(tx, team_id, DatasetReference(name=name, version=version)), known is None
 
 
-def delete_version(tx: Tx, version: VersionRow) -> None:
+def delete_version(tx: Tx, version: DatasetVersionRow) -> None:
     """Remove a version's row and what refers to it; the data set goes with its last version."""
     tx.run("DELETE FROM data_uses WHERE version_id = ?", (version.id,))
     row = tx.one("SELECT data_set_id FROM data_versions WHERE id = ?", (version.id,))

@@ -21,17 +21,17 @@ from trackyard.core.dataset import (
     DATA_NAME,
     LAYOUTS,
     NAME_HINT,
-    Entry,
+    ManifestEntry,
     decode_manifest,
     encode_manifest,
 )
 from trackyard.core.errors import Conflict, InvalidInput, NotFound
 from trackyard.datasets import layouts
-from trackyard.datasets.comparing import Difference, compare
+from trackyard.datasets.comparing import VersionDifference, compare
 from trackyard.datasets.contents import Contents, note_pack, touch
-from trackyard.datasets.preview import HEAD_BYTES, Look, look
+from trackyard.datasets.preview import HEAD_BYTES, FilePreview, look
 from trackyard.datasets.records import (
-    VersionRow,
+    DatasetVersionRow,
     delete_version,
     find_version,
     insert_version,
@@ -40,7 +40,7 @@ from trackyard.datasets.records import (
     versions_of,
 )
 from trackyard.datasets.uses import jobs_of, runs_of
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 #: Files whose manifests stay in memory.
 CACHED_FILES = 300_000
@@ -53,7 +53,7 @@ _MISSING_SHOWN = 5000
 class Added:
     """The outcome of adding a version."""
 
-    version: VersionRow | None
+    version: DatasetVersionRow | None
     is_new: bool = False
     #: contents that have to be sent first
     missing: tuple[str, ...] = ()
@@ -73,15 +73,15 @@ class Page:
     """What lies directly in a folder."""
 
     folders: list[Folder]
-    files: list[Entry]
+    files: list[ManifestEntry]
     #: name after which the next page starts; empty on the last page
     after: str
 
 
 #: Which of some runs stand behind registered models: run -> `model/version`.
-ModelsBehind = Callable[[Reader | Tx, Sequence[str]], dict[str, list[str]]]
+ModelsBehind = Callable[[ReadConnection | Tx, Sequence[str]], dict[str, list[str]]]
 #: Which of some jobs have not ended.
-OpenJobs = Callable[[Reader | Tx, Sequence[str]], list[str]]
+OpenJobs = Callable[[ReadConnection | Tx, Sequence[str]], list[str]]
 
 
 class DataSets:
@@ -100,7 +100,7 @@ class DataSets:
         self.contents = Contents(database, artifacts)
         self.models_behind = models_behind
         self.open_jobs = open_jobs
-        self._manifests: OrderedDict[str, list[Entry]] = OrderedDict()
+        self._manifests: OrderedDict[str, list[ManifestEntry]] = OrderedDict()
 
     # -- adding -----------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class DataSets:
         facts = await asyncio.to_thread(_facts, entries, canonical, layout)
         stored = await self._artifacts.blobs.write(_whole(canonical), length=len(canonical))
 
-        def record(tx: Tx) -> tuple[VersionRow, bool]:
+        def record(tx: Tx) -> tuple[DatasetVersionRow, bool]:
             columns = {
                 **facts,
                 "manifest_blob": stored.blob,
@@ -148,7 +148,7 @@ class DataSets:
             await self._artifacts.retire_now([stored.blob])
         return Added(version, is_new)
 
-    async def _touch_all(self, team_id: int, entries: Sequence[Entry]) -> list[str]:
+    async def _touch_all(self, team_id: int, entries: Sequence[ManifestEntry]) -> list[str]:
         """Protect contents from clean-up; return those that are missing."""
         wanted: dict[str, int | None] = {
             sha256: size for entry in entries for sha256, size in entry.contents()
@@ -164,21 +164,21 @@ class DataSets:
 
     # -- reading ----------------------------------------------------------------------------
 
-    async def find(self, principal: Principal, text: str) -> VersionRow:
+    async def find(self, principal: Principal, text: str) -> DatasetVersionRow:
         """Return the version that `NAME@VERSION` means."""
         reference = read_reference(text)
         return await self._db.peek(
             lambda reader: find_version(reader, principal.team_id, reference)
         )
 
-    async def versions(self, principal: Principal, name: str) -> list[VersionRow]:
+    async def versions(self, principal: Principal, name: str) -> list[DatasetVersionRow]:
         """Return a data set's versions, the newest first."""
         found = await self._db.read(lambda reader: versions_of(reader, principal.team_id, name))
         if not found:
             raise NotFound(f"no data set {name[:128]!r}; `yard data list` shows those that exist")
         return found
 
-    def manifest(self, version: VersionRow) -> AsyncIterator[bytes]:
+    def manifest(self, version: DatasetVersionRow) -> AsyncIterator[bytes]:
         """Yield a version's manifest; its last piece only once the whole is verified."""
         pieces = self._artifacts.blobs.read(version.manifest_blob, 0, version.manifest_bytes)
         fault = BlobFault(
@@ -186,7 +186,7 @@ class DataSets:
         )
         return checked(pieces, version.digest, fault)
 
-    async def entries(self, version: VersionRow) -> list[Entry]:
+    async def entries(self, version: DatasetVersionRow) -> list[ManifestEntry]:
         """Return the files of a version, by path."""
         known = self._manifests.get(version.digest)
         if known is not None:
@@ -200,17 +200,19 @@ class DataSets:
                 self._manifests.popitem(last=False)
         return entries
 
-    async def page(self, version: VersionRow, folder: str, after: str, most: int) -> Page:
+    async def page(self, version: DatasetVersionRow, folder: str, after: str, most: int) -> Page:
         """Return what lies directly in a folder, in the order of names."""
         entries = await self.entries(version)
         return await asyncio.to_thread(_page, entries, folder.strip("/"), after, most)
 
-    async def samples(self, version: VersionRow, most: int, of_class: str) -> list[Entry]:
+    async def samples(
+        self, version: DatasetVersionRow, most: int, of_class: str
+    ) -> list[ManifestEntry]:
         """Return sample files, drawn evenly from the classes."""
         entries = await self.entries(version)
         return await asyncio.to_thread(_samples, entries, most, of_class)
 
-    async def file(self, version: VersionRow, path: str) -> Entry:
+    async def file(self, version: DatasetVersionRow, path: str) -> ManifestEntry:
         """Return one file."""
         entries = await self.entries(version)
         at = bisect.bisect_left(entries, path, key=lambda entry: entry.path)
@@ -218,12 +220,12 @@ class DataSets:
             return entries[at]
         raise NotFound(f"{version.label} has no file {path[:200]!r}")
 
-    def read(self, principal: Principal, entry: Entry) -> AsyncIterator[bytes]:
+    def read(self, principal: Principal, entry: ManifestEntry) -> AsyncIterator[bytes]:
         """Yield the bytes of a file."""
         wanted = [sha256 for sha256, _ in entry.contents()]
         return self.contents.read_whole(principal.team_id, wanted)
 
-    async def look(self, principal: Principal, entry: Entry) -> Look:
+    async def look(self, principal: Principal, entry: ManifestEntry) -> FilePreview:
         """Return a preview of a file's beginning."""
         head = b""
         if entry.size:
@@ -235,18 +237,22 @@ class DataSets:
                     break
         return await asyncio.to_thread(look, entry.path, head[:HEAD_BYTES], entry.size)
 
-    async def compare(self, old: VersionRow, new: VersionRow, most: int) -> Difference:
+    async def compare(
+        self, old: DatasetVersionRow, new: DatasetVersionRow, most: int
+    ) -> VersionDifference:
         """Return how a version differs from another."""
         before, after = await self.entries(old), await self.entries(new)
         return await asyncio.to_thread(partial(compare, before, after, most=most))
 
-    async def note_used(self, version: VersionRow) -> None:
+    async def note_used(self, version: DatasetVersionRow) -> None:
         """Record that a version was fetched."""
         await self._db.write(lambda tx: note_used(tx, [version.id]))
 
     # -- removing ---------------------------------------------------------------------------
 
-    async def remove(self, principal: Principal, version: VersionRow, *, force: bool) -> None:
+    async def remove(
+        self, principal: Principal, version: DatasetVersionRow, *, force: bool
+    ) -> None:
         """Remove a version; contents it alone referred to are collected later."""
 
         def change(tx: Tx) -> None:
@@ -261,7 +267,7 @@ class DataSets:
         self._manifests.pop(version.digest, None)
         await self._artifacts.retire([version.manifest_blob])
 
-    def needed_by(self, reader: Reader | Tx, version: VersionRow) -> str:
+    def needed_by(self, reader: ReadConnection | Tx, version: DatasetVersionRow) -> str:
         """Say what needs a version: a registered model, or a job that has not ended."""
         for models in self.models_behind(reader, runs_of(reader, version.id)).values():
             return f"registered model {models[0]}"
@@ -269,12 +275,12 @@ class DataSets:
         return f"job {jobs[0]}" if jobs else ""
 
 
-def _canonical(manifest: bytes) -> tuple[list[Entry], bytes]:
+def _canonical(manifest: bytes) -> tuple[list[ManifestEntry], bytes]:
     entries = decode_manifest(manifest)
     return entries, encode_manifest(entries)
 
 
-def _facts(entries: list[Entry], canonical: bytes, layout: str) -> dict[str, object]:
+def _facts(entries: list[ManifestEntry], canonical: bytes, layout: str) -> dict[str, object]:
     chosen = layouts.detect(entries) if layout == "auto" else layout
     chosen = layouts.IMAGEFOLDER if chosen == "prefix" else chosen
     classes = layouts.count_classes(entries, chosen)
@@ -287,11 +293,11 @@ def _facts(entries: list[Entry], canonical: bytes, layout: str) -> dict[str, obj
     }
 
 
-def _page(entries: list[Entry], folder: str, after: str, most: int) -> Page:
+def _page(entries: list[ManifestEntry], folder: str, after: str, most: int) -> Page:
     prefix = f"{folder}/" if folder else ""
     first = bisect.bisect_left(entries, prefix, key=lambda entry: entry.path)
     folders: dict[str, list[int]] = {}
-    files: list[Entry] = []
+    files: list[ManifestEntry] = []
     for entry in entries[first:]:
         if not entry.path.startswith(prefix):
             break
@@ -310,8 +316,8 @@ def _page(entries: list[Entry], folder: str, after: str, most: int) -> Page:
     return Page([] if after else shown[:5000], left[:most], more)
 
 
-def _samples(entries: list[Entry], most: int, of_class: str) -> list[Entry]:
-    groups: dict[str, list[Entry]] = {}
+def _samples(entries: list[ManifestEntry], most: int, of_class: str) -> list[ManifestEntry]:
+    groups: dict[str, list[ManifestEntry]] = {}
     for entry in entries:
         if layouts.kind_of(entry.path) == "binary":
             continue
@@ -320,7 +326,7 @@ def _samples(entries: list[Entry], most: int, of_class: str) -> list[Entry]:
             group = groups.setdefault(folder, [])
             if len(group) < most:
                 group.append(entry)
-    found: list[Entry] = []
+    found: list[ManifestEntry] = []
     for at in range(most):
         for group in groups.values():
             if at < len(group) and len(found) < most:
@@ -333,7 +339,7 @@ async def _whole(data: bytes) -> AsyncIterator[bytes]:
         yield data[at : at + 1024 * 1024]
 
 
-def _event(tx: Tx, principal: Principal, kind: str, version: VersionRow) -> None:
+def _event(tx: Tx, principal: Principal, kind: str, version: DatasetVersionRow) -> None:
     tx.event(
         kind,
         team_id=principal.team_id,

@@ -10,10 +10,10 @@ from functools import partial
 from trackyard.access.principal import Principal
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.errors import Conflict
-from trackyard.datasets.records import VersionRow, all_versions
+from trackyard.datasets.records import DatasetVersionRow, all_versions
 from trackyard.datasets.service import DataSets
 from trackyard.store.connection import Row
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 DAY_MS = 24 * 3600 * 1000
 #: Contents younger than this may belong to a data set that is being added.
@@ -22,19 +22,19 @@ _PAGE = 1000
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptVersion:
     """A version that is old enough to go but is kept."""
 
-    version: VersionRow
+    version: DatasetVersionRow
     needed_by: str
 
 
 @dataclass(slots=True)
-class Cleaned:
+class VersionsRemoved:
     """What was removed, or would be."""
 
-    versions: list[VersionRow] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
+    versions: list[DatasetVersionRow] = field(default_factory=list)
+    kept: list[KeptVersion] = field(default_factory=list)
     contents: int = 0
     content_bytes: int = 0
 
@@ -48,19 +48,19 @@ async def clean(
     unused_days: int | None,
     dry_run: bool,
     grace_ms: int = GRACE_MS,
-) -> Cleaned:
+) -> VersionsRemoved:
     """Remove versions unused for so many days (None: none), then contents nothing refers to."""
-    found = Cleaned()
+    found = VersionsRemoved()
     versions = await database.read(lambda reader: all_versions(reader, principal.team_id))
     now_ms = database.clock.time_ms()
-    alive: list[VersionRow] = []
+    alive: list[DatasetVersionRow] = []
     for version in versions:
         if unused_days is None or version.used_ms >= now_ms - unused_days * DAY_MS:
             alive.append(version)
             continue
         needed = await database.read(partial(_needed, data=data, version=version))
         if needed:
-            found.kept.append(Kept(version, needed))
+            found.kept.append(KeptVersion(version, needed))
             alive.append(version)
             continue
         if not dry_run:
@@ -68,7 +68,7 @@ async def clean(
                 await data.remove(principal, version, force=False)
             except Conflict as fault:
                 # It has come into use in the meantime.
-                found.kept.append(Kept(version, fault.message))
+                found.kept.append(KeptVersion(version, fault.message))
                 alive.append(version)
                 continue
         found.versions.append(version)
@@ -91,7 +91,7 @@ async def clean(
 async def _collect(
     database: Database,
     artifacts: Artifacts,
-    found: Cleaned,
+    found: VersionsRemoved,
     *,
     team_id: int,
     used: set[str],
@@ -117,7 +117,7 @@ async def _collect(
         after = rows[-1][0]
 
 
-def _stored(reader: Reader, *, team_id: int, after: str) -> list[Row]:
+def _stored(reader: ReadConnection, *, team_id: int, after: str) -> list[Row]:
     return reader.all(
         "SELECT sha256, size, seen_ms FROM data_contents WHERE team_id = ?"
         f" AND sha256 > ? ORDER BY sha256 LIMIT {_PAGE}",
@@ -125,7 +125,7 @@ def _stored(reader: Reader, *, team_id: int, after: str) -> list[Row]:
     )
 
 
-def _needed(reader: Reader, *, data: DataSets, version: VersionRow) -> str:
+def _needed(reader: ReadConnection, *, data: DataSets, version: DatasetVersionRow) -> str:
     return data.needed_by(reader, version)
 
 

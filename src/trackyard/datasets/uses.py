@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from trackyard.core.dataset import Reference, parse_reference
+from trackyard.core.dataset import DatasetReference, parse_reference
 from trackyard.core.errors import NotFound
-from trackyard.datasets.records import VersionRow, by_digest, find_version, note_used
-from trackyard.store.database import Reader, Tx
+from trackyard.datasets.records import DatasetVersionRow, by_digest, find_version, note_used
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.inputs import CONTEXT_TAG, DatasetUse, write_dataset
 
 SOURCE_TYPE = "yard"
@@ -25,7 +25,7 @@ _IN_CACHE = re.compile(r"/data/([0-9a-f]{64})(?:/|\"|\Z)")
 _BY_NAME = re.compile(r"(?:yard:(?://)?|/data/)([A-Za-z0-9][A-Za-z0-9._-]{0,127}@v[0-9]{1,9})")
 
 
-class Use(NamedTuple):
+class VersionUse(NamedTuple):
     """A run that read a version."""
 
     run_uuid: str
@@ -34,7 +34,7 @@ class Use(NamedTuple):
     created_ms: int
 
 
-def input_of(version: VersionRow) -> DatasetUse:
+def input_of(version: DatasetVersionRow) -> DatasetUse:
     """Describe a version as an MLflow dataset input."""
     source = {"uri": f"yard:{version.label}", "digest": version.digest}
     profile = {"files": version.files, "size_bytes": version.size_bytes}
@@ -61,7 +61,7 @@ def note_jobs(
     for name, number in wanted:
         # If one was removed by force, the attempt fails with a sentence that says so.
         with contextlib.suppress(NotFound):
-            versions.append(find_version(tx, team_id, Reference(name=name, version=number)))
+            versions.append(find_version(tx, team_id, DatasetReference(name=name, version=number)))
     for job_id, run_uuid in jobs:
         row = tx.one("SELECT id FROM runs WHERE uuid = ?", (run_uuid,))
         for version in versions:
@@ -84,7 +84,9 @@ def note_inputs(tx: Tx, team_id: int, run_uuid: str, datasets: Iterable[dict[str
     return linked
 
 
-def recognise(reader: Reader | Tx, team_id: int, dataset: dict[str, Any]) -> VersionRow | None:
+def recognise(
+    reader: ReadConnection | Tx, team_id: int, dataset: dict[str, Any]
+) -> DatasetVersionRow | None:
     """Return the version that a logged data set came from: by its path in a node's cache, or by
     an address that ends in NAME@vN.
     """
@@ -103,7 +105,7 @@ def recognise(reader: Reader | Tx, team_id: int, dataset: dict[str, Any]) -> Ver
         return None
 
 
-def uses_of(reader: Reader | Tx, version_id: int, *, most: int = 1000) -> list[Use]:
+def uses_of(reader: ReadConnection | Tx, version_id: int, *, most: int = 1000) -> list[VersionUse]:
     """Return the runs that read a version, the latest first."""
     rows = reader.all(
         "SELECT u.run_uuid, r.name, u.job_id, u.created_ms FROM data_uses u"
@@ -111,16 +113,16 @@ def uses_of(reader: Reader | Tx, version_id: int, *, most: int = 1000) -> list[U
         " ORDER BY u.created_ms DESC LIMIT ?",
         (version_id, most),
     )
-    return [Use(row[0], row[1] or "", row[2], row[3]) for row in rows]
+    return [VersionUse(row[0], row[1] or "", row[2], row[3]) for row in rows]
 
 
-def runs_of(reader: Reader | Tx, version_id: int) -> list[str]:
+def runs_of(reader: ReadConnection | Tx, version_id: int) -> list[str]:
     """Return every run that read a version."""
     rows = reader.all("SELECT run_uuid FROM data_uses WHERE version_id = ?", (version_id,))
     return [row[0] for row in rows]
 
 
-def jobs_of(reader: Reader | Tx, version_id: int) -> list[str]:
+def jobs_of(reader: ReadConnection | Tx, version_id: int) -> list[str]:
     """Return every job that asked for a version."""
     rows = reader.all(
         "SELECT job_id FROM data_uses WHERE version_id = ? AND job_id <> ''", (version_id,)
@@ -141,7 +143,7 @@ def note_places(tx: Tx, team_id: int, node: str, digests: Sequence[str]) -> None
     )
 
 
-def load_places(reader: Reader | Tx) -> dict[tuple[int, str], frozenset[str]]:
+def load_places(reader: ReadConnection | Tx) -> dict[tuple[int, str], frozenset[str]]:
     """Return the nodes that hold each version, by team and digest."""
     found: dict[tuple[int, str], set[str]] = {}
     for team_id, digest, node in reader.all("SELECT team_id, digest, node FROM data_places"):
@@ -149,7 +151,7 @@ def load_places(reader: Reader | Tx) -> dict[tuple[int, str], frozenset[str]]:
     return {key: frozenset(nodes) for key, nodes in found.items()}
 
 
-def nodes_holding(reader: Reader | Tx, team_id: int, digest: str) -> list[str]:
+def nodes_holding(reader: ReadConnection | Tx, team_id: int, digest: str) -> list[str]:
     """Return the nodes that hold a version."""
     rows = reader.all(
         "SELECT node FROM data_places WHERE team_id = ? AND digest = ? ORDER BY node LIMIT 1000",

@@ -39,7 +39,7 @@ class Runner:
         self._status = status
 
 
-class Nursery:
+class ForkServer:
     """Starts runners; the warm process is started with the first and replaced if it dies."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ def check_held(spec: LaunchSpec, holds: Iterable[LeaseHold], now: datetime) -> N
             )
 
 
-class Holds:
+class LeaseHolds:
     """The leases an engine was told of, kept over restarts."""
 
     def __init__(self, path: Path) -> None:

@@ -34,7 +34,7 @@ _TEAM = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class JobUser:
     """Whom a team's jobs run as."""
 
     uid: int
@@ -115,17 +115,17 @@ class SystemUsers(_Teams):
             }
         }
 
-    def account(self, team: str) -> Account:
+    def account(self, team: str) -> JobUser:
         """Return a team's user: the system's own by name, else one by number, for ever."""
         devices = tuple(sorted(_groups(DEVICE_GROUPS)))
         try:
             known = pwd.getpwnam(NAMED.format(team=team))
         except KeyError:
             number = self._number(team)
-            return Account(uid=number, gid=number, groups=devices)
+            return JobUser(uid=number, gid=number, groups=devices)
         if known.pw_uid == 0:
             raise EngineError(f"{known.pw_name} is root under another name; jobs do not run as it")
-        return Account(uid=known.pw_uid, gid=known.pw_gid, groups=devices)
+        return JobUser(uid=known.pw_uid, gid=known.pw_gid, groups=devices)
 
     def may_end(self, pid: int, state_dir: Path) -> bool:
         """Tell whether a process runs as the user whose folder names it."""

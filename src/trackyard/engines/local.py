@@ -33,14 +33,14 @@ from trackyard.core.ports import (
     LaunchSpec,
     LeaseHold,
     Listener,
+    NodeGrant,
     NodeReport,
-    NodeShare,
     NoticeKind,
     Unsubscribe,
 )
 from trackyard.engines import machine, wrapper
-from trackyard.engines.fork_server import UNKNOWN, Nursery, Runner
-from trackyard.engines.holds import Holds, check_held
+from trackyard.engines.fork_server import UNKNOWN, ForkServer, Runner
+from trackyard.engines.holds import LeaseHolds, check_held
 from trackyard.engines.isolation import Isolation
 from trackyard.engines.notices import Notices
 from trackyard.engines.statefolder import (
@@ -76,7 +76,7 @@ class LocalEngine:
         home: Path,
         *,
         declared: machine.Declared = machine.Declared(),  # noqa: B008  # frozen
-        looking: machine.Looking = machine.Looking(),  # noqa: B008  # frozen
+        looking: machine.HealthChecking = machine.HealthChecking(),  # noqa: B008  # frozen
         isolation: Isolation | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -85,7 +85,7 @@ class LocalEngine:
         self._attempts = home / "attempts"
         self._attempts.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._attempts.chmod(self._isolation.passage)
-        self._holds = Holds(home / LEASE_FILE)
+        self._holds = LeaseHolds(home / LEASE_FILE)
         self._clock = clock
         self._notices = Notices(clock)
         self._declared = declared
@@ -96,7 +96,7 @@ class LocalEngine:
         self._next_inventory = clock.monotonic() + looking.every_seconds
         self._lock = threading.RLock()
         self._children: dict[tuple[str, int], Runner] = {}
-        self._runners = Nursery()
+        self._runners = ForkServer()
         self._repeated: set[tuple[str, int]] = set()
         self._phases: dict[str, AttemptPhase] = {}
         self._ended: dict[str, AttemptReport] = {}
@@ -118,7 +118,7 @@ class LocalEngine:
 
     def nodes(self) -> Sequence[NodeReport]:
         """Describe this machine, less what live attempts hold."""
-        held: list[NodeShare] = []
+        held: list[NodeGrant] = []
         for report in self.attempts():
             if report.phase in (AttemptPhase.STARTING, AttemptPhase.RUNNING):
                 held.extend(report.placement)
@@ -378,7 +378,7 @@ class LocalEngine:
             self._take_inventory()
         return bool(open_ids)
 
-    def _survey(self, *, live: list[str] | None) -> machine.Machine:
+    def _survey(self, *, live: list[str] | None) -> machine.LocalMachine:
         """Have the runner look at this machine: what it has, and how it is doing."""
         found = machine.detect(
             {

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trackyard.core.health import CheckReport
-from trackyard.core.ports import EngineError, GpuReport, LaunchRefused, NodeReport, NodeShare
+from trackyard.core.ports import EngineError, GpuReport, LaunchRefused, NodeGrant, NodeReport
 from trackyard.engines import wrapper
 
 INVENTORY_SECONDS = 30
@@ -35,7 +35,7 @@ class Declared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looking:
+class HealthChecking:
     """How this machine's health is looked at."""
 
     every_seconds: float = 60.0
@@ -44,7 +44,7 @@ class Looking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class LocalMachine:
     """One machine, offered as one node or, if so declared, as several alike."""
 
     node_ids: tuple[str, ...]
@@ -60,7 +60,7 @@ class Machine:
         """Return the vendor whose variable picks GPUs here."""
         return self.gpus[0].vendor if self.gpus else "nvidia"
 
-    def check(self, share: NodeShare) -> None:
+    def check(self, share: NodeGrant) -> None:
         """Refuse a share this machine does not have at all."""
         if share.node_id not in self.node_ids:
             raise LaunchRefused(f"there is no node {share.node_id!r} here")
@@ -71,7 +71,7 @@ class Machine:
 
     def reports(
         self,
-        held: Iterable[NodeShare],
+        held: Iterable[NodeGrant],
         *,
         checks: tuple[CheckReport, ...] = (),
         expected_gpus: int | None = None,
@@ -87,7 +87,7 @@ class Machine:
             for node in self.node_ids
         ]
 
-    def _report(self, node_id: str, shares: list[NodeShare]) -> NodeReport:
+    def _report(self, node_id: str, shares: list[NodeGrant]) -> NodeReport:
         used: dict[int, float] = {}
         for share in shares:
             for gpu in share.gpus:
@@ -139,7 +139,7 @@ def detect(options: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return found
 
 
-def describe(found: Mapping[str, Any], declared: Declared) -> Machine:
+def describe(found: Mapping[str, Any], declared: Declared) -> LocalMachine:
     """Combine what was detected with what was declared."""
     gpus = tuple(
         GpuReport(
@@ -153,7 +153,7 @@ def describe(found: Mapping[str, Any], declared: Declared) -> Machine:
     )
     note = str(found.get("limits", {}).get("note", ""))
     hostname = str(found.get("hostname") or "localhost")
-    return Machine(
+    return LocalMachine(
         node_ids=declared.node_ids or (_node_name(hostname),),
         hostname=hostname,
         cpus=declared.cpus if declared.cpus is not None else float(found.get("cpus", 1)),

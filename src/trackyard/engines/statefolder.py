@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from trackyard.core.ports import ExitCause, ExitRecord, GpuShare, LaunchSpec, NodeShare
+from trackyard.core.ports import ExitCause, ExitRecord, GpuShare, LaunchSpec, NodeGrant
 
 #: No file of ours is longer; what a job leaves in its place may be.
 MOST_JSON = 4 * 1024 * 1024
@@ -31,7 +31,7 @@ class Launched:
     attempt_id: str
     epoch: int
     job_id: str
-    placement: tuple[NodeShare, ...]
+    placement: tuple[NodeGrant, ...]
 
 
 class MemberFolder:
@@ -221,8 +221,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
-def _share(data: dict[str, Any]) -> NodeShare:
-    return NodeShare(
+def _share(data: dict[str, Any]) -> NodeGrant:
+    return NodeGrant(
         node_id=data["node_id"],
         gpus=tuple(GpuShare(index=gpu["index"], fraction=gpu["fraction"]) for gpu in data["gpus"]),
         cpus=data["cpus"],

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trackyard.core.errors import SetupError
 from trackyard.finetune.planning import check
-from trackyard.finetune.planning.gpus import Gpu, find_gpu
+from trackyard.finetune.planning.gpus import GpuModel, find_gpu
 from trackyard.finetune.recipe import Recipe, read
 from trackyard.finetune.shapes import find_shape
 
@@ -28,7 +28,7 @@ class Fit:
     hint: str | None = None
 
 
-def judge(recipe: Recipe, offered: Sequence[Gpu] = ()) -> Fit | None:
+def judge(recipe: Recipe, offered: Sequence[GpuModel] = ()) -> Fit | None:
     """Return the planner's verdict, or None where it has none.
 
     A recipe that names no type of GPU is judged by the best of those that are offered.
@@ -46,7 +46,7 @@ def judge(recipe: Recipe, offered: Sequence[Gpu] = ()) -> Fit | None:
     return Fit(fits=best.fits, sentence=best.sentence(), hint=best.hint())
 
 
-def refuse_what_cannot_fit(recipe: Recipe, offered: Sequence[Gpu] = ()) -> Fit | None:
+def refuse_what_cannot_fit(recipe: Recipe, offered: Sequence[GpuModel] = ()) -> Fit | None:
     """Raise a fault for what cannot fit; return the verdict otherwise."""
     found = judge(recipe, offered)
     if found is not None and not found.fits:

@@ -24,7 +24,7 @@ MIN_SCALE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class HealthSign:
     """One thing that is wrong."""
 
     kind: Literal["nan", "spike", "scale"]
@@ -32,24 +32,24 @@ class Sign:
     sentence: str
 
 
-class Health:
+class LossHealth:
     """Watches the losses of one run."""
 
     def __init__(self, part: HealthPart) -> None:
         self._part = part
         self._losses: deque[float] = deque(maxlen=part.window)
 
-    def judge(self, step: int, loss: float, *, norm: float | None = None) -> Sign | None:
+    def judge(self, step: int, loss: float, *, norm: float | None = None) -> HealthSign | None:
         """Say what is wrong with a step, if anything; a sound loss joins the window."""
         if not math.isfinite(loss) or (norm is not None and not math.isfinite(norm)):
             what = "loss" if not math.isfinite(loss) else "gradient norm"
-            return Sign("nan", step, f"the {what} of step {step} is not a number")
+            return HealthSign("nan", step, f"the {what} of step {step} is not a number")
         if len(self._losses) >= min(_LEAST, self._part.window):
             middle = statistics.median(self._losses)
             spread = _ROBUST * statistics.median(abs(one - middle) for one in self._losses)
             jump = max(self._part.spike_deviations * spread, _LEAST_JUMP * abs(middle))
             if loss > middle + jump:
-                return Sign(
+                return HealthSign(
                     "spike",
                     step,
                     f"the loss of step {step} is {loss:.4f}, where {middle:.4f} was usual",
@@ -57,11 +57,11 @@ class Health:
         self._losses.append(loss)
         return None
 
-    def judge_scale(self, step: int, scale: float) -> Sign | None:
+    def judge_scale(self, step: int, scale: float) -> HealthSign | None:
         """Say whether the loss scale has collapsed."""
         if scale >= MIN_SCALE:
             return None
-        return Sign("scale", step, f"the loss scale fell to {scale:g} at step {step}")
+        return HealthSign("scale", step, f"the loss scale fell to {scale:g} at step {step}")
 
     def state(self) -> dict[str, Any]:
         """Return what a resumed run needs to judge as this one would."""

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from trackyard.finetune.data.prepared import Prepared, prepare
-from trackyard.finetune.data.stream import Stream
+from trackyard.finetune.data.stream import SequenceStream
 from trackyard.finetune.locate import load_tokenizer, model_folder
 from trackyard.finetune.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """Text whose tokens are all learned, or all not."""
 
     text: str
@@ -25,7 +25,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class RecipePreview:
     """A recipe's data, looked at."""
 
     rows: int
@@ -36,7 +36,7 @@ class Preview:
     #: part of the sequences' tokens that is padding
     padding: float
     #: for each sample its rows, each in pieces
-    samples: list[list[list[Piece]]]
+    samples: list[list[list[TextPiece]]]
 
     def json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -54,11 +54,11 @@ class Preview:
         }
 
 
-def look(recipe: Recipe, *, count: int = 10, cache: Path | None = None) -> Preview:
+def look(recipe: Recipe, *, count: int = 10, cache: Path | None = None) -> RecipePreview:
     """Tokenise a recipe's data and return the first sequences it is trained on."""
     tokenizer = load_tokenizer(model_folder(recipe.model))
     data = prepare(recipe.data, recipe.data.train, tokenizer, seq=recipe.seq, cache=cache)
-    stream = Stream(
+    stream = SequenceStream(
         data,
         seq=recipe.seq,
         packing=recipe.packing,
@@ -68,7 +68,7 @@ def look(recipe: Recipe, *, count: int = 10, cache: Path | None = None) -> Previ
     order = stream.epoch(0)
     tokens, _ = stream.lengths(order)
     room = len(order) * recipe.seq
-    return Preview(
+    return RecipePreview(
         rows=len(data),
         truncated=data.truncated,
         sequences=len(order),
@@ -79,12 +79,12 @@ def look(recipe: Recipe, *, count: int = 10, cache: Path | None = None) -> Previ
     )
 
 
-def _pieces(data: Prepared, row: int, tokenizer: Any) -> list[Piece]:
+def _pieces(data: Prepared, row: int, tokenizer: Any) -> list[TextPiece]:
     words, learned = data.row(row)
     found, start = [], 0
     for at in range(1, len(words) + 1):
         if at == len(words) or learned[at] != learned[start]:
             text = tokenizer.decode(words[start:at].tolist())
-            found.append(Piece(text, bool(learned[start]), at - start))
+            found.append(TextPiece(text, bool(learned[start]), at - start))
             start = at
     return found

@@ -21,8 +21,8 @@ from trackyard.finetune.setup import (
     Method,
     Optimizer,
     Precision,
-    Setup,
     Sharding,
+    TrainingSetup,
     suggestion,
 )
 
@@ -228,9 +228,9 @@ class Recipe:
         """Micro-batches of one step on each GPU."""
         return self.batch // (self.micro_batch * self.gpus * self.nodes)
 
-    def setup(self) -> Setup:
+    def setup(self) -> TrainingSetup:
         """Return what memory and time depend on."""
-        return Setup(
+        return TrainingSetup(
             method=self.method,
             precision=self.precision,
             micro_batch=self.micro_batch,

@@ -48,7 +48,7 @@ def suggestion(word: str, known: Iterable[str]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class TrainingSetup:
     """One way to train a model. `gpus` counts the GPUs of one node; `world` counts all of them.
 
     `precision` says what is stored and what is computed in:
@@ -138,7 +138,7 @@ class Setup:
         """Tokens between two optimizer steps, over all GPUs."""
         return self.micro_tokens * self.accumulation * self.world
 
-    def but(self, **changes: Any) -> Setup:
+    def but(self, **changes: Any) -> TrainingSetup:
         """Return a copy with some values changed."""
         return dataclasses.replace(self, **changes)
 
@@ -147,7 +147,7 @@ class Setup:
         return dataclasses.asdict(self) | {"lora_targets": list(self.lora_targets)}
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Setup:
+    def from_json(cls, values: dict[str, Any]) -> TrainingSetup:
         """Read what json() wrote; a key that is not known is an error."""
         known = {field.name for field in dataclasses.fields(cls)}
         for key in values:

@@ -31,7 +31,7 @@ FINISH_SECONDS = 60.0
 class Tracker:
     """Logs to `metrics.jsonl` in a folder, and to a run where there is one."""
 
-    def __init__(self, folder: Path, *, run: Run | None = None) -> None:
+    def __init__(self, folder: Path, *, run: TrackedRun | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._file = (folder / "metrics.jsonl").open("a", encoding="utf-8")
@@ -133,7 +133,7 @@ def _number(value: float) -> Any:
     return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
-class Run:
+class TrackedRun:
     """One run on a tracking server."""
 
     def __init__(self, api: Api, run_id: str) -> None:
@@ -144,7 +144,7 @@ class Run:
         self._lock = threading.Lock()
 
     @classmethod
-    def from_environment(cls) -> Run | None:
+    def from_environment(cls) -> TrackedRun | None:
         """Return the run this process logs to, as a job's variables name it."""
         url, run_id = os.environ.get("MLFLOW_TRACKING_URI", ""), os.environ.get("MLFLOW_RUN_ID")
         if not url.startswith(("http://", "https://")) or not run_id:

@@ -11,12 +11,12 @@ import re
 import signal
 from typing import NamedTuple
 
-from trackyard.core.health import MAX_SENTENCE, CheckName, CheckReport, Verdict
+from trackyard.core.health import MAX_SENTENCE, CheckName, CheckReport, CheckVerdict
 from trackyard.core.node import NodeState
 from trackyard.core.ports import ExitCause
 from trackyard.fleet.nodes import NodeRow
 from trackyard.fleet.policy import HealthPolicy
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: What drivers and kernels say of broken hardware, and the words for people. Faults that a
 #: program can cause by itself, such as an illegal memory access, are not among them.
@@ -35,7 +35,7 @@ _LINES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 )
 
 
-class Reporter(NamedTuple):
+class EvidenceReporter(NamedTuple):
     """The attempt whose word a report is."""
 
     attempt_id: str
@@ -54,7 +54,7 @@ def hardware_like(cause: ExitCause, number: int | None, error_line: str | None) 
     return next((words for line, words in _LINES if line.search(error_line)), None)
 
 
-def note_end(tx: Tx, node_id: str, reporter: Reporter, words: str) -> None:
+def note_end(tx: Tx, node_id: str, reporter: EvidenceReporter, words: str) -> None:
     """Keep that an attempt ended on a node as on broken hardware; once per attempt."""
     sentence = f"Attempt {reporter.attempt_id} ended with {words}."
     _keep(
@@ -62,20 +62,20 @@ def note_end(tx: Tx, node_id: str, reporter: Reporter, words: str) -> None:
         node_id,
         reporter,
         name=CheckName.JOBS,
-        verdict=Verdict.WARN,
+        verdict=CheckVerdict.WARN,
         sentence=sentence,
         source="job",
     )
 
 
-def note_failure(tx: Tx, node_id: str, reporter: Reporter, check: CheckReport) -> None:
+def note_failure(tx: Tx, node_id: str, reporter: EvidenceReporter, check: CheckReport) -> None:
     """Keep what a runner found to fail, in its own words; once per attempt and check."""
     _keep(
         tx,
         node_id,
         reporter,
         name=check.name,
-        verdict=Verdict.FAIL,
+        verdict=CheckVerdict.FAIL,
         sentence=check.sentence,
         source="runner",
     )
@@ -90,7 +90,9 @@ def since(policy: HealthPolicy, node: NodeRow, now_ms: int) -> int:
     return begin if node.state == NodeState.QUARANTINED else max(node.state_ms, begin)
 
 
-def is_confirmed(reader: Reader | Tx, node_id: str, name: CheckName, since_ms: int) -> bool:
+def is_confirmed(
+    reader: ReadConnection | Tx, node_id: str, name: CheckName, since_ms: int
+) -> bool:
     """Tell whether attempts that know nothing of each other say the same of a node."""
     rows = reader.all(
         "SELECT DISTINCT job_id, team_id FROM node_verdicts WHERE node_id = ? AND name = ?"
@@ -108,10 +110,10 @@ def is_confirmed(reader: Reader | Tx, node_id: str, name: CheckName, since_ms: i
 def _keep(
     tx: Tx,
     node_id: str,
-    reporter: Reporter,
+    reporter: EvidenceReporter,
     *,
     name: CheckName,
-    verdict: Verdict,
+    verdict: CheckVerdict,
     sentence: str,
     source: str,
 ) -> None:
@@ -137,7 +139,7 @@ def _keep(
     )
 
 
-def count(reader: Reader | Tx, since_ms: int) -> dict[str, int]:
+def count(reader: ReadConnection | Tx, since_ms: int) -> dict[str, int]:
     """Return how many such ends each node has had since a moment."""
     rows = reader.all(
         "SELECT node_id, count(*) FROM node_verdicts WHERE name = ? AND source = 'job'"
@@ -147,7 +149,7 @@ def count(reader: Reader | Tx, since_ms: int) -> dict[str, int]:
     return {str(row[0]): int(row[1]) for row in rows}
 
 
-def count_one(reader: Reader | Tx, node_id: str, since_ms: int) -> int:
+def count_one(reader: ReadConnection | Tx, node_id: str, since_ms: int) -> int:
     """Return how many such ends one node has had since a moment."""
     row = reader.one(
         "SELECT count(*) FROM node_verdicts WHERE node_id = ? AND name = ? AND source = 'job'"

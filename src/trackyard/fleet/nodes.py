@@ -14,9 +14,9 @@ from typing import NamedTuple
 import msgspec
 
 from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.core.node import Gpu, Node, NodeState
+from trackyard.core.node import Node, NodeGpu, NodeState
 from trackyard.core.ports import NODE_ID, NodeReport
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 READY, DOWN = NodeState.READY.value, NodeState.DOWN.value
 OPERATOR, HEALTH = "operator", "health"
@@ -27,7 +27,7 @@ MAX_LABELS = 64
 _LABEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}\Z")
 
 
-class GpuFacts(msgspec.Struct, frozen=True):
+class StoredGpu(msgspec.Struct, frozen=True):
     """A GPU as it is kept."""
 
     index: int
@@ -54,7 +54,7 @@ class NodeFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str
     cpus: float
     memory_bytes: int
-    gpus: list[GpuFacts] = []
+    gpus: list[StoredGpu] = []
     labels: dict[str, str] = {}
     notes: list[str] = []
     foreign: list[ForeignFacts] = []
@@ -137,7 +137,7 @@ def facts_of(report: NodeReport) -> NodeFacts:
         cpus=report.cpus,
         memory_bytes=report.memory_bytes,
         gpus=[
-            GpuFacts(gpu.index, gpu.vendor, gpu.model, gpu.memory_bytes, gpu.uuid)
+            StoredGpu(gpu.index, gpu.vendor, gpu.model, gpu.memory_bytes, gpu.uuid)
             for gpu in report.gpus
         ],
         labels=dict(report.labels),
@@ -175,7 +175,7 @@ def properties_of(facts: NodeFacts, labels: Mapping[str, str]) -> NodeProperties
     )
 
 
-def load(reader: Reader | Tx) -> list[NodeRow]:
+def load(reader: ReadConnection | Tx) -> list[NodeRow]:
     """Return every node that was ever seen and not forgotten."""
     rows = reader.all(f"SELECT {_COLUMNS} FROM nodes ORDER BY id")
     return [NodeRow(*row) for row in rows]
@@ -184,7 +184,7 @@ def load(reader: Reader | Tx) -> list[NodeRow]:
 load_nodes = load
 
 
-def find(reader: Reader | Tx, node_id: str) -> NodeRow:
+def find(reader: ReadConnection | Tx, node_id: str) -> NodeRow:
     """Return one node, or say that there is none."""
     row = reader.one(f"SELECT {_COLUMNS} FROM nodes WHERE id = ?", (node_id,))
     if row is None:
@@ -403,15 +403,15 @@ def scheduler_nodes(
     return tuple(found)
 
 
-def _whole(present: Sequence[GpuFacts], expected: int) -> tuple[Gpu, ...]:
+def _whole(present: Sequence[StoredGpu], expected: int) -> tuple[NodeGpu, ...]:
     """List GPUs without gaps: those that are there, and those that are lost."""
     known = {
-        gpu.index: Gpu(index=gpu.index, type=gpu.model, memory_bytes=gpu.memory_bytes)
+        gpu.index: NodeGpu(index=gpu.index, type=gpu.model, memory_bytes=gpu.memory_bytes)
         for gpu in present
     }
-    alike = next(iter(known.values()), Gpu(index=0))
+    alike = next(iter(known.values()), NodeGpu(index=0))
     return tuple(
-        known.get(index) or Gpu(index=index, type=alike.type, memory_bytes=alike.memory_bytes)
+        known.get(index) or NodeGpu(index=index, type=alike.type, memory_bytes=alike.memory_bytes)
         for index in range(max([expected, *(index + 1 for index in known)]))
     )
 

@@ -12,7 +12,7 @@ import msgspec
 
 from trackyard.core.node import NodeState
 from trackyard.fleet.nodes import load
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 #: A node that is down counts as broken for so long; then it is taken for removed.
 GONE_AFTER_MS = 7 * 86_400_000
@@ -65,7 +65,7 @@ class _State:
         self.since = at_ms
 
 
-def node_lives(reader: Reader, now_ms: int) -> dict[str, list[Stretch]]:
+def node_lives(reader: ReadConnection, now_ms: int) -> dict[str, list[Stretch]]:
     """Return the stretches of every node's life, in order, up to now."""
     states: dict[str, _State] = defaultdict(_State)
     marks = ", ".join("?" for _ in _KINDS)
@@ -102,7 +102,7 @@ def node_lives(reader: Reader, now_ms: int) -> dict[str, list[Stretch]]:
     return {node: state.stretches for node, state in states.items()}
 
 
-def hardware(reader: Reader) -> dict[str, Hardware]:
+def hardware(reader: ReadConnection) -> dict[str, Hardware]:
     """Return what nodes are made of."""
     found = {}
     for row in load(reader):
@@ -113,7 +113,7 @@ def hardware(reader: Reader) -> dict[str, Hardware]:
     return found
 
 
-def failures(reader: Reader, since_ms: int, until_ms: int) -> list[tuple[str, int, str]]:
+def failures(reader: ReadConnection, since_ms: int, until_ms: int) -> list[tuple[str, int, str]]:
     """Return when which node went away or was quarantined: (node, time, kind)."""
     return [
         (node, at, kind)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
-from trackyard.core.health import CheckName, CheckReport, Verdict
+from trackyard.core.health import CheckName, CheckReport, CheckVerdict
 from trackyard.core.node import NodeState
 from trackyard.core.ports import NodeReport
 from trackyard.core.reasons import in_singular
 from trackyard.fleet import evidence, nodes, verdicts
-from trackyard.fleet.evidence import Reporter
+from trackyard.fleet.evidence import EvidenceReporter
 from trackyard.fleet.nodes import NodeRow
 from trackyard.fleet.policy import HealthPolicy
 from trackyard.store.database import Tx
@@ -33,16 +33,16 @@ class Clocks:
     """
 
     def __init__(self) -> None:
-        self._ahead: dict[tuple[str, Reporter], tuple[int, int]] = {}
+        self._ahead: dict[tuple[str, EvidenceReporter], tuple[int, int]] = {}
 
-    def note(self, node_id: str, reporter: Reporter, ahead_ms: int) -> None:
+    def note(self, node_id: str, reporter: EvidenceReporter, ahead_ms: int) -> None:
         """Take a heartbeat's own time less ours."""
         most, count = self._ahead.get((node_id, reporter), (ahead_ms, 0))
         self._ahead[node_id, reporter] = (max(ahead_ms, most), count + 1)
 
-    def collect(self) -> dict[str, list[tuple[Reporter, int]]]:
+    def collect(self) -> dict[str, list[tuple[EvidenceReporter, int]]]:
         """Return what attempts on each node told by now, and begin anew with those."""
-        found: dict[str, list[tuple[Reporter, int]]] = {}
+        found: dict[str, list[tuple[EvidenceReporter, int]]] = {}
         for (node, reporter), (most, count) in list(self._ahead.items()):
             if most >= 0 or count >= ENOUGH_BEATS:
                 found.setdefault(node, []).append((reporter, most))
@@ -74,7 +74,7 @@ class Fleet:
         checks: Iterable[CheckReport],
         *,
         source: str,
-        reporter: Reporter | None = None,
+        reporter: EvidenceReporter | None = None,
     ) -> bool:
         """Take a look at one node; return whether its state changed."""
         return verdicts.take(tx, self.policy, node_id, checks, source=source, reporter=reporter)
@@ -149,7 +149,7 @@ class Fleet:
         return [
             CheckReport(
                 name=CheckName.GPUS,
-                verdict=Verdict.FAIL if gone else Verdict.OK,
+                verdict=CheckVerdict.FAIL if gone else CheckVerdict.OK,
                 sentence=in_singular(sentence.replace("All 1 GPUs are", "Its GPU is")),
                 number=float(gone),
                 unit="GPUs",
@@ -159,11 +159,11 @@ class Fleet:
 
     def _clock(self, ahead_ms: int, now_ms: int) -> CheckReport:
         seconds = ahead_ms / 1000
-        verdict = Verdict.OK
+        verdict = CheckVerdict.OK
         if abs(seconds) >= self.policy.clock_warn_seconds:
-            verdict = Verdict.WARN
+            verdict = CheckVerdict.WARN
         if abs(seconds) >= self.policy.clock_fail_seconds:
-            verdict = Verdict.FAIL
+            verdict = CheckVerdict.FAIL
         way = "ahead of" if seconds > 0 else "behind"
         return CheckReport(
             name=CheckName.CLOCK,
@@ -180,11 +180,11 @@ class Fleet:
             count = evidence.count_one(tx, row.id, since_ms)
         if not count and not has_row:
             return []
-        verdict = Verdict.WARN if count else Verdict.OK
+        verdict = CheckVerdict.WARN if count else CheckVerdict.OK
         is_enough = count >= self.policy.jobs_fail > 0
         is_confirmed = is_enough and evidence.is_confirmed(tx, row.id, CheckName.JOBS, since_ms)
         if is_confirmed:
-            verdict = Verdict.FAIL
+            verdict = CheckVerdict.FAIL
         hours = f"{self.policy.jobs_hours:g} h"
         sentence = f"No attempt ended there as on broken hardware within {hours}."
         if count:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from trackyard.core.health import COUNTED, CheckName, CheckReport, Verdict, worst
+from trackyard.core.health import COUNTED, CheckName, CheckReport, CheckVerdict, worst
 from trackyard.core.node import NodeState
 from trackyard.fleet import evidence
-from trackyard.fleet.evidence import Reporter
+from trackyard.fleet.evidence import EvidenceReporter
 from trackyard.fleet.nodes import (
     HEALTH,
     SYSTEM,
@@ -26,7 +26,7 @@ from trackyard.fleet.nodes import (
     set_state,
 )
 from trackyard.fleet.policy import AUTO, HealthPolicy
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 UNKNOWN = "unknown"
 RUNNER, SERVER = "runner", "server"
@@ -76,7 +76,7 @@ class VerdictRow(NamedTuple):
 class _Look(NamedTuple):
     node_id: str
     source: str
-    reporter: Reporter | None
+    reporter: EvidenceReporter | None
     #: found to fail by an attempt, and not confirmed
     is_suspicion: bool = False
 
@@ -85,7 +85,9 @@ _CHECKS = ", ".join(CheckRow._fields)
 _VERDICTS = ", ".join(VerdictRow._fields)
 
 
-def load_checks(reader: Reader | Tx, node_id: str | None = None) -> dict[str, list[CheckRow]]:
+def load_checks(
+    reader: ReadConnection | Tx, node_id: str | None = None
+) -> dict[str, list[CheckRow]]:
     """Return how checks stand, by node; of one node or of all."""
     where, values = ("", ()) if node_id is None else (" WHERE node_id = ?", (node_id,))
     found: dict[str, list[CheckRow]] = {}
@@ -97,7 +99,7 @@ def load_checks(reader: Reader | Tx, node_id: str | None = None) -> dict[str, li
 
 
 def load_verdicts(
-    reader: Reader | Tx, node_id: str, *, limit: int = 100, name: str = ""
+    reader: ReadConnection | Tx, node_id: str, *, limit: int = 100, name: str = ""
 ) -> list[VerdictRow]:
     """Return a node's log of verdicts, newest first."""
     where, values = ("", ()) if not name else (" AND name = ?", (name,))
@@ -112,7 +114,7 @@ def overall(checks: Sequence[CheckRow]) -> str:
     """Say in one word how a node is: ok, warn, fail, or unknown where nobody looked."""
     if not checks:
         return UNKNOWN
-    return worst(Verdict(check.verdict) for check in checks).value
+    return worst(CheckVerdict(check.verdict) for check in checks).value
 
 
 def take(
@@ -122,7 +124,7 @@ def take(
     checks: Iterable[CheckReport],
     *,
     source: str,
-    reporter: Reporter | None = None,
+    reporter: EvidenceReporter | None = None,
     before: Sequence[CheckRow] | None = None,
 ) -> bool:
     """Take a look at a node's health and do what follows; return whether its state changed.
@@ -176,7 +178,7 @@ def _hear(
     """Note what an attempt says, and return what may be told to all: a fault that nobody
     confirmed is a warning, and the attempt's own words stay in its team.
     """
-    is_fail = check.verdict is Verdict.FAIL
+    is_fail = check.verdict is CheckVerdict.FAIL
     is_suspicion = False
     if is_fail and look.reporter is not None:
         evidence.note_failure(tx, node.id, look.reporter, check)
@@ -187,7 +189,7 @@ def _hear(
         sentence = f"{sentence} {SUSPICION}"
     heard = replace(
         check,
-        verdict=Verdict.WARN if is_suspicion else check.verdict,
+        verdict=CheckVerdict.WARN if is_suspicion else check.verdict,
         sentence=sentence,
         unit=check.unit if look.source == SERVER else "",
     )
@@ -195,7 +197,9 @@ def _hear(
 
 
 def _in_our_words(check: CheckReport) -> str:
-    verb = {Verdict.OK: "holds", Verdict.WARN: "warns", Verdict.FAIL: "fails"}[check.verdict]
+    verb = {CheckVerdict.OK: "holds", CheckVerdict.WARN: "warns", CheckVerdict.FAIL: "fails"}[
+        check.verdict
+    ]
     number = "" if check.number is None else f" ({check.number:g})"
     return f"A job's runner found that the check `{check.name}` {verb}{number}."
 
@@ -217,9 +221,12 @@ def _take_one(
 ) -> CheckRow:
     verdict, sentence = check.verdict, check.sentence
     accepted = before.accepted if before else 0.0
-    if verdict is Verdict.FAIL and check.name in COUNTED and (check.number or 0) <= accepted:
-        verdict, sentence = Verdict.WARN, f"{sentence} An operator has seen and accepted this."
-    is_fail = verdict is Verdict.FAIL
+    if verdict is CheckVerdict.FAIL and check.name in COUNTED and (check.number or 0) <= accepted:
+        verdict, sentence = (
+            CheckVerdict.WARN,
+            f"{sentence} An operator has seen and accepted this.",
+        )
+    is_fail = verdict is CheckVerdict.FAIL
     is_bad = is_fail or look.is_suspicion
     is_same = before is not None and before.verdict == verdict
     row = CheckRow(
@@ -249,19 +256,19 @@ def _take_one(
     is_logged = look.reporter is not None and is_bad
     if not is_logged and (not is_same or (is_fail and row.failed <= policy.quarantine_after)):
         _log(tx, row, look.reporter)
-    _tell(tx, row, Verdict(before.verdict) if before else Verdict.OK)
+    _tell(tx, row, CheckVerdict(before.verdict) if before else CheckVerdict.OK)
     return row
 
 
 def _is_old_news(policy: HealthPolicy, before: CheckRow, row: CheckRow) -> bool:
     return (
-        row.verdict == before.verdict == Verdict.OK
+        row.verdict == before.verdict == CheckVerdict.OK
         and before.passed >= policy.lift_after
         and row.at_ms - before.at_ms < REFRESH_MS
     )
 
 
-def _log(tx: Tx, row: CheckRow, reporter: Reporter | None) -> None:
+def _log(tx: Tx, row: CheckRow, reporter: EvidenceReporter | None) -> None:
     tx.run(
         "INSERT INTO node_verdicts (node_id, name, verdict, sentence, number, unit, source,"
         " attempt_id, job_id, team_id, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -279,11 +286,11 @@ def _log(tx: Tx, row: CheckRow, reporter: Reporter | None) -> None:
     )
 
 
-def _tell(tx: Tx, row: CheckRow, before: Verdict) -> None:
-    now = Verdict(row.verdict)
+def _tell(tx: Tx, row: CheckRow, before: CheckVerdict) -> None:
+    now = CheckVerdict(row.verdict)
     if now.rank > before.rank:
         kind = "node.check_failed"
-    elif now is Verdict.OK and before is not Verdict.OK:
+    elif now is CheckVerdict.OK and before is not CheckVerdict.OK:
         kind = "node.check_passed"
     else:
         return
@@ -347,7 +354,7 @@ def quarantines(policy: HealthPolicy, checks: Sequence[CheckRow]) -> CheckRow | 
         return None
     for check in checks:
         needed = _NEEDED.get(check.name, policy.quarantine_after)
-        if check.verdict == Verdict.FAIL and check.failed >= needed:
+        if check.verdict == CheckVerdict.FAIL and check.failed >= needed:
             return check
     return None
 
@@ -365,6 +372,6 @@ def _holds_again(policy: HealthPolicy, check: CheckRow, state_ms: int, now_ms: i
         waited = now_ms - max(check.at_ms, state_ms) >= policy.probation_minutes * 60_000
         if waited:
             return True
-    if check.verdict == Verdict.FAIL:
+    if check.verdict == CheckVerdict.FAIL:
         return False
     return check.since_ms < state_ms or check.passed >= policy.lift_after

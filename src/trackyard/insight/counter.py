@@ -7,7 +7,7 @@ work was lost; time that nobody holds is counted as it passes. Counters begin wi
 from __future__ import annotations
 
 from trackyard.insight.goodput import GpuClass, account
-from trackyard.insight.loading import Loaded
+from trackyard.insight.loading import LoadedHistory
 
 _US = 1_000_000
 
@@ -23,7 +23,7 @@ class GpuSeconds:
         """Return from when on a history is needed, given when what ended since was admitted."""
         return min([self.until_ms, *admitted_ms])
 
-    def advance(self, loaded: Loaded, now_ms: int) -> None:
+    def advance(self, loaded: LoadedHistory, now_ms: int) -> None:
         """Count up to now; the history begins early enough."""
         if now_ms <= self.until_ms:
             return

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from trackyard.core.job import PriorityClass
 from trackyard.core.resources import WHOLE
-from trackyard.insight.goodput import History, Interval, LeaseSpan, NodeSpan
-from trackyard.queue.shares.past import Wait
+from trackyard.insight.goodput import Interval, LeaseSpan, NodeSpan, UsageHistory
+from trackyard.queue.shares.past import PastWait
 
 Floats = NDArray[np.float64]
 #: A letter for each state of a cell: held, held and idle, leased, broken, free, not there.
@@ -69,7 +69,7 @@ def edges_of(since_ms: int, until_ms: int, points: int) -> NDArray[np.int64]:
 
 
 def fleet_map(
-    history: History, types: dict[str, str], edges: NDArray[np.int64], now_ms: int
+    history: UsageHistory, types: dict[str, str], edges: NDArray[np.int64], now_ms: int
 ) -> list[GpuRow]:
     """Return what each GPU was doing in each stretch."""
     held: dict[tuple[str, int], list[tuple[int, int, int]]] = defaultdict(list)
@@ -160,10 +160,10 @@ def _row(node: str, gpu: int, kind: str, sums: Floats, edges: NDArray[np.int64])
 
 
 def queue_curves(
-    waits: Sequence[Wait], edges: NDArray[np.int64], since_ms: int, until_ms: int
+    waits: Sequence[PastWait], edges: NDArray[np.int64], since_ms: int, until_ms: int
 ) -> list[QueueClass]:
     """Return how many jobs waited at the end of each stretch, and how long, by class."""
-    by_class: dict[int, list[Wait]] = defaultdict(list)
+    by_class: dict[int, list[PastWait]] = defaultdict(list)
     for one in waits:
         by_class[one.priority].append(one)
     found = []

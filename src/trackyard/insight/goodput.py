@@ -131,7 +131,7 @@ class LeaseSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class UsageHistory:
     """All that an account is made from."""
 
     attempts: Sequence[AttemptSpan]
@@ -143,7 +143,7 @@ class History:
 
 
 @dataclass(slots=True)
-class Ledger:
+class GpuLedger:
     """GPU-microseconds of a window of time."""
 
     since_ms: int
@@ -241,9 +241,9 @@ class _Piece(NamedTuple):
     milli: int
 
 
-def account(history: History, since_ms: int, until_ms: int, now_ms: int) -> Ledger:
+def account(history: UsageHistory, since_ms: int, until_ms: int, now_ms: int) -> GpuLedger:
     """Put every GPU-microsecond of a window into one class."""
-    ledger = Ledger(since_ms, until_ms)
+    ledger = GpuLedger(since_ms, until_ms)
     until_ms = max(since_ms, min(until_ms, now_ms))
     shares: dict[str, list[tuple[AttemptSpan, Share]]] = defaultdict(list)
     for attempt in history.attempts:
@@ -341,7 +341,7 @@ def _bounded(pieces: list[_Piece], capacity: int) -> list[_Piece]:
 
 
 def _write_held(
-    ledger: Ledger,
+    ledger: GpuLedger,
     piece: _Piece,
     idle: Mapping[tuple[str, int], Sequence[Interval]],
     now_ms: int,
@@ -378,7 +378,7 @@ def _overlap(intervals: Sequence[Interval], low: int, high: int) -> int:
 
 
 def _write_rest(
-    ledger: Ledger,
+    ledger: GpuLedger,
     node: str,
     spans: Sequence[NodeSpan],
     pieces: Sequence[_Piece],

@@ -10,27 +10,29 @@ from typing import NamedTuple
 
 from trackyard.access.directory import team_names
 from trackyard.fleet import past as fleet_past
-from trackyard.insight.goodput import AttemptSpan, History, LeaseSpan, NodeSpan, Share
-from trackyard.insight.usage import Facts, Holder, Machine
+from trackyard.insight.goodput import AttemptSpan, LeaseSpan, NodeSpan, Share, UsageHistory
+from trackyard.insight.usage import LedgerNames, NodeHardware, UsageHolder
 from trackyard.leases.past import past_holds
 from trackyard.queue.records import decode_placement
 from trackyard.queue.shares import past as jobs_past
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 #: Ends after which the work since the last checkpoint is to be done again.
 _CUT_SHORT = frozenset(("failed", "lost", "preempted"))
 
 
-class Loaded(NamedTuple):
+class LoadedHistory(NamedTuple):
     """A history, the names for it, and who was interrupted."""
 
-    history: History
-    facts: Facts
+    history: UsageHistory
+    facts: LedgerNames
     attempts: list[jobs_past.PastAttempt]
     failures: list[tuple[str, int, str]]
 
 
-def load_history(reader: Reader, since_ms: int, until_ms: int, now_ms: int) -> Loaded:
+def load_history(
+    reader: ReadConnection, since_ms: int, until_ms: int, now_ms: int
+) -> LoadedHistory:
     """Read everything that bears on a window of time."""
     rows = jobs_past.past_attempts(reader, since_ms, until_ms)
     oldest = min((row.admitted_ms for row in rows), default=since_ms)
@@ -46,25 +48,25 @@ def load_history(reader: Reader, since_ms: int, until_ms: int, now_ms: int) -> L
         for row in rows
     ]
     holds = past_holds(reader, since_ms, until_ms, now_ms)
-    history = History(
+    history = UsageHistory(
         attempts=spans,
         nodes=_nodes(fleet_past.node_lives(reader, now_ms), spans, now_ms),
         leases=[LeaseSpan(one.node, one.since_ms, one.until_ms, one.lease) for one in holds],
         idle=jobs_past.idle_hours(reader, since_ms, until_ms),
     )
     teams, owners = team_names(reader), jobs_past.claim_owners(reader)
-    facts = Facts(
+    facts = LedgerNames(
         attempts={row.id: _holder(row, teams, owners) for row in rows},
         leases={
-            one.lease: Holder(teams.get(one.team_id, ""), one.user_name, lease=one.lease_id)
+            one.lease: UsageHolder(teams.get(one.team_id, ""), one.user_name, lease=one.lease_id)
             for one in holds
         },
         machines={
-            node: Machine(one.gpu_type, one.is_spot)
+            node: NodeHardware(one.gpu_type, one.is_spot)
             for node, one in fleet_past.hardware(reader).items()
         },
     )
-    return Loaded(history, facts, rows, fleet_past.failures(reader, since_ms, until_ms))
+    return LoadedHistory(history, facts, rows, fleet_past.failures(reader, since_ms, until_ms))
 
 
 @lru_cache(maxsize=65_536)
@@ -114,10 +116,10 @@ def _nodes(
 
 
 def _holder(
-    row: jobs_past.PastAttempt, teams: dict[int, str], owners: dict[int, jobs_past.Owner]
-) -> Holder:
+    row: jobs_past.PastAttempt, teams: dict[int, str], owners: dict[int, jobs_past.ClaimOwner]
+) -> UsageHolder:
     owner = owners.get(row.job)
-    return Holder(
+    return UsageHolder(
         team=teams.get(row.team_id, ""),
         user=row.user_name,
         project=row.project or "",

@@ -13,12 +13,12 @@ import msgspec
 
 from trackyard.core.errors import Conflict, InvalidInput
 from trackyard.insight.rates import RateCard
-from trackyard.insight.report import Account
+from trackyard.insight.report import UsageAccount
 from trackyard.queue.shares.budgets import month_bounds
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 RATES_KEY = "usage_rates"
-_decode = msgspec.msgpack.Decoder(Account).decode
+_decode = msgspec.msgpack.Decoder(UsageAccount).decode
 _decode_rates = msgspec.json.Decoder(RateCard).decode
 
 
@@ -30,7 +30,7 @@ class ClosedMonth(NamedTuple):
     actor: str
 
 
-def load_rates(reader: Reader | Tx) -> RateCard:
+def load_rates(reader: ReadConnection | Tx) -> RateCard:
     """Return the rate card in force; an empty one where none was set."""
     row = reader.one("SELECT value FROM settings WHERE key = ?", (RATES_KEY,))
     return RateCard() if row is None else _decode_rates(row[0])
@@ -54,13 +54,15 @@ def set_rates(tx: Tx, card: RateCard, *, actor: str) -> None:
     )
 
 
-def list_closed(reader: Reader | Tx) -> list[ClosedMonth]:
+def list_closed(reader: ReadConnection | Tx) -> list[ClosedMonth]:
     """Return the closed months, the newest first."""
     rows = reader.all("SELECT month, closed_ms, actor FROM closed_months ORDER BY month DESC")
     return [ClosedMonth(*row) for row in rows]
 
 
-def load_closed(reader: Reader | Tx, month: str) -> tuple[ClosedMonth, Account] | None:
+def load_closed(
+    reader: ReadConnection | Tx, month: str
+) -> tuple[ClosedMonth, UsageAccount] | None:
     """Return a closed month with its account, or None if it is open."""
     row = reader.one(
         "SELECT month, closed_ms, actor, data FROM closed_months WHERE month = ?", (month,)
@@ -80,7 +82,7 @@ def check_closable(month: str, now_ms: int) -> tuple[int, int]:
     return since, until
 
 
-def pack(account: Account) -> bytes:
+def pack(account: UsageAccount) -> bytes:
     """Return an account as it is kept."""
     return zlib.compress(msgspec.msgpack.encode(account), 6)
 

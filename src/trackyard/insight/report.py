@@ -14,17 +14,17 @@ from itertools import pairwise
 
 import msgspec
 
-from trackyard.insight.goodput import GpuClass, Ledger, NodeSpan, account
-from trackyard.insight.loading import Loaded
+from trackyard.insight.goodput import GpuClass, GpuLedger, NodeSpan, account
+from trackyard.insight.loading import LoadedHistory
 from trackyard.insight.rates import RateCard
 from trackyard.insight.usage import (
     BY_TIME,
     DAY_MS,
     HOUR_US,
     INTERRUPTIONS,
-    Entry,
-    Loss,
+    UsageEntry,
     UsageGroup,
+    UsageLoss,
     entries,
     group,
     is_charged,
@@ -34,12 +34,12 @@ from trackyard.insight.usage import (
 HOUR_MS = 3_600_000
 
 
-class Account(msgspec.Struct, frozen=True):
+class UsageAccount(msgspec.Struct, frozen=True):
     """Usage in a window of time, with everything needed to show it again."""
 
     since_ms: int
     until_ms: int
-    entries: list[Entry]
+    entries: list[UsageEntry]
     #: GPU-microseconds of leases by team, used or not
     leased: dict[str, int]
     #: GPUs that are a team's own
@@ -67,7 +67,7 @@ class Filter:
         """Whether everything is asked for."""
         return not (self.team or self.user or self.project or self.job)
 
-    def takes(self, entry: Entry) -> bool:
+    def takes(self, entry: UsageEntry) -> bool:
         """Tell whether an entry is asked for."""
         return (
             (not self.team or entry.team == self.team)
@@ -92,7 +92,7 @@ class UsageReport(msgspec.Struct):
     wall_gpu_hours: float
     #: productive part of what all jobs held
     fleet_goodput: float | None
-    losses: list[Loss]
+    losses: list[UsageLoss]
     #: hours that a job runs between interruptions from outside; null: there was none
     job_mtbf_hours: float | None
     interruptions: int
@@ -109,7 +109,7 @@ class UsageReport(msgspec.Struct):
 
 
 def make_account(
-    loaded: Loaded,
+    loaded: LoadedHistory,
     since_ms: int,
     until_ms: int,
     now_ms: int,
@@ -117,10 +117,10 @@ def make_account(
     rates: RateCard,
     quotas: Mapping[str, float],
     by_day: bool = False,
-) -> Account:
+) -> UsageAccount:
     """Account for a window, cut by days (UTC) if need be."""
     until_ms = max(since_ms, min(until_ms, now_ms))
-    found: list[Entry] = []
+    found: list[UsageEntry] = []
     leased: dict[str, int] = defaultdict(int)
     for begin, end in _cuts(since_ms, until_ms, by_day=by_day):
         ledger = account(loaded.history, begin, end, now_ms)
@@ -132,7 +132,7 @@ def make_account(
         for row in loaded.attempts
         if row.started_ms is not None
     )
-    return Account(
+    return UsageAccount(
         since_ms=since_ms,
         until_ms=until_ms,
         entries=found,
@@ -170,7 +170,7 @@ def _service(nodes: Mapping[str, Sequence[NodeSpan]], since: int, until: int) ->
 
 
 def make_report(
-    found: Account, by: Sequence[str], wanted: Filter, rates: RateCard | None = None
+    found: UsageAccount, by: Sequence[str], wanted: Filter, rates: RateCard | None = None
 ) -> UsageReport:
     """Show an account by what was asked for."""
     card = found.rates if rates is None else rates
@@ -217,7 +217,7 @@ def make_report(
 _UNHELD = (GpuClass.IDLE_LEASED, GpuClass.FREE, GpuClass.BROKEN)
 
 
-def _of_team(one: UsageGroup, team: str, found: Account, hours: float) -> None:
+def _of_team(one: UsageGroup, team: str, found: UsageAccount, hours: float) -> None:
     one.lease_gpu_hours = found.leased.get(team, 0) / HOUR_US
     quota = found.quotas.get(team)
     if quota and hours:
@@ -233,7 +233,9 @@ def needs_days(by: Sequence[str]) -> bool:
     return bool(BY_TIME & set(by))
 
 
-def use_by_team(ledger: Ledger, loaded: Loaded, rates: RateCard) -> dict[str, tuple[float, float]]:
+def use_by_team(
+    ledger: GpuLedger, loaded: LoadedHistory, rates: RateCard
+) -> dict[str, tuple[float, float]]:
     """Return each team's GPU-hours and cost, for budgets."""
     charged = [one for one in entries(ledger, loaded.facts) if is_charged(one)]
     return {one.key["team"]: (one.gpu_hours, one.cost) for one in group(charged, ("team",), rates)}

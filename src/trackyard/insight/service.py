@@ -20,11 +20,11 @@ from trackyard.insight import months
 from trackyard.insight.counter import GpuSeconds
 from trackyard.insight.fleet_map import FleetHistory, edges_of, fleet_map, queue_curves
 from trackyard.insight.goodput import account
-from trackyard.insight.loading import Loaded, load_history
+from trackyard.insight.loading import LoadedHistory, load_history
 from trackyard.insight.rates import RateCard
 from trackyard.insight.report import (
-    Account,
     Filter,
+    UsageAccount,
     UsageReport,
     make_account,
     make_report,
@@ -34,8 +34,8 @@ from trackyard.insight.report import (
 from trackyard.queue.records import decode_spec
 from trackyard.queue.shares import past
 from trackyard.queue.shares.budgets import (
-    Budget,
     BudgetRow,
+    TeamBudget,
     load_budgets,
     month_bounds,
     month_of,
@@ -45,7 +45,7 @@ from trackyard.queue.shares.budgets import (
 )
 from trackyard.queue.shares.queues import load_shares
 from trackyard.queue.shares.settings import quota_of
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 
 log = logging.getLogger(__name__)
 #: Seconds between counts of what budgets have left.
@@ -124,11 +124,11 @@ class Usage:
         report.month, report.closed_ms, report.closed_by = month, kept.closed_ms, kept.actor
         return report
 
-    async def account(self, since_ms: int, until_ms: int, *, by_day: bool) -> Account:
+    async def account(self, since_ms: int, until_ms: int, *, by_day: bool) -> UsageAccount:
         """Account for a window."""
         now_ms = self._db.clock.time_ms()
 
-        def load(reader: Reader) -> tuple[Loaded, RateCard, dict[str, float]]:
+        def load(reader: ReadConnection) -> tuple[LoadedHistory, RateCard, dict[str, float]]:
             shares = load_shares(reader)
             quotas = {
                 name: quota_of(name, shares)
@@ -177,7 +177,7 @@ class Usage:
         """Return the jobs of the last days and the present nodes, for a replay."""
         since_ms = self._db.clock.time_ms() - days * 86_400_000
 
-        def load(reader: Reader) -> LiveTrace:
+        def load(reader: ReadConnection) -> LiveTrace:
             jobs = [_line(one) for one in past.past_jobs(reader, since_ms, limit)]
             found = [_node(row) for row in load_nodes(reader) if row.in_force.takes_work]
             return LiveTrace(jobs=jobs[::-1], nodes=found)
@@ -193,7 +193,7 @@ class Usage:
             self._counter = GpuSeconds(now_ms)
         counter = self._counter
 
-        def load(reader: Reader) -> Loaded:
+        def load(reader: ReadConnection) -> LoadedHistory:
             begin = counter.since(past.ended_since(reader, counter.until_ms))
             return load_history(reader, begin, now_ms, now_ms)
 
@@ -228,7 +228,7 @@ class Usage:
         """Return every budget with what was used of it."""
         return await self._db.read(load_budgets)
 
-    async def set_budget(self, team: str, budget: Budget, *, actor: str) -> None:
+    async def set_budget(self, team: str, budget: TeamBudget, *, actor: str) -> None:
         """Set a budget and count at once."""
         await self._db.write(lambda tx: set_budget(tx, team, budget, actor=actor))
         await self.count_budgets()

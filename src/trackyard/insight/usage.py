@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from trackyard.core.errors import InvalidInput
-from trackyard.insight.goodput import HELD, GpuClass, Ledger
+from trackyard.insight.goodput import HELD, GpuClass, GpuLedger
 from trackyard.insight.rates import RateCard
 
 HOUR_US = 3_600_000_000
@@ -27,7 +27,7 @@ INTERRUPTIONS = frozenset(("node_lost", "node_unfit", "engine", "fenced"))
 DAY_MS = 86_400_000
 
 
-class Holder(NamedTuple):
+class UsageHolder(NamedTuple):
     """Whose an attempt or a lease is."""
 
     team: str
@@ -41,7 +41,7 @@ class Holder(NamedTuple):
     lease: str = ""
 
 
-class Machine(NamedTuple):
+class NodeHardware(NamedTuple):
     """What a node is made of."""
 
     gpu_type: str = ""
@@ -49,15 +49,15 @@ class Machine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class LedgerNames:
     """Names for the numbers of a ledger."""
 
-    attempts: Mapping[int, Holder]
-    leases: Mapping[int, Holder]
-    machines: Mapping[str, Machine]
+    attempts: Mapping[int, UsageHolder]
+    leases: Mapping[int, UsageHolder]
+    machines: Mapping[str, NodeHardware]
 
 
-class Entry(NamedTuple):
+class UsageEntry(NamedTuple):
     """GPU time of one holder on one node in one class."""
 
     team: str
@@ -77,21 +77,21 @@ class Entry(NamedTuple):
     amount: int
 
 
-NOBODY = Holder("", "")
-_ANY = Machine()
+NOBODY = UsageHolder("", "")
+_ANY = NodeHardware()
 
 
-def entries(ledger: Ledger, facts: Facts) -> list[Entry]:
+def entries(ledger: GpuLedger, facts: LedgerNames) -> list[UsageEntry]:
     """Write a ledger down with names."""
     found = []
     day, machines = ledger.since_ms, facts.machines
     for (key, node, kind), amount in ledger.held.items():
         if amount:
             holder, machine = facts.attempts.get(key, NOBODY), machines.get(node, _ANY)
-            found.append(Entry(*holder, node, *machine, kind.value, day, amount))
+            found.append(UsageEntry(*holder, node, *machine, kind.value, day, amount))
     for (node, kind, lease), amount in ledger.unheld.items():
         holder, machine = facts.leases.get(lease, NOBODY), machines.get(node, _ANY)
-        found.append(Entry(*holder, node, *machine, kind.value, day, amount))
+        found.append(UsageEntry(*holder, node, *machine, kind.value, day, amount))
     return found
 
 
@@ -104,7 +104,7 @@ def _week(ms: int) -> str:
 
 
 #: What usage can be grouped by.
-DIMENSIONS: Mapping[str, Callable[[Entry], str]] = {
+DIMENSIONS: Mapping[str, Callable[[UsageEntry], str]] = {
     "team": lambda one: one.team,
     "user": lambda one: one.user,
     "project": lambda one: one.project,
@@ -142,7 +142,7 @@ class UsageGroup(msgspec.Struct):
     name: str = ""
 
 
-class Loss(msgspec.Struct):
+class UsageLoss(msgspec.Struct):
     """Held time that computed nothing that counts, by cause."""
 
     kind: str
@@ -172,7 +172,7 @@ class _Prices:
         self._card = card
         self._known: dict[tuple[str, bool, bool], tuple[float, float]] = {}
 
-    def of(self, entry: Entry) -> tuple[float, float]:
+    def of(self, entry: UsageEntry) -> tuple[float, float]:
         key = (entry.gpu_type, entry.is_spot, entry.kind in _HELD)
         found = self._known.get(key)
         if found is None:
@@ -195,12 +195,12 @@ def parse_by(text: str) -> tuple[str, ...]:
     return names
 
 
-def is_charged(entry: Entry) -> bool:
+def is_charged(entry: UsageEntry) -> bool:
     """Tell whether somebody pays for it: what is free or broken is nobody's."""
     return entry.kind in _HELD or entry.kind == GpuClass.IDLE_LEASED
 
 
-def group(found: Iterable[Entry], by: Sequence[str], card: RateCard) -> list[UsageGroup]:
+def group(found: Iterable[UsageEntry], by: Sequence[str], card: RateCard) -> list[UsageGroup]:
     """Add entries up by the names asked for, the most used first."""
     readers = [DIMENSIONS[name] for name in by]
     prices = _Prices(card)
@@ -234,7 +234,7 @@ def _group(key: dict[str, str], one: _Sum) -> UsageGroup:
     )
 
 
-def losses(found: Iterable[Entry], card: RateCard, most: int = 20) -> list[Loss]:
+def losses(found: Iterable[UsageEntry], card: RateCard, most: int = 20) -> list[UsageLoss]:
     """Return the most expensive causes of held time that did not count."""
     prices = _Prices(card)
     sums: dict[tuple[str, str], tuple[int, float]] = defaultdict(lambda: (0, 0.0))
@@ -253,7 +253,7 @@ def losses(found: Iterable[Entry], card: RateCard, most: int = 20) -> list[Loss]
     for (kind, cause), (amount, cost) in ordered:
         hit = jobs[kind, cause]
         job, name = max(hit, key=lambda one: (hit[one], one)) if hit else ("", "")
-        lines.append(Loss(kind, cause, amount / HOUR_US, round(cost, 6), len(hit), job, name))
+        lines.append(UsageLoss(kind, cause, amount / HOUR_US, round(cost, 6), len(hit), job, name))
     return lines
 
 

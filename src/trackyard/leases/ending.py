@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from trackyard.core.lease import LeaseState
 from trackyard.leases import life
-from trackyard.leases.records import Record
+from trackyard.leases.records import LeaseRecord
 from trackyard.leases.rules import MINUTE_MS
 from trackyard.leases.wording import names
 from trackyard.store.database import Tx
 
 
-def released(tx: Tx, record: Record, *, actor: str, why: str) -> Record:
+def released(tx: Tx, record: LeaseRecord, *, actor: str, why: str) -> LeaseRecord:
     """End a lease early, in one step of its life."""
     if record.state is LeaseState.PENDING:
         return life.step(
@@ -37,7 +37,7 @@ def released(tx: Tx, record: Record, *, actor: str, why: str) -> Record:
     )
 
 
-def recalled(tx: Tx, record: Record, *, actor: str) -> Record:
+def recalled(tx: Tx, record: LeaseRecord, *, actor: str) -> LeaseRecord:
     """Call lent nodes back."""
     return life.step(
         tx,

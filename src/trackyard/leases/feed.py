@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from trackyard.core.lease import LeaseState
-from trackyard.leases.records import Record
+from trackyard.leases.records import LeaseRecord
 from trackyard.leases.wording import names
 
 _STATUS = {LeaseState.PENDING: "CONFIRMED", LeaseState.DELETED: "CANCELLED"}
 
 
-def calendar_text(records: Iterable[Record], *, team: str, host: str, now_ms: int) -> str:
+def calendar_text(records: Iterable[LeaseRecord], *, team: str, host: str, now_ms: int) -> str:
     """Write leases as a calendar that programs subscribe to."""
     lines = [
         "BEGIN:VCALENDAR",
@@ -30,7 +30,7 @@ def calendar_text(records: Iterable[Record], *, team: str, host: str, now_ms: in
     return "".join(f"{part}\r\n" for line in lines for part in _fold(line))
 
 
-def _event(record: Record, host: str, now_ms: int) -> list[str]:
+def _event(record: LeaseRecord, host: str, now_ms: int) -> list[str]:
     row = record.row
     end = row.ended_ms or row.ends_ms
     words = f"Held by {row.user_name} (team {record.team}), {row.state}."

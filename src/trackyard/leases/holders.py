@@ -5,23 +5,23 @@ from __future__ import annotations
 from trackyard.access.directory import team_id_of, user_id_of
 from trackyard.access.principal import Role
 from trackyard.core.errors import Denied, InvalidInput, NotFound
-from trackyard.leases.plan.world import Holder
-from trackyard.leases.records import Record, find_lease, load_leases
-from trackyard.leases.wishes import NewLease, Transfer, Who
+from trackyard.leases.plan.world import LeaseHolder
+from trackyard.leases.records import LeaseRecord, find_lease, load_leases
+from trackyard.leases.wishes import LeaseCaller, LeaseTransfer, NewLease
 from trackyard.leases.wording import zone_of
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 
 class Named:
     """A holder with the inner ids behind the names."""
 
-    def __init__(self, holder: Holder, team_id: int, user_id: int | None) -> None:
+    def __init__(self, holder: LeaseHolder, team_id: int, user_id: int | None) -> None:
         self.holder = holder
         self.team_id = team_id
         self.user_id = user_id
 
 
-def holder_of(reader: Reader | Tx, who: Who, wish: NewLease) -> Named:
+def holder_of(reader: ReadConnection | Tx, who: LeaseCaller, wish: NewLease) -> Named:
     """Return for whom a new lease is, if the caller may make it for them."""
     if wish.pool and not who.is_admin:
         raise Denied("a pool is set aside by platform admins; take a plain lease, or ask one")
@@ -30,19 +30,19 @@ def holder_of(reader: Reader | Tx, who: Who, wish: NewLease) -> Named:
     return _named(reader, who, wish.team, wish.user, wish.zone)
 
 
-def receiver_of(reader: Reader | Tx, who: Who, wish: Transfer) -> Named:
+def receiver_of(reader: ReadConnection | Tx, who: LeaseCaller, wish: LeaseTransfer) -> Named:
     """Return who takes a lease over, if the caller may hand it to them."""
     return _named(reader, who, wish.team, wish.user, wish.zone, hands_over=True)
 
 
-def changer_of(who: Who, record: Record, zone: str) -> Holder:
+def changer_of(who: LeaseCaller, record: LeaseRecord, zone: str) -> LeaseHolder:
     """Return the holder of a lease that the caller may change; refuse anyone else."""
     if not may_change(who, record):
         raise Denied(
             f"lease {record.row.name} is {record.row.user_name}'s (team {record.team}); ask them,"
             " a maintainer of the team, or an admin"
         )
-    return Holder(
+    return LeaseHolder(
         team=record.team,
         user=record.row.user_name,
         is_exempt=who.is_admin,
@@ -51,7 +51,7 @@ def changer_of(who: Who, record: Record, zone: str) -> Holder:
     )
 
 
-def may_change(who: Who, record: Record) -> bool:
+def may_change(who: LeaseCaller, record: LeaseRecord) -> bool:
     """Say whether the caller may change a lease: its holder, maintainers of the team, admins."""
     if who.is_admin:
         return True
@@ -60,7 +60,7 @@ def may_change(who: Who, record: Record) -> bool:
     return who.is_maintainer or record.row.user_name == who.name
 
 
-def pool_of(reader: Reader | Tx, who: Who, name: str) -> Record:
+def pool_of(reader: ReadConnection | Tx, who: LeaseCaller, name: str) -> LeaseRecord:
     """Return the pool to hand out from, if the caller may."""
     try:
         pool = find_lease(reader, name, who.team_id)
@@ -85,8 +85,8 @@ def pool_of(reader: Reader | Tx, who: Who, name: str) -> Record:
 
 
 def _named(
-    reader: Reader | Tx,
-    who: Who,
+    reader: ReadConnection | Tx,
+    who: LeaseCaller,
     team: str,
     user: str,
     zone: str,
@@ -105,7 +105,7 @@ def _named(
             raise Denied("a lease for someone else is made by maintainers of the team and admins")
         if _role(reader, team_id, user_id) is None and not _is_admin(reader, user_id):
             raise InvalidInput(f"{user} is no member of team {team}; `yard team` shows who is")
-    holder = Holder(
+    holder = LeaseHolder(
         team=team,
         user=user,
         is_exempt=who.is_admin,
@@ -115,13 +115,13 @@ def _named(
     return Named(holder, team_id, user_id)
 
 
-def _role(reader: Reader | Tx, team_id: int, user_id: int | None) -> Role | None:
+def _role(reader: ReadConnection | Tx, team_id: int, user_id: int | None) -> Role | None:
     row = reader.one(
         "SELECT role FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id)
     )
     return None if row is None else Role.parse(row[0])
 
 
-def _is_admin(reader: Reader | Tx, user_id: int | None) -> bool:
+def _is_admin(reader: ReadConnection | Tx, user_id: int | None) -> bool:
     row = reader.one("SELECT is_admin FROM users WHERE id = ?", (user_id,))
     return bool(row and row[0])

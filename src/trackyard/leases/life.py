@@ -15,7 +15,7 @@ import msgspec
 from trackyard.core.errors import Conflict, InternalFault
 from trackyard.core.ids import new_lease_id
 from trackyard.core.lease import LeaseState
-from trackyard.leases.records import Asked, Bound, Record, find_lease
+from trackyard.leases.records import BoundNode, LeaseQuery, LeaseRecord, find_lease
 from trackyard.store.database import Tx
 
 SYSTEM = "system"
@@ -23,14 +23,14 @@ SYSTEM = "system"
 
 def step(
     tx: Tx,
-    record: Record,
+    record: LeaseRecord,
     *path: LeaseState,
     event: str,
     sentence: str,
     actor: str = SYSTEM,
     data: dict[str, Any] | None = None,
     columns: dict[str, Any] | None = None,
-) -> Record:
+) -> LeaseRecord:
     """Take a lease through states of the table, write what it brings, and record the event.
 
     Without a path it stays where it is. Someone else's change in between is a conflict.
@@ -60,7 +60,7 @@ def step(
     return record
 
 
-def note(tx: Tx, record: Record, **columns: Any) -> Record:
+def note(tx: Tx, record: LeaseRecord, **columns: Any) -> LeaseRecord:
     """Write facts that change no state: when it was last used, what the engine was told."""
     row = record.row
     names = ", ".join(f"{name} = ?" for name in columns)
@@ -83,7 +83,7 @@ def create(
     nodes: Iterable[str],
     starts_ms: int,
     ends_ms: int,
-    asked: Asked,
+    asked: LeaseQuery,
     min_nodes: int,
     max_nodes: int,
     sentence: str,
@@ -94,7 +94,7 @@ def create(
     purpose: str = "",
     provider: str = "",
     parent: int | None = None,
-) -> Record:
+) -> LeaseRecord:
     """Promise nodes: the row, its nodes and the event at once."""
     lease_id = new_lease_id()
     inner = tx.insert(
@@ -133,7 +133,7 @@ def create(
 
 def update(
     tx: Tx,
-    record: Record,
+    record: LeaseRecord,
     *,
     event: str,
     sentence: str,
@@ -141,7 +141,7 @@ def update(
     nodes: Iterable[str] | None = None,
     data: dict[str, Any] | None = None,
     **columns: Any,
-) -> Record:
+) -> LeaseRecord:
     """Change a lease that stands still: it passes through updating and comes back."""
     if nodes is not None:
         record = rebind(tx, record, nodes)
@@ -176,17 +176,17 @@ def unbind(tx: Tx, inner: int, nodes: Iterable[str]) -> None:
     )
 
 
-def rebind(tx: Tx, record: Record, nodes: Iterable[str]) -> Record:
+def rebind(tx: Tx, record: LeaseRecord, nodes: Iterable[str]) -> LeaseRecord:
     """Give a lease these nodes and no others."""
     wanted, had = sorted(set(nodes)), set(record.nodes)
     unbind(tx, record.row.id, sorted(had - set(wanted)))
     bind(tx, record.row.id, [node for node in wanted if node not in had])
     known = {one.node_id: one for one in record.bound}
-    bound = tuple(known.get(node) or Bound(node, tx.now_ms, None) for node in wanted)
+    bound = tuple(known.get(node) or BoundNode(node, tx.now_ms, None) for node in wanted)
     return replace(record, bound=bound)
 
 
-def mark_lost(tx: Tx, record: Record, node: str, lost_ms: int | None) -> Record:
+def mark_lost(tx: Tx, record: LeaseRecord, node: str, lost_ms: int | None) -> LeaseRecord:
     """Note since when a node of a lease does not work, or that it works again."""
     tx.run(
         "UPDATE lease_nodes SET lost_ms = ? WHERE lease = ? AND node_id = ?",

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.lease import Lease
-from trackyard.leases.plan.calendar import Ask, Calendar, Occupant
+from trackyard.leases.plan.calendar import Calendar, NodeQuery, RunningJob
 from trackyard.leases.plan.fairness import used_units
-from trackyard.leases.plan.machines import Shelf
-from trackyard.leases.plan.world import World, closing_ms
+from trackyard.leases.plan.machines import NodeCache
+from trackyard.leases.plan.world import LeaseWorld, closing_ms
 from trackyard.leases.records import (
     find_lease,
     load_leases,
@@ -31,43 +31,45 @@ from trackyard.leases.views import (
     SlotView,
     view,
 )
-from trackyard.leases.wishes import Choice, Who
+from trackyard.leases.wishes import LeaseCaller, NodeChoice
 from trackyard.leases.wording import slot_fact
 from trackyard.leases.wording import zone_of as zone_named
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 
-async def _nobody() -> list[Occupant]:
+async def _nobody() -> list[RunningJob]:
     return []
 
 
-async def _nothing(_lease: Lease, _who: Who) -> list[JobEffect]:
+async def _nothing(_lease: Lease, _who: LeaseCaller) -> list[JobEffect]:
     return []
 
 
-class Looking:
+class LeaseReader:
     """Reads the calendar for those who ask, and for the scheduler."""
 
     def __init__(self, database: Database, rules: LeaseRules | None = None) -> None:
         self._db = database
         self.rules = rules or LeaseRules()
-        self._shelf = Shelf()
+        self._shelf = NodeCache()
         #: what runs now, as the queue sees it
-        self.occupants: Callable[[], Awaitable[list[Occupant]]] = _nobody
+        self.occupants: Callable[[], Awaitable[list[RunningJob]]] = _nobody
         #: which waiting jobs a lease would move
-        self.foresee: Callable[[Lease, Who], Awaitable[list[JobEffect]]] = _nothing
+        self.foresee: Callable[[Lease, LeaseCaller], Awaitable[list[JobEffect]]] = _nothing
         #: called after a change of the calendar
         self.on_change: Callable[[], None] = lambda: None
 
     # -- looking ----------------------------------------------------------------------------
 
-    def world(self, reader: Reader | Tx, now_ms: int, occupants: Sequence[Occupant] = ()) -> World:
+    def world(
+        self, reader: ReadConnection | Tx, now_ms: int, occupants: Sequence[RunningJob] = ()
+    ) -> LeaseWorld:
         """Read all that a judgement depends on."""
         since = now_ms - int(self.rules.quota_days * DAY_MS)
         recent = load_since(reader, since)
         records = load_open(reader)
         over = [one.promise for one in recent if one.state.is_over]
-        return World(
+        return LeaseWorld(
             now_ms=now_ms,
             rules=self.rules,
             machines=self._shelf.load(reader),
@@ -76,7 +78,7 @@ class Looking:
             occupants=occupants,
         )
 
-    def for_scheduler(self, reader: Reader) -> list[Lease]:
+    def for_scheduler(self, reader: ReadConnection) -> list[Lease]:
         """Return the leases in the scheduler's words: those that are not over, and of those that
         are the recent ones, so that a job that names one is told so.
         """
@@ -99,11 +101,11 @@ class Looking:
         }
         return [*over, *scheduler_leases(records, closes)]
 
-    async def find(self, who: Who, name: str, zone: str = "") -> LeaseView:
+    async def find(self, who: LeaseCaller, name: str, zone: str = "") -> LeaseView:
         """Show one lease."""
         now_ms = self._db.clock.time_ms()
 
-        def load(reader: Reader) -> LeaseView:
+        def load(reader: ReadConnection) -> LeaseView:
             record = find_lease(reader, name, who.team_id)
             return view(record, who, self.world(reader, now_ms), zone_named(zone))
 
@@ -111,7 +113,7 @@ class Looking:
 
     async def list(
         self,
-        who: Who,
+        who: LeaseCaller,
         *,
         mine: bool = False,
         team: str = "",
@@ -124,7 +126,7 @@ class Looking:
         """List leases by start; those that are over only on demand."""
         now_ms = self._db.clock.time_ms()
 
-        def load(reader: Reader) -> LeaseList:
+        def load(reader: ReadConnection) -> LeaseList:
             world = self.world(reader, now_ms)
             found = list(world.records)
             if all_ or states:
@@ -150,8 +152,8 @@ class Looking:
 
     async def free(
         self,
-        who: Who,
-        choice: Choice,
+        who: LeaseCaller,
+        choice: NodeChoice,
         *,
         minutes: int,
         from_ms: int | None = None,
@@ -164,7 +166,7 @@ class Looking:
         occupants, now_ms = await self.occupants(), self._db.clock.time_ms()
         named = len(set(choice.nodes)) or 1
         count = choice.count or named
-        ask = Ask(
+        ask = NodeQuery(
             nodes=tuple(dict.fromkeys(choice.nodes)),
             type=choice.type,
             where=choice.condition(),
@@ -173,7 +175,7 @@ class Looking:
             team=who.team,
         )
 
-        def load(reader: Reader) -> SlotList:
+        def load(reader: ReadConnection) -> SlotList:
             world = self.world(reader, now_ms, occupants)
             begin = max(from_ms or 0, world.minute_ms)
             found = world.calendar.slots(
@@ -193,17 +195,17 @@ class Looking:
 
         return await self._db.read(load)
 
-    def _no_slot(self, world: World, ask: Ask, days: int) -> str:
+    def _no_slot(self, world: LeaseWorld, ask: NodeQuery, days: int) -> str:
         fitting = world.calendar.candidates(ask)
         if len(fitting) < ask.min_nodes:
             return f"Only {len(fitting)} nodes fit, {ask.min_nodes} are wanted; see `yard nodes`."
         return f"No slot of that shape is free within {days} days; ask for less or shorter."
 
-    async def rules_for(self, who: Who) -> RulesView:
+    async def rules_for(self, who: LeaseCaller) -> RulesView:
         """Show the rules and what the caller's team has used."""
         now_ms, rules = self._db.clock.time_ms(), self.rules
 
-        def load(reader: Reader) -> RulesView:
+        def load(reader: ReadConnection) -> RulesView:
             world = self.world(reader, now_ms)
             classes = {
                 machine.node_class: ClassView(

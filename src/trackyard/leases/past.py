@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 
 class PastHold(NamedTuple):
@@ -20,7 +20,9 @@ class PastHold(NamedTuple):
     until_ms: int
 
 
-def past_holds(reader: Reader, since_ms: int, until_ms: int, now_ms: int) -> list[PastHold]:
+def past_holds(
+    reader: ReadConnection, since_ms: int, until_ms: int, now_ms: int
+) -> list[PastHold]:
     """Return what leases held in a window; what was handed out from a pool before the pool."""
     rows = reader.all(
         "SELECT l.id, l.lease_id, l.name, l.team_id, l.user_name, n.node_id, l.started_ms,"

@@ -15,8 +15,8 @@ import msgspec
 from trackyard.core.errors import NotFound
 from trackyard.core.ids import LEASE_ID
 from trackyard.core.lease import Lease, LeaseState
-from trackyard.leases.plan.calendar import Promise
-from trackyard.store.database import Reader, Tx
+from trackyard.leases.plan.calendar import PromisedLease
+from trackyard.store.database import ReadConnection, Tx
 
 #: Serialises changes of the calendar across server processes on PostgreSQL.
 CALENDAR_LOCK = 0x7961_7266
@@ -24,7 +24,7 @@ OVER = tuple(state.value for state in LeaseState if state.is_over)
 _NOT_OVER = "l.state NOT IN ('terminated', 'deleted')"
 
 
-class Asked(msgspec.Struct, frozen=True):
+class LeaseQuery(msgspec.Struct, frozen=True):
     """What was asked for, as it was written."""
 
     nodes: list[str] = []
@@ -69,7 +69,7 @@ class LeaseRow(NamedTuple):
     version: int
 
 
-class Bound(NamedTuple):
+class BoundNode(NamedTuple):
     """A node of a lease."""
 
     node_id: str
@@ -79,12 +79,12 @@ class Bound(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class LeaseRecord:
     """A lease with its nodes and the names of what it points at."""
 
     row: LeaseRow
     team: str
-    bound: tuple[Bound, ...]
+    bound: tuple[BoundNode, ...]
     parent_id: str = ""
     parent_name: str = ""
 
@@ -104,7 +104,7 @@ class Record:
         return self.row.kind == "pool"
 
     @property
-    def asked(self) -> Asked:
+    def asked(self) -> LeaseQuery:
         """What was asked for."""
         return _decode(self.row.asked)
 
@@ -114,10 +114,10 @@ class Record:
         return self.row.user_name if self.row.personal else ""
 
     @property
-    def promise(self) -> Promise:
+    def promise(self) -> PromisedLease:
         """The lease as the calendar sees it."""
         row = self.row
-        return Promise(
+        return PromisedLease(
             lease_id=row.lease_id,
             name=row.name,
             user=row.user_name,
@@ -131,7 +131,7 @@ class Record:
 
 
 _COLUMNS = ", ".join(f"l.{name}" for name in LeaseRow._fields)
-_decode = msgspec.json.Decoder(Asked).decode
+_decode = msgspec.json.Decoder(LeaseQuery).decode
 
 
 def lock_calendar(tx: Tx) -> None:
@@ -140,7 +140,9 @@ def lock_calendar(tx: Tx) -> None:
         tx.all("SELECT pg_advisory_xact_lock(?)", (CALENDAR_LOCK,))
 
 
-def load_leases(reader: Reader | Tx, where: str, params: Sequence[Any] = ()) -> list[Record]:
+def load_leases(
+    reader: ReadConnection | Tx, where: str, params: Sequence[Any] = ()
+) -> list[LeaseRecord]:
     """Return the leases of a condition (over `l`), in the order of their start unless told."""
     order = "" if "ORDER BY" in where else " ORDER BY l.starts_ms, l.id"
     found = reader.all(
@@ -153,7 +155,7 @@ def load_leases(reader: Reader | Tx, where: str, params: Sequence[Any] = ()) -> 
     rows = [LeaseRow(*one[:width]) for one in found]
     nodes = _nodes(reader, [row.id for row in rows])
     return [
-        Record(
+        LeaseRecord(
             row=row,
             team=one[width],
             bound=tuple(nodes.get(row.id, ())),
@@ -164,17 +166,17 @@ def load_leases(reader: Reader | Tx, where: str, params: Sequence[Any] = ()) -> 
     ]
 
 
-def load_open(reader: Reader | Tx) -> list[Record]:
+def load_open(reader: ReadConnection | Tx) -> list[LeaseRecord]:
     """Return every lease that is not over."""
     return load_leases(reader, _NOT_OVER)
 
 
-def load_since(reader: Reader | Tx, since_ms: int) -> list[Record]:
+def load_since(reader: ReadConnection | Tx, since_ms: int) -> list[LeaseRecord]:
     """Return every lease that took time after that, those that are over included."""
     return load_leases(reader, "l.ends_ms > ? AND l.state <> 'deleted'", (since_ms,))
 
 
-def find_lease(reader: Reader | Tx, name: str, team_id: int | None) -> Record:
+def find_lease(reader: ReadConnection | Tx, name: str, team_id: int | None) -> LeaseRecord:
     """Return a lease by its id, or by its name within a team, open ones first."""
     if LEASE_ID.match(name):
         found = load_leases(reader, "l.lease_id = ?", (name,))
@@ -193,14 +195,14 @@ def find_lease(reader: Reader | Tx, name: str, team_id: int | None) -> Record:
 
 
 def scheduler_leases(
-    records: Iterable[Record], closes: Mapping[str, int] | None = None
+    records: Iterable[LeaseRecord], closes: Mapping[str, int] | None = None
 ) -> list[Lease]:
     """Return the leases in the scheduler's own words; what a pool handed out is cut from it.
 
     `closes` says from when on nothing new of a lease's own starts, in milliseconds.
     """
     records = list(records)
-    by_pool: dict[str, list[Record]] = {}
+    by_pool: dict[str, list[LeaseRecord]] = {}
     for record in records:
         if record.parent_id:
             by_pool.setdefault(record.parent_id, []).append(record)
@@ -217,7 +219,7 @@ def scheduler_leases(
 
 
 def usable_leases(
-    records: Sequence[Record], *, team: str, user: str, lease: str, preemptible: bool
+    records: Sequence[LeaseRecord], *, team: str, user: str, lease: str, preemptible: bool
 ) -> tuple[str, ...]:
     """Return the leases that admit such a job, and the pools they are handed out from."""
     found = {
@@ -229,7 +231,7 @@ def usable_leases(
     return tuple(sorted(found | pools))
 
 
-def _rest(pool: Record, parts: Sequence[Record]) -> list[Lease]:
+def _rest(pool: LeaseRecord, parts: Sequence[LeaseRecord]) -> list[Lease]:
     """Return what is left of a pool, as pieces that together are the pool."""
     row, found = pool.row, []
     handed_out = {node for part in parts for node in part.nodes}
@@ -254,7 +256,7 @@ def _rest(pool: Record, parts: Sequence[Record]) -> list[Lease]:
 
 
 def _lease(
-    record: Record, nodes: tuple[str, ...], start_ms: int, end_ms: int, *, piece: int = 0
+    record: LeaseRecord, nodes: tuple[str, ...], start_ms: int, end_ms: int, *, piece: int = 0
 ) -> Lease:
     row = record.row
     return Lease(
@@ -270,8 +272,8 @@ def _lease(
     )
 
 
-def _nodes(reader: Reader | Tx, leases: Sequence[int]) -> dict[int, list[Bound]]:
-    found: dict[int, list[Bound]] = {}
+def _nodes(reader: ReadConnection | Tx, leases: Sequence[int]) -> dict[int, list[BoundNode]]:
+    found: dict[int, list[BoundNode]] = {}
     for at in range(0, len(leases), 400):
         part = leases[at : at + 400]
         marks = ",".join("?" * len(part))
@@ -280,5 +282,5 @@ def _nodes(reader: Reader | Tx, leases: Sequence[int]) -> dict[int, list[Bound]]
             f" WHERE replaced_ms IS NULL AND lease IN ({marks}) ORDER BY lease, node_id",
             part,
         ):
-            found.setdefault(lease, []).append(Bound(*rest))
+            found.setdefault(lease, []).append(BoundNode(*rest))
     return found

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from trackyard.core.errors import SetupError
-from trackyard.leases.plan.machines import Machine
+from trackyard.leases.plan.machines import LeasableNode
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -71,7 +71,7 @@ class LeaseRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     classes: dict[str, ClassRules] = {}
     teams: dict[str, TeamRules] = {}
 
-    def of_class(self, machine: Machine) -> ClassRules:
+    def of_class(self, machine: LeasableNode) -> ClassRules:
         """Return what holds for a machine's class."""
         exact = self.classes.get(machine.node_class)
         if exact is not None:
@@ -81,12 +81,12 @@ class LeaseRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 return rules
         return ClassRules()
 
-    def gap_ms(self, machine: Machine) -> int:
+    def gap_ms(self, machine: LeasableNode) -> int:
         """Return the turnaround of a machine."""
         own = self.of_class(machine).gap_minutes
         return (self.gap_minutes if own is None else own) * MINUTE_MS
 
-    def units_an_hour(self, machine: Machine) -> float:
+    def units_an_hour(self, machine: LeasableNode) -> float:
         """Return what an hour of a machine costs."""
         return self.of_class(machine).units
 

@@ -14,60 +14,62 @@ from trackyard.core.lease import LeaseState
 from trackyard.leases import life
 from trackyard.leases.ending import recalled, released
 from trackyard.leases.holders import Named, changer_of, holder_of, pool_of, receiver_of
-from trackyard.leases.looking import Looking
+from trackyard.leases.looking import LeaseReader
 from trackyard.leases.plan import changing, planning
-from trackyard.leases.plan.world import Holder, Plan, World
+from trackyard.leases.plan.world import LeaseHolder, LeasePlan, LeaseWorld
 from trackyard.leases.records import (
-    Bound,
-    Record,
+    BoundNode,
+    LeaseRecord,
     find_lease,
     lock_calendar,
     scheduler_leases,
 )
 from trackyard.leases.telling import asked_of, drained, imagined, tell_neighbours
 from trackyard.leases.views import (
-    Answer,
+    LeaseAnswer,
     view,
 )
 from trackyard.leases.wishes import (
-    Extension,
-    Moving,
+    LeaseCaller,
+    LeaseChange,
+    LeaseEnd,
+    LeaseExtension,
+    LeaseShrinking,
+    LeaseTransfer,
     NewLease,
-    Release,
-    Shrinking,
-    Transfer,
-    Who,
 )
 from trackyard.leases.wording import length, names, refusal, span
 from trackyard.leases.wording import zone_of as zone_named
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 
 class _Way(NamedTuple):
     """How a lease is changed, and how that is called."""
 
-    judge: Callable[[World, Record, Any, Holder], Plan]
+    judge: Callable[[LeaseWorld, LeaseRecord, Any, LeaseHolder], LeasePlan]
     event: str
     verb: str
 
 
-class Leases(Looking):
+class Leases(LeaseReader):
     """The calendar of promised nodes, and every change of it."""
 
     # -- making -----------------------------------------------------------------------------
 
-    async def create(self, who: Who, wish: NewLease) -> Answer:
+    async def create(self, who: LeaseCaller, wish: NewLease) -> LeaseAnswer:
         """Make a lease, or say what would become of it."""
         wish.check()
         occupants = await self.occupants()
 
-        def judge(reader: Reader | Tx, now_ms: int) -> tuple[World, Named, Record | None, Plan]:
+        def judge(
+            reader: ReadConnection | Tx, now_ms: int
+        ) -> tuple[LeaseWorld, Named, LeaseRecord | None, LeasePlan]:
             named = holder_of(reader, who, wish)
             pool = pool_of(reader, who, wish.parent) if wish.parent else None
             world = self.world(reader, now_ms, occupants)
             return world, named, pool, planning.new(world, wish, named.holder, pool)
 
-        def change(tx: Tx) -> tuple[World, Record, Plan]:
+        def change(tx: Tx) -> tuple[LeaseWorld, LeaseRecord, LeasePlan]:
             lock_calendar(tx)
             world, named, pool, plan = judge(tx, tx.now_ms)
             record = life.create(
@@ -94,7 +96,7 @@ class Leases(Looking):
             tell_neighbours(tx, world, record)
             return world, _flag(tx, record, plan), plan
 
-        def imagine(reader: Reader) -> tuple[World, Record, Plan]:
+        def imagine(reader: ReadConnection) -> tuple[LeaseWorld, LeaseRecord, LeasePlan]:
             now_ms = self._db.clock.time_ms()
             world, named, pool, plan = judge(reader, now_ms)
             return world, imagined(wish, named, pool, plan, now_ms), plan
@@ -113,19 +115,19 @@ class Leases(Looking):
 
     # -- changing ---------------------------------------------------------------------------
 
-    async def extend(self, who: Who, name: str, wish: Extension) -> Answer:
+    async def extend(self, who: LeaseCaller, name: str, wish: LeaseExtension) -> LeaseAnswer:
         """Prolong a lease."""
         wish.check()
         way = _Way(changing.extend, "lease.extended", "lasts")
         return await self._change(who, name, wish, way)
 
-    async def shrink(self, who: Who, name: str, wish: Shrinking) -> Answer:
+    async def shrink(self, who: LeaseCaller, name: str, wish: LeaseShrinking) -> LeaseAnswer:
         """Give up a part of a lease."""
         wish.check()
         way = _Way(changing.shrink, "lease.changed", "lasts")
         return await self._change(who, name, wish, way)
 
-    async def move(self, who: Who, name: str, wish: Moving) -> Answer:
+    async def move(self, who: LeaseCaller, name: str, wish: LeaseChange) -> LeaseAnswer:
         """Give a lease another time, other nodes or another name."""
         wish.check()
         more = {
@@ -138,21 +140,23 @@ class Leases(Looking):
 
     async def _change(
         self,
-        who: Who,
+        who: LeaseCaller,
         name: str,
         wish: Any,
         way: _Way,
         columns: Mapping[str, Any] = {},
-    ) -> Answer:
+    ) -> LeaseAnswer:
         occupants = await self.occupants()
 
-        def plan_it(reader: Reader | Tx, now_ms: int) -> tuple[World, Record, Plan]:
+        def plan_it(
+            reader: ReadConnection | Tx, now_ms: int
+        ) -> tuple[LeaseWorld, LeaseRecord, LeasePlan]:
             record = find_lease(reader, name, who.team_id)
             holder = changer_of(who, record, wish.zone)
             world = self.world(reader, now_ms, occupants)
             return world, record, way.judge(world, record, wish, holder)
 
-        def change(tx: Tx) -> tuple[World, Record, Plan]:
+        def change(tx: Tx) -> tuple[LeaseWorld, LeaseRecord, LeasePlan]:
             lock_calendar(tx)
             world, record, plan = plan_it(tx, tx.now_ms)
             before = {"starts_ms": record.row.starts_ms, "ends_ms": record.row.ends_ms}
@@ -173,11 +177,11 @@ class Leases(Looking):
             tell_neighbours(tx, world, record)
             return world, _flag(tx, record, plan), plan
 
-        def imagine(reader: Reader) -> tuple[World, Record, Plan]:
+        def imagine(reader: ReadConnection) -> tuple[LeaseWorld, LeaseRecord, LeasePlan]:
             now_ms = self._db.clock.time_ms()
             world, record, plan = plan_it(reader, now_ms)
             row = record.row._replace(starts_ms=plan.starts_ms, ends_ms=plan.ends_ms, **columns)
-            bound = tuple(Bound(node, now_ms, None) for node in plan.nodes)
+            bound = tuple(BoundNode(node, now_ms, None) for node in plan.nodes)
             return world, replace(record, row=row, bound=bound), plan
 
         world, record, plan = await (
@@ -191,10 +195,10 @@ class Leases(Looking):
         )
         return await self._answer(who, record, world, plan, sentence=sentence, wish=wish)
 
-    async def transfer(self, who: Who, name: str, wish: Transfer) -> Answer:
+    async def transfer(self, who: LeaseCaller, name: str, wish: LeaseTransfer) -> LeaseAnswer:
         """Hand a lease over to someone else."""
 
-        def change(tx: Tx) -> tuple[World, Record]:
+        def change(tx: Tx) -> tuple[LeaseWorld, LeaseRecord]:
             lock_calendar(tx)
             record = find_lease(tx, name, who.team_id)
             changer_of(who, record, wish.zone)
@@ -237,10 +241,10 @@ class Leases(Looking):
         sentence = f"Lease {record.row.name} is {record.row.user_name}'s (team {record.team}) now."
         return await self._answer(who, record, world, None, sentence=sentence, wish=wish)
 
-    async def release(self, who: Who, name: str, wish: Release) -> Answer:
+    async def release(self, who: LeaseCaller, name: str, wish: LeaseEnd) -> LeaseAnswer:
         """Give a lease back: one that has not begun is deleted, another ends at once."""
 
-        def change(tx: Tx) -> tuple[World, Record]:
+        def change(tx: Tx) -> tuple[LeaseWorld, LeaseRecord]:
             lock_calendar(tx)
             record = find_lease(tx, name, who.team_id)
             changer_of(who, record, wish.zone)
@@ -261,10 +265,10 @@ class Leases(Looking):
         sentence = f"Lease {record.row.name} {gone}; {names(record.nodes)} can be leased again."
         return await self._answer(who, record, world, None, sentence=sentence, wish=wish)
 
-    async def recall(self, who: Who, name: str, zone: str = "") -> Answer:
+    async def recall(self, who: LeaseCaller, name: str, zone: str = "") -> LeaseAnswer:
         """Call lent nodes back at once."""
 
-        def change(tx: Tx) -> tuple[World, Record]:
+        def change(tx: Tx) -> tuple[LeaseWorld, LeaseRecord]:
             lock_calendar(tx)
             record = find_lease(tx, name, who.team_id)
             changer_of(who, record, zone)
@@ -275,21 +279,21 @@ class Leases(Looking):
         world, record = await self._db.write(change)
         sentence = f"The nodes of lease {record.row.name} are its own."
         return await self._answer(
-            who, record, world, None, sentence=sentence, wish=Release(zone=zone)
+            who, record, world, None, sentence=sentence, wish=LeaseEnd(zone=zone)
         )
 
     # -- telling ----------------------------------------------------------------------------
 
     async def _answer(
         self,
-        who: Who,
-        record: Record,
-        world: World,
-        plan: Plan | None,
+        who: LeaseCaller,
+        record: LeaseRecord,
+        world: LeaseWorld,
+        plan: LeasePlan | None,
         *,
         sentence: str,
         wish: Any,
-    ) -> Answer:
+    ) -> LeaseAnswer:
         dry_run, zone = getattr(wish, "dry_run", False), wish.zone
         if not dry_run:
             self.on_change()
@@ -301,7 +305,7 @@ class Leases(Looking):
         if plan is not None and not record.state.is_over:
             lease = scheduler_leases([record])[0]
             effects += await self.foresee(replace(lease, id=lease.id or "this lease"), who)
-        return Answer(
+        return LeaseAnswer(
             lease=view(record, who, world, zone_named(zone)),
             dry_run=dry_run,
             sentence=sentence,
@@ -310,7 +314,7 @@ class Leases(Looking):
         )
 
 
-def _check_open(record: Record) -> None:
+def _check_open(record: LeaseRecord) -> None:
     state = record.state
     if state.is_over or state is LeaseState.TERMINATING:
         raise refusal(
@@ -320,11 +324,11 @@ def _check_open(record: Record) -> None:
         raise refusal("started", f"Lease {record.row.name} is starting", "Try again in a minute")
 
 
-def _warn_again(record: Record, plan: Plan) -> dict[str, Any]:
+def _warn_again(record: LeaseRecord, plan: LeasePlan) -> dict[str, Any]:
     return {"warned_ms": None} if plan.ends_ms > record.row.ends_ms else {}
 
 
-def _flag(tx: Tx, record: Record, plan: Plan) -> Record:
+def _flag(tx: Tx, record: LeaseRecord, plan: LeasePlan) -> LeaseRecord:
     for words in plan.flags:
         record = life.step(tx, record, event="lease.flagged", sentence=f"{words}.")
     return record

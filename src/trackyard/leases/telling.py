@@ -13,16 +13,16 @@ import msgspec
 from trackyard.core.lease import LeaseState
 from trackyard.leases import life
 from trackyard.leases.holders import Named
-from trackyard.leases.plan.calendar import Ask
-from trackyard.leases.plan.world import Plan, World, usable_until
-from trackyard.leases.records import Asked, Bound, LeaseRow, Record
+from trackyard.leases.plan.calendar import NodeQuery
+from trackyard.leases.plan.world import LeasePlan, LeaseWorld, usable_until
+from trackyard.leases.records import BoundNode, LeaseQuery, LeaseRecord, LeaseRow
 from trackyard.leases.views import JobEffect, effect
-from trackyard.leases.wishes import NewLease, Who
+from trackyard.leases.wishes import LeaseCaller, NewLease
 from trackyard.leases.wording import job_fact, spoken
 from trackyard.store.database import Tx
 
 
-def tell_neighbours(tx: Tx, world: World, record: Record) -> None:
+def tell_neighbours(tx: Tx, world: LeaseWorld, record: LeaseRecord) -> None:
     """Tell the holder of a lease that must now make room for the next one."""
     before = {one.row.lease_id: one for one in world.records}
     after = replace(
@@ -50,9 +50,9 @@ def tell_neighbours(tx: Tx, world: World, record: Record) -> None:
             )
 
 
-def asked_of(wish: NewLease) -> Asked:
+def asked_of(wish: NewLease) -> LeaseQuery:
     """Return what is kept of a request."""
-    return Asked(
+    return LeaseQuery(
         nodes=list(dict.fromkeys(wish.nodes)),
         type=wish.type,
         where=wish.where,
@@ -60,7 +60,9 @@ def asked_of(wish: NewLease) -> Asked:
     )
 
 
-def imagined(wish: NewLease, named: Named, pool: Record | None, plan: Plan, now_ms: int) -> Record:
+def imagined(
+    wish: NewLease, named: Named, pool: LeaseRecord | None, plan: LeasePlan, now_ms: int
+) -> LeaseRecord:
     """A lease that is not there, for a dry run."""
     values: dict[str, Any] = dict.fromkeys(LeaseRow._fields)
     values.update(
@@ -89,18 +91,18 @@ def imagined(wish: NewLease, named: Named, pool: Record | None, plan: Plan, now_
         hold="",
         version=0,
     )
-    return Record(
+    return LeaseRecord(
         row=LeaseRow(**values),
         team=named.holder.team,
-        bound=tuple(Bound(node, now_ms, None) for node in plan.nodes),
+        bound=tuple(BoundNode(node, now_ms, None) for node in plan.nodes),
         parent_id=pool.row.lease_id if pool else "",
         parent_name=pool.row.name if pool else "",
     )
 
 
-def drained(record: Record, world: World, who: Who) -> Iterable[JobEffect]:
+def drained(record: LeaseRecord, world: LeaseWorld, who: LeaseCaller) -> Iterable[JobEffect]:
     """Say what becomes of the jobs that run on a lease's nodes now."""
-    ask = Ask(team=record.team, only_user=record.only_user)
+    ask = NodeQuery(team=record.team, only_user=record.only_user)
     for one in world.occupants:
         if not set(one.nodes) & set(record.nodes) or ask.covers(one):
             continue

@@ -13,12 +13,12 @@ from enum import StrEnum
 from trackyard.core.lease import LeaseState
 from trackyard.leases import life
 from trackyard.leases.ending import recalled, released
-from trackyard.leases.plan.calendar import Ask
-from trackyard.leases.plan.machines import Machine, by_id
-from trackyard.leases.plan.world import World
-from trackyard.leases.records import Record, find_lease, lock_calendar
+from trackyard.leases.plan.calendar import NodeQuery
+from trackyard.leases.plan.machines import LeasableNode, by_id
+from trackyard.leases.plan.world import LeaseWorld
+from trackyard.leases.records import LeaseRecord, find_lease, lock_calendar
 from trackyard.leases.rules import MINUTE_MS
-from trackyard.leases.wishes import Choice
+from trackyard.leases.wishes import NodeChoice
 from trackyard.leases.wording import length, names, spoken
 from trackyard.store.database import Tx
 
@@ -29,7 +29,7 @@ USED_EVERY_MS = 60_000
 _HOLDING = (LeaseState.STARTING, LeaseState.ACTIVE, LeaseState.ERROR)
 
 
-class What(StrEnum):
+class DueKind(StrEnum):
     """What is to be done with a lease."""
 
     START = "start"
@@ -50,11 +50,11 @@ class What(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueChange:
     """One thing to do with one lease, as it was seen."""
 
-    what: What
-    record: Record
+    what: DueKind
+    record: LeaseRecord
     #: the node it is about, and the one that takes its place
     node: str = ""
     instead: str = ""
@@ -77,67 +77,67 @@ class Activity:
 IDLE = Activity()
 
 
-def due(world: World, activities: Mapping[str, Activity]) -> list[Due]:
+def due(world: LeaseWorld, activities: Mapping[str, Activity]) -> list[DueChange]:
     """Say what is to be done now, at most one step of each lease's life at a time."""
     known = by_id(world.machines)
-    found: list[Due] = []
+    found: list[DueChange] = []
     taken: set[str] = set()
     for record in world.records:
         activity = activities.get(record.row.lease_id, IDLE)
         found += _nodes(record, world, known, taken)
         step = _life(record, world, known, activity) or _use(record, world, activity)
         if step is not None:
-            found.append(Due(step, record))
+            found.append(DueChange(step, record))
     return found
 
 
 def _life(
-    record: Record, world: World, known: Mapping[str, Machine], activity: Activity
-) -> What | None:
+    record: LeaseRecord, world: LeaseWorld, known: Mapping[str, LeasableNode], activity: Activity
+) -> DueKind | None:
     row, now, state = record.row, world.now_ms, record.state
     works = [node for node in record.nodes if node in known and known[node].works]
     if state is LeaseState.PENDING:
-        return What.START if now >= row.starts_ms else None
+        return DueKind.START if now >= row.starts_ms else None
     if state is LeaseState.STARTING:
         if not works:
-            return What.FAIL
-        return What.ACTIVATE if not activity.foreign or now >= row.ends_ms else None
+            return DueKind.FAIL
+        return DueKind.ACTIVATE if not activity.foreign or now >= row.ends_ms else None
     if state is LeaseState.TERMINATING:
-        return What.END if not activity.named else None
+        return DueKind.END if not activity.named else None
     if state not in (LeaseState.ACTIVE, LeaseState.ERROR):
         return None
     if now >= row.ends_ms:
-        return What.TERMINATE
+        return DueKind.TERMINATE
     if state is LeaseState.ERROR:
-        return What.RECOVER if works else None
+        return DueKind.RECOVER if works else None
     warn = min(world.rules.warn_minutes * MINUTE_MS, (row.ends_ms - row.starts_ms) // 4)
-    return What.WARN if row.warned_ms is None and now >= row.ends_ms - warn else None
+    return DueKind.WARN if row.warned_ms is None and now >= row.ends_ms - warn else None
 
 
-def _use(record: Record, world: World, activity: Activity) -> What | None:
+def _use(record: LeaseRecord, world: LeaseWorld, activity: Activity) -> DueKind | None:
     """Say what follows from a lease's being used, or not."""
     row, now, rules = record.row, world.now_ms, world.rules
     if record.state is not LeaseState.ACTIVE or record.is_pool:
         return None
     if row.lent_ms is not None and (activity.wanted or activity.own):
-        return What.RECALL
+        return DueKind.RECALL
     if activity.own or activity.wanted:
         stale = row.used_ms is None or now - row.used_ms >= USED_EVERY_MS
-        return What.USE if stale or row.nudged_ms is not None else None
+        return DueKind.USE if stale or row.nudged_ms is not None else None
     idle = now - max(row.used_ms or 0, row.started_ms or row.starts_ms)
     patience = rules.release_idle_minutes * MINUTE_MS
     if patience and row.used_ms is None and idle >= patience:
-        return What.RELEASE
+        return DueKind.RELEASE
     if row.nudged_ms is None:
-        return What.NUDGE if idle >= rules.idle_minutes * MINUTE_MS else None
+        return DueKind.NUDGE if idle >= rules.idle_minutes * MINUTE_MS else None
     if row.lent_ms is None and rules.lend_minutes is not None:
-        return What.LEND if now - row.nudged_ms >= rules.lend_minutes * MINUTE_MS else None
+        return DueKind.LEND if now - row.nudged_ms >= rules.lend_minutes * MINUTE_MS else None
     return None
 
 
 def _nodes(
-    record: Record, world: World, known: Mapping[str, Machine], taken: set[str]
-) -> Iterator[Due]:
+    record: LeaseRecord, world: LeaseWorld, known: Mapping[str, LeasableNode], taken: set[str]
+) -> Iterator[DueChange]:
     """Say which nodes are lost, back, or to be replaced."""
     row = record.row
     soon = row.starts_ms <= world.now_ms + world.rules.heal_minutes * MINUTE_MS
@@ -148,27 +148,27 @@ def _nodes(
         works = bound.node_id in known and known[bound.node_id].works
         if works:
             if bound.lost_ms is not None:
-                yield Due(What.RESTORE, record, bound.node_id)
+                yield DueChange(DueKind.RESTORE, record, bound.node_id)
             continue
         if bound.lost_ms is None:
-            yield Due(What.LOSE, record, bound.node_id)
+            yield DueChange(DueKind.LOSE, record, bound.node_id)
         elif world.now_ms - bound.lost_ms >= REPLACE_AFTER_MS:
             instead = _stand_in(record, bound.node_id, world, taken)
             if instead:
                 taken.add(instead)
-                yield Due(What.REPLACE, record, bound.node_id, instead)
+                yield DueChange(DueKind.REPLACE, record, bound.node_id, instead)
 
 
-def _stand_in(record: Record, lost: str, world: World, taken: set[str]) -> str:
+def _stand_in(record: LeaseRecord, lost: str, world: LeaseWorld, taken: set[str]) -> str:
     """Return a free node in which the holder would miss nothing."""
     has_parts = any(one.parent_id == record.row.lease_id for one in world.records)
     old = next((one for one in world.machines if one.id == lost), None)
     if old is None or has_parts:
         return ""
     asked = record.asked
-    ask = Ask(
+    ask = NodeQuery(
         type=asked.type,
-        where=Choice(where=asked.where).condition(),
+        where=NodeChoice(where=asked.where).condition(),
         team=record.team,
         only_user=record.only_user,
         parent=record.parent_id,
@@ -191,11 +191,11 @@ def _stand_in(record: Record, lost: str, world: World, taken: set[str]) -> str:
 # -- doing it ---------------------------------------------------------------------------------
 
 
-def apply(tx: Tx, todo: Sequence[Due], world: World) -> int:
+def apply(tx: Tx, todo: Sequence[DueChange], world: LeaseWorld) -> int:
     """Do what is due, leaving out leases that changed meanwhile; return how many steps it was."""
     lock_calendar(tx)
     done = 0
-    fresh: dict[str, Record] = {}
+    fresh: dict[str, LeaseRecord] = {}
     for one in todo:
         lease_id = one.record.row.lease_id
         record = fresh.get(lease_id) or find_lease(tx, lease_id, None)
@@ -206,22 +206,22 @@ def apply(tx: Tx, todo: Sequence[Due], world: World) -> int:
     return done
 
 
-def _do(tx: Tx, one: Due, world: World) -> Record:
-    if one.what in (What.LOSE, What.RESTORE, What.REPLACE):
+def _do(tx: Tx, one: DueChange, world: LeaseWorld) -> LeaseRecord:
+    if one.what in (DueKind.LOSE, DueKind.RESTORE, DueKind.REPLACE):
         return _change_node(tx, one, world)
-    if one.what in (What.USE, What.NUDGE, What.LEND, What.RECALL, What.RELEASE):
+    if one.what in (DueKind.USE, DueKind.NUDGE, DueKind.LEND, DueKind.RECALL, DueKind.RELEASE):
         return _change_use(tx, one, world)
     return _change_life(tx, one)
 
 
-def _change_life(tx: Tx, one: Due) -> Record:
+def _change_life(tx: Tx, one: DueChange) -> LeaseRecord:
     record, row, nodes = one.record, one.record.row, names(one.record.nodes)
-    if one.what is What.START:
+    if one.what is DueKind.START:
         late = tx.now_ms - row.starts_ms
         words = f"Its time has come on {nodes}"
         words += f", {length(late)} late: the server was away." if late >= MINUTE_MS else "."
         return life.step(tx, record, LeaseState.STARTING, event="lease.starting", sentence=words)
-    if one.what is What.ACTIVATE:
+    if one.what is DueKind.ACTIVATE:
         words = f"{nodes} is {row.user_name}'s until {spoken(row.ends_ms)}."
         return life.step(
             tx,
@@ -231,10 +231,10 @@ def _change_life(tx: Tx, one: Due) -> Record:
             sentence=words,
             columns={"started_ms": tx.now_ms},
         )
-    if one.what is What.FAIL:
+    if one.what is DueKind.FAIL:
         words = f"None of {nodes} works; it starts as soon as one does."
         return life.step(tx, record, LeaseState.ERROR, event="lease.failed", sentence=words)
-    if one.what is What.RECOVER:
+    if one.what is DueKind.RECOVER:
         started = row.started_ms or tx.now_ms
         return life.step(
             tx,
@@ -245,7 +245,7 @@ def _change_life(tx: Tx, one: Due) -> Record:
             sentence=f"A node of {nodes} works; it is active until {spoken(row.ends_ms)}.",
             columns={"started_ms": started},
         )
-    if one.what is What.WARN:
+    if one.what is DueKind.WARN:
         what = "its jobs save and stop then" if row.before_end == "drain" else "stop your jobs"
         return life.step(
             tx,
@@ -255,7 +255,7 @@ def _change_life(tx: Tx, one: Due) -> Record:
             f" {what}, or extend it.",
             columns={"warned_ms": tx.now_ms},
         )
-    if one.what is What.TERMINATE:
+    if one.what is DueKind.TERMINATE:
         return life.step(
             tx,
             record,
@@ -275,10 +275,10 @@ def _change_life(tx: Tx, one: Due) -> Record:
     )
 
 
-def _change_node(tx: Tx, one: Due, world: World) -> Record:
+def _change_node(tx: Tx, one: DueChange, world: LeaseWorld) -> LeaseRecord:
     record, known = one.record, by_id(world.machines)
     state = known[one.node].state.value if one.node in known else "gone"
-    if one.what is What.LOSE:
+    if one.what is DueKind.LOSE:
         record = life.mark_lost(tx, record, one.node, tx.now_ms)
         return life.step(
             tx,
@@ -288,7 +288,7 @@ def _change_node(tx: Tx, one: Due, world: World) -> Record:
             data={"node": one.node},
             columns={"degraded": 1},
         )
-    if one.what is What.RESTORE:
+    if one.what is DueKind.RESTORE:
         record = life.mark_lost(tx, record, one.node, None)
         words, event = f"Node {one.node} works again.", "lease.restored"
     else:
@@ -308,19 +308,19 @@ def _change_node(tx: Tx, one: Due, world: World) -> Record:
     )
 
 
-def _change_use(tx: Tx, one: Due, world: World) -> Record:
+def _change_use(tx: Tx, one: DueChange, world: LeaseWorld) -> LeaseRecord:
     record, row = one.record, one.record.row
-    if one.what is What.USE:
+    if one.what is DueKind.USE:
         return life.note(tx, record, used_ms=tx.now_ms, nudged_ms=None)
-    if one.what is What.RECALL:
+    if one.what is DueKind.RECALL:
         return recalled(tx, record, actor=life.SYSTEM)
     idle = length(tx.now_ms - max(row.used_ms or 0, row.started_ms or row.starts_ms))
-    if one.what is What.RELEASE:
+    if one.what is DueKind.RELEASE:
         why = f"Nobody used it for {idle}, so it was released"
         return released(tx, record, actor=life.SYSTEM, why=why)
     gpus = sum(one.gpu_count for one in world.machines if one.id in record.nodes)
     what = f"{gpus} GPUs" if gpus else names(record.nodes)
-    if one.what is What.NUDGE:
+    if one.what is DueKind.NUDGE:
         lend = world.rules.lend_minutes
         then = "" if lend is None else f" From {length(lend * MINUTE_MS)} on they are lent."
         return life.step(

@@ -10,11 +10,11 @@ import msgspec
 from trackyard.core.lease import LeaseState
 from trackyard.leases.holders import may_change
 from trackyard.leases.plan.fairness import units
-from trackyard.leases.plan.machines import Machine
-from trackyard.leases.plan.world import World, usable_until
-from trackyard.leases.records import Asked, Record
+from trackyard.leases.plan.machines import LeasableNode
+from trackyard.leases.plan.world import LeaseWorld, usable_until
+from trackyard.leases.records import LeaseQuery, LeaseRecord
 from trackyard.leases.rules import MINUTE_MS
-from trackyard.leases.wishes import Who
+from trackyard.leases.wishes import LeaseCaller
 from trackyard.leases.wording import length, names, spoken
 
 
@@ -56,7 +56,7 @@ class LeaseView(msgspec.Struct, kw_only=True):
     created_ms: int
     changed_ms: int
     nodes: list[LeaseNode]
-    asked: Asked
+    asked: LeaseQuery
     min_nodes: int
     max_nodes: int
     gpus: int
@@ -105,7 +105,7 @@ class JobEffect(msgspec.Struct, kw_only=True):
     sentence: str
 
 
-class Answer(msgspec.Struct, kw_only=True):
+class LeaseAnswer(msgspec.Struct, kw_only=True):
     """What became, or would become, of a request."""
 
     lease: LeaseView
@@ -159,7 +159,9 @@ class RulesView(msgspec.Struct, kw_only=True):
     classes: dict[str, ClassView]
 
 
-def view(record: Record, who: Who, world: World, zone: tzinfo = UTC) -> LeaseView:
+def view(
+    record: LeaseRecord, who: LeaseCaller, world: LeaseWorld, zone: tzinfo = UTC
+) -> LeaseView:
     """Show a lease to a caller."""
     row, calendar = record.row, world.calendar
     known = calendar.known
@@ -218,7 +220,7 @@ def view(record: Record, who: Who, world: World, zone: tzinfo = UTC) -> LeaseVie
     )
 
 
-def sentence_of(record: Record, now_ms: int, zone: tzinfo = UTC) -> str:
+def sentence_of(record: LeaseRecord, now_ms: int, zone: tzinfo = UTC) -> str:
     """Say how a lease stands."""
     row, nodes = record.row, names(record.nodes)
     state = record.state
@@ -251,7 +253,7 @@ def effect(fact: dict[str, Any]) -> JobEffect:
     return msgspec.convert(fact, JobEffect)
 
 
-def _node(node_id: str, lost_ms: int | None, known: dict[str, Machine]) -> LeaseNode:
+def _node(node_id: str, lost_ms: int | None, known: dict[str, LeasableNode]) -> LeaseNode:
     machine = known.get(node_id)
     if machine is None:
         return LeaseNode(node_id, "gone", True, "", 0, "", 0)
@@ -266,7 +268,7 @@ def _node(node_id: str, lost_ms: int | None, known: dict[str, Machine]) -> Lease
     )
 
 
-def _precursor(record: Record, world: World) -> str:
+def _precursor(record: LeaseRecord, world: LeaseWorld) -> str:
     """Return the lease that this one follows closely."""
     gap, start = world.rules.gap_minutes * MINUTE_MS, record.row.starts_ms
     nodes = set(record.nodes)

@@ -23,7 +23,7 @@ LATEST_MS = 7_258_118_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Who:
+class LeaseCaller:
     """The caller, as far as leases care."""
 
     name: str
@@ -35,7 +35,7 @@ class Who:
     is_maintainer: bool = False
 
 
-class Choice(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class NodeChoice(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Which nodes."""
 
     nodes: Rows = []
@@ -57,7 +57,7 @@ class Choice(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             ) from fault
 
 
-class NewLease(Choice, kw_only=True):
+class NewLease(NodeChoice, kw_only=True):
     """A lease to be made."""
 
     name: Word
@@ -115,7 +115,7 @@ class NewLease(Choice, kw_only=True):
         return least, most
 
 
-class Extension(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class LeaseExtension(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """A later end."""
 
     ends_ms: Int64 | None = None
@@ -131,7 +131,7 @@ class Extension(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise InvalidInput("say by how much: --for LENGTH or --end TIME, one of them")
 
 
-class Shrinking(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class LeaseShrinking(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """An earlier end, a later start, or fewer nodes."""
 
     starts_ms: Int64 | None = None
@@ -153,7 +153,7 @@ class Shrinking(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
             raise InvalidInput("say what to give up: --for, --end, --start or --node")
 
 
-class Moving(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class LeaseChange(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Another time, other nodes, another name."""
 
     starts_ms: Int64 | None = None
@@ -174,7 +174,7 @@ class Moving(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
         _check_times(self.starts_ms, self.ends_ms, None)
 
 
-class Transfer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class LeaseTransfer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Another holder."""
 
     user: Word
@@ -182,7 +182,7 @@ class Transfer(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     zone: Word = ""
 
 
-class Release(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class LeaseEnd(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """An early end."""
 
     note: Line = ""

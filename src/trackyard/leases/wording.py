@@ -10,7 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from trackyard.core.errors import LeaseRefused
-from trackyard.leases.plan.calendar import Occupant, Promise, Slot
+from trackyard.leases.plan.calendar import PromisedLease, RunningJob, Slot
 
 _NAMES = 6
 
@@ -64,7 +64,7 @@ def names(nodes: Iterable[str]) -> str:
     return ", ".join(found[:_NAMES]) + more
 
 
-def whose(promise: Promise) -> str:
+def whose(promise: PromisedLease) -> str:
     """Say which lease, and whose."""
     return f"lease {promise.name} of {promise.user} (team {promise.team})"
 
@@ -80,7 +80,7 @@ def slot_fact(slot: Slot, zone: tzinfo) -> dict[str, Any]:
     }
 
 
-def promise_fact(promise: Promise, nodes: Sequence[str]) -> dict[str, Any]:
+def promise_fact(promise: PromisedLease, nodes: Sequence[str]) -> dict[str, Any]:
     """Say which lease is in the way, for programs."""
     return {
         "lease_id": promise.lease_id,
@@ -94,7 +94,7 @@ def promise_fact(promise: Promise, nodes: Sequence[str]) -> dict[str, Any]:
 
 
 def job_fact(
-    one: Occupant, *, effect: str, at_ms: int | None, sentence: str, team: str, sees_all: bool
+    one: RunningJob, *, effect: str, at_ms: int | None, sentence: str, team: str, sees_all: bool
 ) -> dict[str, Any]:
     """Say what becomes of a job; of another team's only that there is one."""
     open_ = sees_all or one.team == team

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from trackyard.core.storage_uri import scheme_of
 from trackyard.moving.mlflow_write import MlflowFolderWriter
-from trackyard.moving.records import CannotRead, Experiment, Source
-from trackyard.moving.report import Report
-from trackyard.moving.transfer import Progress
+from trackyard.moving.records import CannotRead, RecordSource, SourceExperiment
+from trackyard.moving.report import ImportReport
+from trackyard.moving.transfer import TransferProgress
 
 
 def export_folder(
-    source: Source,
+    source: RecordSource,
     folder: Path,
-    report: Report,
-    progress: Progress,
+    report: ImportReport,
+    progress: TransferProgress,
     *,
     experiments: Collection[str] = (),
     has_files: bool = True,
@@ -30,10 +30,10 @@ def export_folder(
 class _Export:
     def __init__(
         self,
-        source: Source,
+        source: RecordSource,
         writer: MlflowFolderWriter,
-        report: Report,
-        progress: Progress,
+        report: ImportReport,
+        progress: TransferProgress,
         *,
         has_files: bool,
     ) -> None:
@@ -64,7 +64,7 @@ class _Export:
                 self._writer.model(registered)
                 self._did("models")
 
-    def _runs(self, experiment: Experiment) -> None:
+    def _runs(self, experiment: SourceExperiment) -> None:
         for run in self._source.runs(experiment):
             self._writer.run(experiment, run)
             self._did("runs")

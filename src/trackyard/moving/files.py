@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from trackyard.core.storage_uri import scheme_of
-from trackyard.moving.records import CannotRead, File
+from trackyard.moving.records import CannotRead, SourceFile
 
 _PIECE = 1 << 20
 #: Addresses that an object store is opened by, in the spelling of the library that opens it.
@@ -34,7 +34,7 @@ _OBJECT_STORES = {
 class Proxy(Protocol):
     """A tracking server that hands out files."""
 
-    def proxied(self, path: str) -> Iterator[File]:
+    def proxied(self, path: str) -> Iterator[SourceFile]:
         """Yield the files below a path of its artifact store."""
         ...
 
@@ -51,7 +51,7 @@ class Files:
         self._root = root
         self._proxy = proxy
 
-    def below(self, uri: str) -> Iterator[File]:
+    def below(self, uri: str) -> Iterator[SourceFile]:
         """Yield the files below an address."""
         scheme = scheme_of(uri)
         if scheme in ("", "file"):
@@ -72,7 +72,7 @@ class Files:
         path = Path(text)
         return path if path.is_absolute() else self._base / path
 
-    def _proxied(self, uri: str) -> Iterator[File]:
+    def _proxied(self, uri: str) -> Iterator[SourceFile]:
         path = urlsplit(uri).path
         path = path.partition("/api/2.0/mlflow-artifacts/artifacts")[2] or path
         if self._root is not None:
@@ -91,7 +91,7 @@ class Files:
             )
 
 
-def local_files(folder: Path) -> Iterator[File]:
+def local_files(folder: Path) -> Iterator[SourceFile]:
     """Yield the files below a folder; one that does not exist holds none."""
     for parent, folders, names in os.walk(folder):
         folders.sort()
@@ -101,7 +101,7 @@ def local_files(folder: Path) -> Iterator[File]:
                 facts = path.stat()
             except OSError as fault:
                 raise CannotRead(f"{path} cannot be read: {fault.strerror}") from fault
-            yield File(
+            yield SourceFile(
                 path=path.relative_to(folder).as_posix(),
                 size=facts.st_size,
                 changed_ms=facts.st_mtime_ns // 1_000_000,
@@ -118,7 +118,7 @@ def _read_local(path: Path) -> Iterator[bytes]:
         raise CannotRead(f"{path} cannot be read: {fault.strerror}") from fault
 
 
-def object_files(uri: str) -> Iterator[File]:
+def object_files(uri: str) -> Iterator[SourceFile]:
     """Yield the files below an address of an object store; credentials come from the environment
     variables and profiles that its own tools use.
     """
@@ -133,7 +133,7 @@ def object_files(uri: str) -> Iterator[File]:
         store: Any = from_url(address, client_options={"allow_http": True})
         for page in obstore.list(store, prefix=prefix):
             for one in page:
-                yield File(
+                yield SourceFile(
                     path=one["path"].removeprefix(prefix).lstrip("/"),
                     size=one["size"],
                     changed_ms=int(one["last_modified"].timestamp() * 1000),

@@ -17,13 +17,13 @@ import numpy as np
 
 from trackyard.moving.files import local_files
 from trackyard.moving.records import (
-    Experiment,
-    File,
-    LoggedModel,
-    Model,
-    Run,
-    Series,
-    Trace,
+    SourceExperiment,
+    SourceFile,
+    SourceLoggedModel,
+    SourceModel,
+    SourceRun,
+    SourceSeries,
+    SourceTrace,
 )
 
 _BAD = re.compile(r"[^/\w.\- :]")
@@ -37,7 +37,7 @@ class FlatRun:
     project: str
     #: what tells it from others, whenever it is read
     key: str
-    run: Run
+    run: SourceRun
     #: metric -> step, time, value of each point
     points: dict[str, list[tuple[int, int, float]]] = field(default_factory=dict)
     #: folder of its files
@@ -77,30 +77,30 @@ class FlatSource:
             self._runs.setdefault(one.project, []).append(one)
             self._by_id[one.run.run_id] = one
 
-    def experiments(self) -> Iterator[Experiment]:
+    def experiments(self) -> Iterator[SourceExperiment]:
         """Yield projects as experiments."""
         for project in sorted(self._runs):
             number = int(stable_id(self._kind, project)[:15], 16) % (9 * 10**16) + 10**16
-            yield Experiment(source_id=str(number), name=project)
+            yield SourceExperiment(source_id=str(number), name=project)
 
-    def runs(self, experiment: Experiment) -> Iterator[Run]:
+    def runs(self, experiment: SourceExperiment) -> Iterator[SourceRun]:
         """Yield the runs of a project."""
         for one in self._runs[experiment.name]:
             yield one.run
 
-    def points(self, run: Run, keys: Collection[str]) -> Iterator[Series]:
+    def points(self, run: SourceRun, keys: Collection[str]) -> Iterator[SourceSeries]:
         """Yield the points of some metrics."""
         for key, found in self._by_id[run.run_id].points.items():
             if key in keys:
                 steps, times, values = zip(*found, strict=True)
-                yield Series(
+                yield SourceSeries(
                     key,
                     np.array(steps, np.int64),
                     np.array(times, np.int64),
                     np.array(values, np.float64),
                 )
 
-    def files(self, uri: str, owner: str) -> Iterator[File]:  # noqa: ARG002
+    def files(self, uri: str, owner: str) -> Iterator[SourceFile]:  # noqa: ARG002
         """Yield the files of a run."""
         folder = self._by_id[owner].folder
         return local_files(folder) if folder is not None else iter(())
@@ -110,15 +110,15 @@ class FlatSource:
         for kind, (number, why) in self.left.items():
             yield kind, number, why
 
-    def logged_models(self, experiment: Experiment) -> Iterable[LoggedModel]:  # noqa: ARG002
+    def logged_models(self, experiment: SourceExperiment) -> Iterable[SourceLoggedModel]:  # noqa: ARG002
         """Yield nothing: such trackers have no logged models."""
         return ()
 
-    def traces(self, experiment: Experiment) -> Iterable[Trace]:  # noqa: ARG002
+    def traces(self, experiment: SourceExperiment) -> Iterable[SourceTrace]:  # noqa: ARG002
         """Yield nothing: their traces, where they have any, are of other kinds."""
         return ()
 
-    def models(self) -> Iterable[Model]:
+    def models(self) -> Iterable[SourceModel]:
         """Yield nothing: such trackers have no registry that files tell of."""
         return ()
 

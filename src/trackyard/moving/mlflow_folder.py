@@ -20,13 +20,13 @@ from trackyard.moving.mlflow_forms import (
 )
 from trackyard.moving.records import (
     CannotRead,
-    Experiment,
-    File,
-    LoggedModel,
-    Model,
-    Run,
-    Series,
-    Trace,
+    SourceExperiment,
+    SourceFile,
+    SourceLoggedModel,
+    SourceModel,
+    SourceRun,
+    SourceSeries,
+    SourceTrace,
     present,
 )
 
@@ -49,14 +49,14 @@ class MlflowFolder:
         if not any((one / _META).is_file() for one in root.iterdir()):
             raise SetupError(f"{root} is no file store of MLflow: no experiment has a {_META}")
 
-    def experiments(self) -> Iterator[Experiment]:
+    def experiments(self) -> Iterator[SourceExperiment]:
         """Yield all experiments, deleted ones too."""
         for folder in [*_folders(self._root), *_folders(self._root / ".trash")]:
             meta = self._meta(folder)
             if meta is None or "experiment_id" not in meta:
                 continue
             self._places[str(meta["experiment_id"])] = folder
-            yield Experiment(
+            yield SourceExperiment(
                 source_id=str(meta["experiment_id"]),
                 name=str(meta["name"]),
                 created_ms=meta.get("creation_time") or 0,
@@ -66,7 +66,7 @@ class MlflowFolder:
                 tags=_texts(folder / "tags"),
             )
 
-    def runs(self, experiment: Experiment) -> Iterator[Run]:
+    def runs(self, experiment: SourceExperiment) -> Iterator[SourceRun]:
         """Yield the runs of an experiment, deleted ones too."""
         for folder in _folders(self._places[experiment.source_id]):
             if folder.name in _NO_RUNS:
@@ -77,7 +77,7 @@ class MlflowFolder:
             run_id = str(meta.get("run_id") or meta["run_uuid"])
             self._places[run_id] = folder
             datasets, models = self._inputs(folder)
-            yield Run(
+            yield SourceRun(
                 run_id=run_id,
                 name=str(meta.get("run_name") or meta.get("name") or ""),
                 user=str(meta.get("user_id") or ""),
@@ -118,7 +118,7 @@ class MlflowFolder:
                     )
         return datasets, models
 
-    def points(self, run: Run, keys: Collection[str]) -> Iterator[Series]:
+    def points(self, run: SourceRun, keys: Collection[str]) -> Iterator[SourceSeries]:
         """Yield the points of some metrics of a run."""
         wanted = set(keys)
         for key, path in _named(self._places[run.run_id] / "metrics"):
@@ -129,14 +129,14 @@ class MlflowFolder:
 
     # -- models -----------------------------------------------------------------------------
 
-    def logged_models(self, experiment: Experiment) -> Iterator[LoggedModel]:
+    def logged_models(self, experiment: SourceExperiment) -> Iterator[SourceLoggedModel]:
         """Yield the logged models of an experiment."""
         for folder in _folders(self._places[experiment.source_id] / "models"):
             meta = self._meta(folder)
             if meta is None:
                 continue
             self._places[str(meta["model_id"])] = folder
-            yield LoggedModel(
+            yield SourceLoggedModel(
                 model_id=str(meta["model_id"]),
                 name=str(meta.get("name") or ""),
                 model_type=str(meta.get("model_type") or ""),
@@ -156,14 +156,14 @@ class MlflowFolder:
                 ],
             )
 
-    def models(self) -> Iterator[Model]:
+    def models(self) -> Iterator[SourceModel]:
         """Yield registered models and prompts."""
         for folder in _folders(self._root / "models"):
             meta = self._meta(folder)
             if meta is None:
                 continue
             created = meta.get("creation_timestamp") or 0
-            yield Model(
+            yield SourceModel(
                 name=str(meta["name"]),
                 description=str(meta.get("description") or ""),
                 created_ms=created,
@@ -204,7 +204,7 @@ class MlflowFolder:
 
     # -- traces -----------------------------------------------------------------------------
 
-    def traces(self, experiment: Experiment) -> Iterator[Trace]:
+    def traces(self, experiment: SourceExperiment) -> Iterator[SourceTrace]:
         """Yield the traces of an experiment."""
         for folder in _folders(self._places[experiment.source_id] / "traces"):
             meta = self._read(folder / "trace_info.yaml")
@@ -214,7 +214,7 @@ class MlflowFolder:
             metadata = _texts(folder / "request_metadata") | _texts(folder / "trace_metadata")
             info = _trace_info(meta, tags, metadata)
             self._places[info["trace_id"]] = folder
-            yield Trace(
+            yield SourceTrace(
                 info=info,
                 assessments=[
                     judged
@@ -226,7 +226,7 @@ class MlflowFolder:
 
     # -- the rest ---------------------------------------------------------------------------
 
-    def files(self, uri: str, owner: str) -> Iterator[File]:
+    def files(self, uri: str, owner: str) -> Iterator[SourceFile]:
         """Yield files: those beside the records, wherever that folder is now, or by address."""
         beside = self._places[owner] / "artifacts"
         return local_files(beside) if beside.is_dir() else self._files.below(uri)
@@ -276,7 +276,7 @@ def _dataset(meta: dict[str, Any]) -> dict[str, Any]:
     return {**texts, "schema": meta.get("schema"), "profile": meta.get("profile")}
 
 
-def read_points(key: str, data: bytes) -> Series:
+def read_points(key: str, data: bytes) -> SourceSeries:
     """Read a metric's file: a line for each point, `time value step` and perhaps more."""
     words = data.split()
     lines = data.count(b"\n") + (0 if data.endswith(b"\n") or not data else 1)
@@ -285,7 +285,7 @@ def read_points(key: str, data: bytes) -> Series:
         words = [word for row in rows for word in (row[0], row[1], row[2] if row[2:] else b"0")]
     try:
         columns = np.array(words, dtype="S32").reshape(-1, 3) if words else np.empty((0, 3), "S32")
-        return Series(
+        return SourceSeries(
             key,
             columns[:, 2].astype(np.int64),
             columns[:, 0].astype(np.int64),

@@ -29,14 +29,14 @@ from trackyard.moving.mlflow_forms import (
 )
 from trackyard.moving.records import (
     CannotRead,
-    Experiment,
-    File,
-    Latest,
-    LoggedModel,
-    Model,
-    Run,
-    Series,
-    Trace,
+    LatestValue,
+    SourceExperiment,
+    SourceFile,
+    SourceLoggedModel,
+    SourceModel,
+    SourceRun,
+    SourceSeries,
+    SourceTrace,
 )
 
 _PAGE, _HISTORY_PAGE = 1000, 25_000
@@ -90,11 +90,11 @@ class MlflowServer:
 
     # -- experiments and runs -----------------------------------------------------------------
 
-    def experiments(self) -> Iterator[Experiment]:
+    def experiments(self) -> Iterator[SourceExperiment]:
         """Yield all experiments, deleted ones too."""
         asked = {"view_type": "ALL", "max_results": _PAGE}
         for one in self._pages("experiments", "POST", f"{_V2}/experiments/search", asked):
-            yield Experiment(
+            yield SourceExperiment(
                 source_id=one["experiment_id"],
                 name=one["name"],
                 created_ms=int(one.get("creation_time") or 0),
@@ -104,7 +104,7 @@ class MlflowServer:
                 tags=_pairs(one.get("tags")),
             )
 
-    def runs(self, experiment: Experiment) -> Iterator[Run]:
+    def runs(self, experiment: SourceExperiment) -> Iterator[SourceRun]:
         """Yield the runs of an experiment, deleted ones too."""
         asked = {
             "experiment_ids": [experiment.source_id],
@@ -114,15 +114,15 @@ class MlflowServer:
         for one in self._pages("runs", "POST", f"{_V2}/runs/search", asked):
             yield _run(one)
 
-    def points(self, run: Run, keys: Collection[str]) -> Iterator[Series]:
+    def points(self, run: SourceRun, keys: Collection[str]) -> Iterator[SourceSeries]:
         """Yield the points of some metrics of a run, several of them read at once."""
         with ThreadPoolExecutor(_READERS) as pool:
             yield from pool.map(partial(self._history, run.run_id), sorted(keys))
 
-    def _history(self, run_id: str, key: str) -> Series:
+    def _history(self, run_id: str, key: str) -> SourceSeries:
         asked = {"run_id": run_id, "metric_key": key, "max_results": _HISTORY_PAGE}
         found = list(self._pages("metrics", "GET", f"{_V2}/metrics/get-history", asked))
-        return Series(
+        return SourceSeries(
             key,
             np.array([int(one.get("step") or 0) for one in found], np.int64),
             np.array([int(one["timestamp"]) for one in found], np.int64),
@@ -131,7 +131,7 @@ class MlflowServer:
 
     # -- models -----------------------------------------------------------------------------
 
-    def logged_models(self, experiment: Experiment) -> Iterator[LoggedModel]:
+    def logged_models(self, experiment: SourceExperiment) -> Iterator[SourceLoggedModel]:
         """Yield the logged models of an experiment; a 2.x server has none."""
         asked = {"experiment_ids": [experiment.source_id], "max_results": 50}
         try:
@@ -141,7 +141,7 @@ class MlflowServer:
             if fault.status not in _UNKNOWN_CALL:
                 raise
 
-    def models(self) -> Iterator[Model]:
+    def models(self) -> Iterator[SourceModel]:
         """Yield registered models and prompts."""
         for one in self._registered():
             created = int(one.get("creation_timestamp") or 0)
@@ -156,7 +156,7 @@ class MlflowServer:
                 f"{_V2}/model-versions/search",
                 {"filter": chosen, "max_results": _PAGE},
             )
-            yield Model(
+            yield SourceModel(
                 name=one["name"],
                 description=one.get("description", ""),
                 created_ms=created,
@@ -183,7 +183,7 @@ class MlflowServer:
 
     # -- traces -----------------------------------------------------------------------------
 
-    def traces(self, experiment: Experiment) -> Iterator[Trace]:
+    def traces(self, experiment: SourceExperiment) -> Iterator[SourceTrace]:
         """Yield the traces of an experiment."""
         place = {
             "type": "MLFLOW_EXPERIMENT",
@@ -198,7 +198,7 @@ class MlflowServer:
                 raise
             yield from self._old_traces(experiment)
 
-    def _trace(self, info: dict[str, Any]) -> Trace:
+    def _trace(self, info: dict[str, Any]) -> SourceTrace:
         tags = info.get("tags") or {}
         kept = {
             key: value
@@ -211,19 +211,19 @@ class MlflowServer:
         if SPANS_TAG in tags:
             whole = self._api.get(f"{_V3}/traces/get", {"trace_id": info["trace_id"]})
             spans = [wire_span(span) for span in whole["trace"].get("spans", [])]
-        return Trace(
+        return SourceTrace(
             info=kept,
             spans=spans,
             assessments=info.get("assessments") or [],
             artifact_uri="" if spans else tags.get(LOCATION_TAG, ""),
         )
 
-    def _old_traces(self, experiment: Experiment) -> Iterator[Trace]:
+    def _old_traces(self, experiment: SourceExperiment) -> Iterator[SourceTrace]:
         asked = {"experiment_ids": experiment.source_id, "max_results": 500}
         try:
             for one in self._pages("traces", "GET", f"{_V2}/traces", asked):
                 tags = _pairs(one.get("tags"))
-                yield Trace(
+                yield SourceTrace(
                     info=trace_info(
                         one["request_id"],
                         time_ms=int(one["timestamp_ms"]),
@@ -241,7 +241,7 @@ class MlflowServer:
 
     # -- files ------------------------------------------------------------------------------
 
-    def files(self, uri: str, owner: str) -> Iterator[File]:
+    def files(self, uri: str, owner: str) -> Iterator[SourceFile]:
         """Yield files as the server hands them out, wherever it keeps them."""
         if scheme_of(uri) == "mlflow-artifacts" or owner.startswith("m-"):
             return self._files.below(uri)
@@ -249,37 +249,37 @@ class MlflowServer:
             return self._trace_file(owner)
         return self._listed(owner, "")
 
-    def _listed(self, run_id: str, folder: str) -> Iterator[File]:
+    def _listed(self, run_id: str, folder: str) -> Iterator[SourceFile]:
         asked = {"run_id": run_id, **({"path": folder} if folder else {})}
         for one in self._pages("files", "GET", f"{_V2}/artifacts/list", asked):
             if one.get("is_dir"):
                 yield from self._listed(run_id, one["path"])
                 continue
             query = urlencode({"path": one["path"], "run_uuid": run_id})
-            yield File(
+            yield SourceFile(
                 path=one["path"],
                 size=int(one.get("file_size") or 0),
                 changed_ms=None,
                 read=partial(self._download, f"/get-artifact?{query}"),
             )
 
-    def _trace_file(self, trace_id: str) -> Iterator[File]:
+    def _trace_file(self, trace_id: str) -> Iterator[SourceFile]:
         """Yield the file of a trace; MLflow 2 knows it without the prefix of its id."""
         query = urlencode({"request_id": trace_id})
         plain = urlencode({"request_id": trace_id.removeprefix("tr-")})
         base = "/ajax-api/2.0/mlflow/get-trace-artifact?"
-        yield File(
+        yield SourceFile(
             path="traces.json",
             size=None,
             changed_ms=None,
             read=partial(self._download, base + query, base + plain),
         )
 
-    def proxied(self, path: str) -> Iterator[File]:
+    def proxied(self, path: str) -> Iterator[SourceFile]:
         """Yield the files below a path of the server's artifact store."""
         yield from self._proxied(path, "")
 
-    def _proxied(self, root: str, folder: str) -> Iterator[File]:
+    def _proxied(self, root: str, folder: str) -> Iterator[SourceFile]:
         at = f"{root}/{folder}".rstrip("/")
         try:
             found = self._api.get(_PROXY, {"path": at}).get("files", [])
@@ -290,7 +290,7 @@ class MlflowServer:
             if one.get("is_dir"):
                 yield from self._proxied(root, path)
                 continue
-            yield File(
+            yield SourceFile(
                 path=path,
                 size=int(one.get("file_size") or 0),
                 changed_ms=None,
@@ -319,11 +319,11 @@ def _pairs(found: list[dict[str, Any]] | None) -> dict[str, str]:
     return {one["key"]: one.get("value", "") for one in found or []}
 
 
-def _run(found: dict[str, Any]) -> Run:
+def _run(found: dict[str, Any]) -> SourceRun:
     info, data = found["info"], found.get("data", {})
     inputs, outputs = found.get("inputs") or {}, found.get("outputs") or {}
     end = info.get("end_time")
-    return Run(
+    return SourceRun(
         run_id=info.get("run_id") or info["run_uuid"],
         name=info.get("run_name", ""),
         user=info.get("user_id", ""),
@@ -351,7 +351,7 @@ def _run(found: dict[str, Any]) -> Run:
             for one in several
         ],
         latest={
-            one["key"]: Latest(
+            one["key"]: LatestValue(
                 int(one.get("step") or 0), int(one["timestamp"]), _number(one["value"])
             )
             for one in data.get("metrics", [])
@@ -364,9 +364,9 @@ def _number(value: Any) -> float | None:
     return None if number != number else number  # noqa: PLR0124 - NaN alone differs from itself
 
 
-def _logged(found: dict[str, Any]) -> LoggedModel:
+def _logged(found: dict[str, Any]) -> SourceLoggedModel:
     info, data = found["info"], found.get("data", {})
-    return LoggedModel(
+    return SourceLoggedModel(
         model_id=info["model_id"],
         name=info.get("name", ""),
         model_type=info.get("model_type", ""),

@@ -17,17 +17,17 @@ from trackyard.moving.mlflow_rest import server_api
 from trackyard.moving.mlflow_write import DELETED_STAGE
 from trackyard.moving.records import (
     CannotRead,
-    Experiment,
-    File,
-    LoggedModel,
-    Model,
-    Run,
-    Series,
-    Source,
+    RecordSource,
+    SourceExperiment,
+    SourceFile,
+    SourceLoggedModel,
+    SourceModel,
+    SourceRun,
+    SourceSeries,
     batches,
 )
-from trackyard.moving.report import Report
-from trackyard.moving.transfer import Progress
+from trackyard.moving.report import ImportReport
+from trackyard.moving.transfer import TransferProgress
 
 RUN_TAG = "trackyard.source.run_id"
 EXPERIMENT_TAG = "trackyard.source.experiment_id"
@@ -39,7 +39,9 @@ _OCTETS = {"Content-Type": "application/octet-stream"}
 class MlflowSender:
     """One pass from a source to a running MLflow server."""
 
-    def __init__(self, source: Source, url: str, report: Report, progress: Progress) -> None:
+    def __init__(
+        self, source: RecordSource, url: str, report: ImportReport, progress: TransferProgress
+    ) -> None:
         self._source = source
         self._api: Api = server_api(url)
         self._report = report
@@ -71,11 +73,11 @@ class MlflowSender:
 
     # -- experiments and runs -----------------------------------------------------------------
 
-    def _experiment(self, one: Experiment) -> None:
+    def _experiment(self, one: SourceExperiment) -> None:
         there, is_new = self._find_experiment(one)
         self._did("experiments", is_new=is_new)
         known = self._known_runs(there)
-        links: list[tuple[str, Run]] = []
+        links: list[tuple[str, SourceRun]] = []
         for run in self._source.runs(one):
             made = known.get(run.run_id)
             if made is not None and made["status"] == run.status:
@@ -94,7 +96,7 @@ class MlflowSender:
         if one.lifecycle == "deleted" and is_new:
             self._call("POST", "experiments/delete", experiment_id=there)
 
-    def _find_experiment(self, one: Experiment) -> tuple[str, bool]:
+    def _find_experiment(self, one: SourceExperiment) -> tuple[str, bool]:
         """Return an experiment's id there, and whether it was made now."""
         try:
             found = self._call("GET", "experiments/get-by-name", experiment_name=one.name)
@@ -127,7 +129,7 @@ class MlflowSender:
             if not token:
                 return found
 
-    def _run(self, experiment: str, run: Run, made: dict[str, Any] | None) -> str:
+    def _run(self, experiment: str, run: SourceRun, made: dict[str, Any] | None) -> str:
         """Send a run with its parameters, points and files; it stays open until `_finish`."""
         if made is None:
             answer = self._call(
@@ -156,7 +158,7 @@ class MlflowSender:
         self._files(run.run_id, run.artifact_uri)
         return new_id
 
-    def _finish(self, new_id: str, run: Run) -> None:
+    def _finish(self, new_id: str, run: SourceRun) -> None:
         """Link the models of a run, and end or delete it as it is here."""
         outputs = [
             {"model_id": self._ids[link["model_id"]][0], "step": link.get("step") or 0}
@@ -178,7 +180,7 @@ class MlflowSender:
 
     # -- models -------------------------------------------------------------------------------
 
-    def _logged(self, experiment: str, model: LoggedModel) -> None:
+    def _logged(self, experiment: str, model: SourceLoggedModel) -> None:
         found = self._call(
             "POST",
             "logged-models/search",
@@ -226,7 +228,7 @@ class MlflowSender:
         kept = {key: value for key, value in metric.items() if value is not None}
         return {"run_id": self._ids[one["run_id"]][0], "metrics": [kept]}
 
-    def _model(self, model: Model) -> None:
+    def _model(self, model: SourceModel) -> None:
         try:
             self._call("GET", "registered-models/get", name=model.name)
             self._did("models", is_new=False)
@@ -312,7 +314,7 @@ class MlflowSender:
         except CannotRead as fault:
             self._report.miss("files", owner, str(fault))
 
-    def _upload(self, path: str, file: File) -> None:
+    def _upload(self, path: str, file: SourceFile) -> None:
         with tempfile.TemporaryFile() as spool:
             size = 0
             for piece in file.read():
@@ -329,14 +331,14 @@ def _pairs(found: dict[str, str]) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in found.items()]
 
 
-def _points(series: Series) -> Iterator[dict[str, Any]]:
+def _points(series: SourceSeries) -> Iterator[dict[str, Any]]:
     columns = (series.steps.tolist(), series.times.tolist(), series.values.tolist())
     for step, time_ms, value in zip(*columns, strict=True):
         shown = value if value == value else "NaN"  # noqa: PLR0124 - NaN alone differs
         yield {"key": series.key, "value": shown, "timestamp": time_ms, "step": step}
 
 
-def _datasets(run: Run) -> list[dict[str, Any]]:
+def _datasets(run: SourceRun) -> list[dict[str, Any]]:
     return [
         {
             "dataset": {k: v for k, v in one.items() if k != "tags" and v is not None},

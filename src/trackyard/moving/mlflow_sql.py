@@ -28,13 +28,13 @@ from trackyard.moving.mlflow_forms import (
     trace_info,
 )
 from trackyard.moving.records import (
-    Experiment,
-    File,
-    LoggedModel,
-    Model,
-    Run,
-    Series,
-    Trace,
+    SourceExperiment,
+    SourceFile,
+    SourceLoggedModel,
+    SourceModel,
+    SourceRun,
+    SourceSeries,
+    SourceTrace,
     batches,
     present,
 )
@@ -162,7 +162,7 @@ class MlflowDatabase:
             return "", []
         return f" {glue} workspace = ?", [self._workspace]
 
-    def experiments(self) -> Iterator[Experiment]:
+    def experiments(self) -> Iterator[SourceExperiment]:
         """Yield all experiments, deleted ones too."""
         tags: dict[int, dict[str, str]] = {}
         for row in self._db.rows("SELECT experiment_id, key, value FROM experiment_tags"):
@@ -170,7 +170,7 @@ class MlflowDatabase:
         where, values = self._of_workspace()
         sql = f"SELECT * FROM experiments{where} ORDER BY experiment_id"
         for row in self._db.rows(sql, values):
-            yield Experiment(
+            yield SourceExperiment(
                 source_id=str(row["experiment_id"]),
                 name=row["name"],
                 created_ms=row.get("creation_time") or 0,
@@ -182,7 +182,7 @@ class MlflowDatabase:
 
     # -- runs -------------------------------------------------------------------------------
 
-    def runs(self, experiment: Experiment) -> Iterator[Run]:
+    def runs(self, experiment: SourceExperiment) -> Iterator[SourceRun]:
         """Yield the runs of an experiment, deleted ones too."""
         after = ""
         while True:
@@ -198,7 +198,7 @@ class MlflowDatabase:
             yield from self._whole([_run(row) for row in page])
             after = page[-1]["run_uuid"]
 
-    def _whole(self, runs: list[Run]) -> list[Run]:
+    def _whole(self, runs: list[SourceRun]) -> list[SourceRun]:
         """Add to runs what other tables hold of them."""
         by_id = {run.run_id: run for run in runs}
         marks, ids = ",".join("?" * len(by_id)), list(by_id)
@@ -221,7 +221,7 @@ class MlflowDatabase:
             self._add_inputs(by_id)
         return runs
 
-    def _add_inputs(self, by_id: dict[str, Run]) -> None:
+    def _add_inputs(self, by_id: dict[str, SourceRun]) -> None:
         marks, ids = ",".join("?" * len(by_id)), list(by_id)
         tags: dict[str, dict[str, str]] = {}
         sql = (
@@ -264,7 +264,7 @@ class MlflowDatabase:
                 }
             )
 
-    def points(self, run: Run, keys: Collection[str]) -> Iterator[Series]:
+    def points(self, run: SourceRun, keys: Collection[str]) -> Iterator[SourceSeries]:
         """Yield points of some metrics of a run; the latest alone where the history was pruned."""
         wanted, seen = set(keys), set[str]()
         pages = self._db.pages(
@@ -289,7 +289,7 @@ class MlflowDatabase:
 
     # -- models -----------------------------------------------------------------------------
 
-    def logged_models(self, experiment: Experiment) -> Iterator[LoggedModel]:
+    def logged_models(self, experiment: SourceExperiment) -> Iterator[SourceLoggedModel]:
         """Yield the logged models of an experiment."""
         if "logged_models" not in self._columns:
             return
@@ -299,7 +299,7 @@ class MlflowDatabase:
             self._add_to_logged(found)
             yield from found.values()
 
-    def _add_to_logged(self, found: dict[str, LoggedModel]) -> None:
+    def _add_to_logged(self, found: dict[str, SourceLoggedModel]) -> None:
         marks, ids = ",".join("?" * len(found)), list(found)
         for table, word in (("tags", "tag"), ("params", "param")):
             sql = f"SELECT * FROM logged_model_{table} WHERE model_id IN ({marks})"
@@ -324,11 +324,11 @@ class MlflowDatabase:
                 }
             )
 
-    def models(self) -> Iterator[Model]:
+    def models(self) -> Iterator[SourceModel]:
         """Yield registered models and prompts; tombstones of versions keep their numbers."""
         where, values = self._of_workspace()
         found = {
-            row["name"]: Model(
+            row["name"]: SourceModel(
                 name=row["name"],
                 description=row["description"] or "",
                 created_ms=row["creation_time"] or 0,
@@ -354,7 +354,7 @@ class MlflowDatabase:
 
     # -- traces -----------------------------------------------------------------------------
 
-    def traces(self, experiment: Experiment) -> Iterator[Trace]:
+    def traces(self, experiment: SourceExperiment) -> Iterator[SourceTrace]:
         """Yield the traces of an experiment."""
         if "trace_info" not in self._columns:
             return
@@ -362,7 +362,7 @@ class MlflowDatabase:
         for page in batches(self._db.rows(sql, (int(experiment.source_id),)), _PAGE):
             yield from self._whole_traces(page)
 
-    def _whole_traces(self, page: Iterable[Row]) -> Iterator[Trace]:
+    def _whole_traces(self, page: Iterable[Row]) -> Iterator[SourceTrace]:
         rows = {row["request_id"]: row for row in page}
         tags = self._trace_pairs("trace_tags", list(rows))
         metadata = self._trace_pairs("trace_request_metadata", list(rows))
@@ -371,7 +371,7 @@ class MlflowDatabase:
             if row.get("trace_name") and "mlflow.traceName" not in own:
                 own["mlflow.traceName"] = row["trace_name"]
             spans = self._spans(trace_id)
-            yield Trace(
+            yield SourceTrace(
                 info=trace_info(
                     trace_id,
                     time_ms=row["timestamp_ms"],
@@ -422,7 +422,7 @@ class MlflowDatabase:
 
     # -- the rest ---------------------------------------------------------------------------
 
-    def files(self, uri: str, owner: str) -> Iterator[File]:  # noqa: ARG002
+    def files(self, uri: str, owner: str) -> Iterator[SourceFile]:  # noqa: ARG002
         """Yield the files below an address."""
         return self._files.below(uri)
 
@@ -435,8 +435,8 @@ class MlflowDatabase:
                     yield table.replace("_", " "), row["n"], why
 
 
-def _run(row: Row) -> Run:
-    return Run(
+def _run(row: Row) -> SourceRun:
+    return SourceRun(
         run_id=row["run_uuid"],
         name=row.get("name") or "",
         user=row["user_id"] or "",
@@ -449,8 +449,8 @@ def _run(row: Row) -> Run:
     )
 
 
-def _logged(row: Row) -> LoggedModel:
-    return LoggedModel(
+def _logged(row: Row) -> SourceLoggedModel:
+    return SourceLoggedModel(
         model_id=row["model_id"],
         name=row["name"] or "",
         model_type=row["model_type"] or "",
@@ -484,7 +484,7 @@ def _version(row: Row) -> dict[str, Any]:
     return {**texts, **times, "version": row["version"]}
 
 
-def _split(page: list[tuple[Any, ...]]) -> Iterator[Series]:
+def _split(page: list[tuple[Any, ...]]) -> Iterator[SourceSeries]:
     """Cut rows that are sorted by key into series."""
     keys, steps, times, values, nans = zip(*page, strict=True)
     cuts = [0, *(at for at in range(1, len(keys)) if keys[at] != keys[at - 1]), len(keys)]
@@ -493,4 +493,4 @@ def _split(page: list[tuple[Any, ...]]) -> Iterator[Series]:
     all_values[np.array(nans, bool)] = np.nan
     for start, end in pairwise(cuts):
         part = slice(start, end)
-        yield Series(keys[start], all_steps[part], all_times[part], all_values[part])
+        yield SourceSeries(keys[start], all_steps[part], all_times[part], all_values[part])

@@ -26,13 +26,13 @@ from trackyard.moving.mlflow_forms import (
 )
 from trackyard.moving.records import (
     CannotRead,
-    Experiment,
-    File,
-    LoggedModel,
-    Model,
-    Run,
-    Series,
-    Trace,
+    SourceExperiment,
+    SourceFile,
+    SourceLoggedModel,
+    SourceModel,
+    SourceRun,
+    SourceSeries,
+    SourceTrace,
 )
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -58,7 +58,7 @@ class MlflowFolderWriter:
         (self._root / "models").mkdir()
         self._places: dict[str, Path] = {}
 
-    def experiment(self, one: Experiment) -> None:
+    def experiment(self, one: SourceExperiment) -> None:
         """Write an experiment."""
         parent = self._root if one.lifecycle == "active" else self._root / ".trash"
         folder = parent / one.source_id
@@ -76,7 +76,7 @@ class MlflowFolderWriter:
         )
         _write_texts(folder / "tags", one.tags)
 
-    def run(self, experiment: Experiment, run: Run) -> None:
+    def run(self, experiment: SourceExperiment, run: SourceRun) -> None:
         """Write a run without its points and files."""
         folder = self._places[experiment.source_id] / run.run_id
         self._places[run.run_id] = folder
@@ -141,7 +141,7 @@ class MlflowFolderWriter:
             folder / kind / (_digest(f"{folder.name}:{model}") if is_input else model), meta
         )
 
-    def points(self, run: Run, series: Series) -> None:
+    def points(self, run: SourceRun, series: SourceSeries) -> None:
         """Append points to a metric of a run."""
         lines = (
             f"{time_ms} {value!r} {step}\n"
@@ -156,7 +156,7 @@ class MlflowFolderWriter:
 
     # -- models -----------------------------------------------------------------------------
 
-    def logged_model(self, experiment: Experiment, model: LoggedModel) -> None:
+    def logged_model(self, experiment: SourceExperiment, model: SourceLoggedModel) -> None:
         """Write a logged model without its files."""
         folder = self._places[experiment.source_id] / "models" / model.model_id
         self._places[model.model_id] = folder
@@ -190,7 +190,7 @@ class MlflowFolderWriter:
             with path.open("a") as file:
                 file.write(" ".join(map(str, words)) + "\n")
 
-    def model(self, model: Model) -> None:
+    def model(self, model: SourceModel) -> None:
         """Write a registered model or prompt with its versions."""
         folder = _inside(self._root / "models", model.name)
         _write_meta(
@@ -241,7 +241,7 @@ class MlflowFolderWriter:
 
     # -- traces and files ---------------------------------------------------------------------
 
-    def trace(self, experiment: Experiment, trace: Trace) -> None:
+    def trace(self, experiment: SourceExperiment, trace: SourceTrace) -> None:
         """Write a trace; its spans, where the source has them as rows, become its file."""
         info = dict(trace.info)
         trace_id = info["trace_id"]
@@ -267,7 +267,7 @@ class MlflowFolderWriter:
             (folder / "artifacts").mkdir()
             (folder / "artifacts" / "traces.json").write_text(json.dumps({"spans": spans}))
 
-    def file(self, owner: str, file: File) -> tuple[int, str]:
+    def file(self, owner: str, file: SourceFile) -> tuple[int, str]:
         """Write a file of a run, logged model or trace; return its size and SHA-256."""
         path = _inside(self._places[owner] / "artifacts", file.path)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from trackyard.core.errors import SetupError
 from trackyard.moving.flat import FlatRun, FlatSource
-from trackyard.moving.records import NOTE_TAG, Run
+from trackyard.moving.records import NOTE_TAG, SourceRun
 
 _ASSIGNED = frozenset(("AssignFloat", "AssignInt", "AssignBool", "AssignString", "AssignDatetime"))
 
@@ -38,7 +38,7 @@ class NeptuneFolder(FlatSource):
                 facts = json.loads((parent / "metadata.json").read_text())
                 break
         key = str(facts.get("containerId") or folder.name)
-        one = FlatRun("neptune", key, Run(run_id="", name=key, tags={"neptune.id": key}))
+        one = FlatRun("neptune", key, SourceRun(run_id="", name=key, tags={"neptune.id": key}))
         if facts.get("createdAt"):
             created = datetime.fromisoformat(facts["createdAt"])
             one.run.start_ms = round(created.timestamp() * 1000)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trackyard.client.api import Api
 from trackyard.moving.mlflow_rest import MlflowServer
 from trackyard.moving.mlflow_write import tombstones
-from trackyard.moving.records import Experiment, Model, Run
+from trackyard.moving.records import SourceExperiment, SourceModel, SourceRun
 
 
 class OwnServer(MlflowServer):
@@ -19,13 +19,13 @@ class OwnServer(MlflowServer):
         self._deleted: dict[str, int] = gone["runs"]
         self._versions: dict[str, list[int]] = gone["versions"]
 
-    def runs(self, experiment: Experiment) -> Iterator[Run]:
+    def runs(self, experiment: SourceExperiment) -> Iterator[SourceRun]:
         """Yield the runs of an experiment, with the time at which one was deleted."""
         for run in super().runs(experiment):
             run.deleted_ms = self._deleted.get(run.run_id)
             yield run
 
-    def models(self) -> Iterator[Model]:
+    def models(self) -> Iterator[SourceModel]:
         """Yield registered models and prompts, with the numbers of deleted versions."""
         for model in super().models():
             gone = tombstones(self._versions.get(model.name, []))

@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 
 @dataclass(slots=True, kw_only=True)
-class Experiment:
+class SourceExperiment:
     """An experiment as its source has it."""
 
     source_id: str
@@ -30,7 +30,7 @@ class Experiment:
     tags: dict[str, str] = field(default_factory=dict)
 
 
-class Latest(NamedTuple):
+class LatestValue(NamedTuple):
     """The latest point of a metric."""
 
     step: int
@@ -40,7 +40,7 @@ class Latest(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
+class SourceRun:
     """A run as its source has it, without its points and files."""
 
     run_id: str
@@ -61,10 +61,10 @@ class Run:
     #: points per metric, where the source can count them
     counts: dict[str, int] | None = None
     #: latest point per metric, where the source cannot
-    latest: dict[str, Latest] = field(default_factory=dict)
+    latest: dict[str, LatestValue] = field(default_factory=dict)
 
 
-class Series(NamedTuple):
+class SourceSeries(NamedTuple):
     """Points of one metric, or a part of them."""
 
     key: str
@@ -74,7 +74,7 @@ class Series(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class LoggedModel:
+class SourceLoggedModel:
     """A logged model of MLflow 3, without its files."""
 
     model_id: str
@@ -94,7 +94,7 @@ class LoggedModel:
 
 
 @dataclass(slots=True, kw_only=True)
-class Model:
+class SourceModel:
     """A registered model or prompt with its versions."""
 
     name: str
@@ -108,7 +108,7 @@ class Model:
 
 
 @dataclass(slots=True, kw_only=True)
-class Trace:
+class SourceTrace:
     """A trace in MLflow 3's form; its spans are here or in its file."""
 
     #: without its location, which differs from server to server
@@ -122,7 +122,7 @@ class Trace:
 
 
 @dataclass(slots=True, kw_only=True)
-class File:
+class SourceFile:
     """A file that can be read."""
 
     path: str
@@ -136,34 +136,34 @@ class CannotRead(Exception):
     """Something at the source cannot be read; the message says why and what to do."""
 
 
-class Source(Protocol):
+class RecordSource(Protocol):
     """Where records come from."""
 
-    def experiments(self) -> Iterable[Experiment]:
+    def experiments(self) -> Iterable[SourceExperiment]:
         """Yield all experiments, deleted ones too."""
         ...
 
-    def runs(self, experiment: Experiment) -> Iterable[Run]:
+    def runs(self, experiment: SourceExperiment) -> Iterable[SourceRun]:
         """Yield the runs of an experiment, deleted ones too."""
         ...
 
-    def points(self, run: Run, keys: Collection[str]) -> Iterable[Series]:
+    def points(self, run: SourceRun, keys: Collection[str]) -> Iterable[SourceSeries]:
         """Yield the points of some metrics of a run, a series possibly in parts."""
         ...
 
-    def logged_models(self, experiment: Experiment) -> Iterable[LoggedModel]:
+    def logged_models(self, experiment: SourceExperiment) -> Iterable[SourceLoggedModel]:
         """Yield the logged models of an experiment."""
         ...
 
-    def traces(self, experiment: Experiment) -> Iterable[Trace]:
+    def traces(self, experiment: SourceExperiment) -> Iterable[SourceTrace]:
         """Yield the traces of an experiment."""
         ...
 
-    def models(self) -> Iterable[Model]:
+    def models(self) -> Iterable[SourceModel]:
         """Yield registered models and prompts."""
         ...
 
-    def files(self, uri: str, owner: str) -> Iterable[File]:
+    def files(self, uri: str, owner: str) -> Iterable[SourceFile]:
         """Yield the files below an address; CannotRead if they are out of reach."""
         ...
 

@@ -20,7 +20,7 @@ KINDS = (
 
 
 @dataclass(slots=True)
-class Report:
+class ImportReport:
     """Counts by kind and outcome, remarks, and what was refused."""
 
     source: str = ""

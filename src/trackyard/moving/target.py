@@ -17,7 +17,7 @@ from urllib.parse import quote
 import msgspec
 
 from trackyard.client.api import Api, ApiFault
-from trackyard.moving.records import File, Latest, Series
+from trackyard.moving.records import LatestValue, SourceFile, SourceSeries
 
 _BASE = "/api/v1/import"
 #: What one request may hold; the server takes ten times the bytes and twice the values.
@@ -32,14 +32,14 @@ _PACKED = {"Content-Type": "application/msgpack"}
 _IN_MEMORY = 8 << 20
 
 
-class Here(NamedTuple):
+class StoredSeries(NamedTuple):
     """What the server has of a metric."""
 
     points: int
-    latest: Latest
+    latest: LatestValue
 
 
-class StoredFile(NamedTuple):
+class ServerFile(NamedTuple):
     """A file that the server has."""
 
     size: int
@@ -47,7 +47,7 @@ class StoredFile(NamedTuple):
     created_ms: int
 
 
-class Target:
+class ServerTarget:
     """Sends records to one server; may be used by several threads."""
 
     def __init__(self, api: Api) -> None:
@@ -91,19 +91,19 @@ class Target:
         results: list[dict[str, Any]] = answer["results"]
         return results
 
-    def known_points(self, run_ids: list[str]) -> dict[str, dict[str, Here]]:
+    def known_points(self, run_ids: list[str]) -> dict[str, dict[str, StoredSeries]]:
         """Return what the server has of the metrics of some runs."""
         body = msgspec.json.encode({"run_ids": run_ids})
         answer = self._try("POST", f"{_BASE}/points/count", body, _JSON)
         return {
             run: {
-                key: Here(count, Latest(step, at, value))
+                key: StoredSeries(count, LatestValue(step, at, value))
                 for key, (count, step, at, value) in known.items()
             }
             for run, known in answer["runs"].items()
         }
 
-    def put_points(self, runs: list[tuple[str, list[Series]]]) -> tuple[int, list[str]]:
+    def put_points(self, runs: list[tuple[str, list[SourceSeries]]]) -> tuple[int, list[str]]:
         """Send points of some runs; return how many were new, and what was refused."""
         body = msgspec.msgpack.encode(
             {
@@ -129,19 +129,19 @@ class Target:
 
     # -- files ------------------------------------------------------------------------------
 
-    def files(self, owner: str) -> dict[str, StoredFile]:
+    def files(self, owner: str) -> dict[str, ServerFile]:
         """Return the files that the server has of a run, logged model or trace."""
-        found: dict[str, StoredFile] = {}
+        found: dict[str, ServerFile] = {}
         after = ""
         while True:
             page = self._own.get(f"{_BASE}/files/{owner}", {"after": after})["files"]
             for one in page:
-                found[one["path"]] = StoredFile(one["size"], one["sha256"], one["created_ms"])
+                found[one["path"]] = ServerFile(one["size"], one["sha256"], one["created_ms"])
             if not page:
                 return found
             after = page[-1]["path"]
 
-    def put_file(self, owner: str, file: File, known: StoredFile | None) -> tuple[bool, int]:
+    def put_file(self, owner: str, file: SourceFile, known: ServerFile | None) -> tuple[bool, int]:
         """Send a file unless the server has these bytes; return whether it was sent, and size."""
         with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as spool:
             sha256, size = hashlib.sha256(), 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from trackyard.core.errors import SetupError
 from trackyard.moving.flat import FlatRun, FlatSource
-from trackyard.moving.records import Run
+from trackyard.moving.records import SourceRun
 from trackyard.moving.wire_format import (
     double,
     integer,
@@ -40,7 +40,7 @@ class TensorBoard(FlatSource):
     def _run(self, root: Path, folder: Path) -> FlatRun:
         name = folder.resolve().relative_to(root).as_posix()
         name = root.name if name == "." else name
-        one = FlatRun(root.name, name, Run(run_id="", name=name[:250]), folder=folder)
+        one = FlatRun(root.name, name, SourceRun(run_id="", name=name[:250]), folder=folder)
         times = [
             self._event(one, record)
             for path in sorted(folder.glob(_EVENTS))

@@ -11,7 +11,7 @@ from typing import Any
 
 from trackyard.core.errors import SetupError
 from trackyard.moving.flat import FlatRun, FlatSource
-from trackyard.moving.records import Run
+from trackyard.moving.records import SourceRun
 
 
 class TrackioFolder(FlatSource):
@@ -40,7 +40,7 @@ class TrackioFolder(FlatSource):
         runs: dict[str, FlatRun] = {}
         sql = f"SELECT {run}, run_name, step, timestamp, metrics FROM metrics ORDER BY id"
         for key, name, step, at, values in conn.execute(sql):
-            one = runs.setdefault(key, FlatRun(path.stem, key, Run(run_id="", name=name)))
+            one = runs.setdefault(key, FlatRun(path.stem, key, SourceRun(run_id="", name=name)))
             self._add(one, step, at, values, "")
         tables = {row[0] for row in conn.execute("SELECT name FROM sqlite_master")}
         if "system_metrics" in tables:

@@ -18,18 +18,18 @@ from trackyard.core.storage_uri import STORAGE_SCHEMES, scheme_of
 from trackyard.moving.mlflow_forms import LOCATION_TAG, TRACE_ID_KEY
 from trackyard.moving.records import (
     CannotRead,
-    Experiment,
-    File,
-    LoggedModel,
-    Model,
-    Run,
-    Series,
-    Source,
-    Trace,
+    RecordSource,
+    SourceExperiment,
+    SourceFile,
+    SourceLoggedModel,
+    SourceModel,
+    SourceRun,
+    SourceSeries,
+    SourceTrace,
     batches,
 )
-from trackyard.moving.report import Report
-from trackyard.moving.target import BATCH_POINTS, Here, StoredFile, Target
+from trackyard.moving.report import ImportReport
+from trackyard.moving.target import BATCH_POINTS, ServerFile, ServerTarget, StoredSeries
 
 #: Runs that are compared and sent together.
 _RUNS = 200
@@ -41,7 +41,7 @@ _PLACE = re.compile(
 )
 
 
-class Progress(Protocol):
+class TransferProgress(Protocol):
     """What is told of the work while it is done."""
 
     def doing(self, what: str) -> None:
@@ -54,7 +54,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class ImportChoices:
     """How to import."""
 
     #: copy files to this server, leave them where they are, or leave them out
@@ -66,11 +66,16 @@ class Choices:
     is_thorough: bool = False
 
 
-class Transfer:
+class ServerTransfer:
     """One pass from a source to a server."""
 
     def __init__(
-        self, source: Source, target: Target, report: Report, progress: Progress, choices: Choices
+        self,
+        source: RecordSource,
+        target: ServerTarget,
+        report: ImportReport,
+        progress: TransferProgress,
+        choices: ImportChoices,
     ) -> None:
         self._source = source
         self._target = target
@@ -107,7 +112,7 @@ class Transfer:
 
     # -- experiments and runs -----------------------------------------------------------------
 
-    def _experiments(self) -> list[Experiment]:
+    def _experiments(self) -> list[SourceExperiment]:
         wanted = self._choices.experiments
         found = [
             one
@@ -151,7 +156,7 @@ class Transfer:
             return f"file://{uri}"
         return uri if scheme in (*STORAGE_SCHEMES, "file") else ""
 
-    def _runs(self, experiment: Experiment, runs: list[Run]) -> None:
+    def _runs(self, experiment: SourceExperiment, runs: list[SourceRun]) -> None:
         target = self._ids[experiment.source_id]
         items = (
             {**_wire(run), "experiment_id": target, "artifact_uri": self._left(run.artifact_uri)}
@@ -178,9 +183,9 @@ class Transfer:
 
     # -- points -------------------------------------------------------------------------------
 
-    def _points(self, runs: list[Run]) -> None:
+    def _points(self, runs: list[SourceRun]) -> None:
         known = self._target.known_points([run.run_id for run in runs])
-        batch: list[tuple[str, list[Series]]] = []
+        batch: list[tuple[str, list[SourceSeries]]] = []
         count = 0
         for run in runs:
             here = known.get(run.run_id, {})
@@ -198,7 +203,7 @@ class Transfer:
         if batch:
             self._send(batch)
 
-    def _wanted(self, run: Run, here: dict[str, Here]) -> set[str]:
+    def _wanted(self, run: SourceRun, here: dict[str, StoredSeries]) -> set[str]:
         """Return the metrics of a run that the server lacks points of."""
         if run.counts is not None:
             keys = set(run.counts)
@@ -212,7 +217,7 @@ class Transfer:
             }
         return keys if self._choices.is_thorough else keys - same
 
-    def _send(self, batch: list[tuple[str, list[Series]]]) -> None:
+    def _send(self, batch: list[tuple[str, list[SourceSeries]]]) -> None:
         number = sum(len(one.steps) for _, several in batch for one in several)
         written, refused = self._target.put_points(batch)
         self._report.count("points", "created", written)
@@ -223,7 +228,7 @@ class Transfer:
 
     # -- models and traces --------------------------------------------------------------------
 
-    def _logged_models(self, experiment: Experiment) -> None:
+    def _logged_models(self, experiment: SourceExperiment) -> None:
         target = self._ids[experiment.source_id]
         for models in batches(self._source.logged_models(experiment), _RUNS):
             items = (self._logged(one, target) for one in models)
@@ -232,17 +237,17 @@ class Transfer:
                 if self._told("logged models", model.model_id, result):
                     self._own(model.model_id, model.artifact_uri, target)
 
-    def _logged(self, model: LoggedModel, target: str) -> dict[str, Any]:
+    def _logged(self, model: SourceLoggedModel, target: str) -> dict[str, Any]:
         uri = self._left(model.artifact_uri)
         return {**_wire(model), "experiment_id": target, "artifact_uri": uri}
 
-    def _traces(self, experiment: Experiment) -> None:
+    def _traces(self, experiment: SourceExperiment) -> None:
         try:
             self._send_traces(experiment)
         except CannotRead as fault:
             self._report.miss("traces", f"of {experiment.name}", str(fault))
 
-    def _send_traces(self, experiment: Experiment) -> None:
+    def _send_traces(self, experiment: SourceExperiment) -> None:
         target = self._ids[experiment.source_id]
         for traces in batches(self._source.traces(experiment), _RUNS):
             results = self._target.put(
@@ -257,7 +262,7 @@ class Transfer:
                     self._report.note("traces", trace_id, f"it was {old} in MLflow 2")
                 self._own(trace_id, trace.artifact_uri, target)
 
-    def _trace(self, trace: Trace, target: str) -> dict[str, Any]:
+    def _trace(self, trace: SourceTrace, target: str) -> dict[str, Any]:
         info = dict(trace.info)
         info["trace_location"] = {
             "type": "MLFLOW_EXPERIMENT",
@@ -303,7 +308,7 @@ class Transfer:
         owner, path = found["owner"], found["path"] or ""
         return f"mlflow-artifacts:/{self._copied[owner]}/{middle}{owner}/artifacts{path}"
 
-    def _note_sources(self, model: Model) -> None:
+    def _note_sources(self, model: SourceModel) -> None:
         for version in model.versions:
             uri = self._version(version).get("source", "")
             if scheme_of(uri) in ("", "file") and "/" in uri:
@@ -331,9 +336,9 @@ class Transfer:
             for one in waiting:
                 one.result()
 
-    def _lacking(self, owner: str, uri: str) -> Iterator[tuple[File, StoredFile | None]]:
+    def _lacking(self, owner: str, uri: str) -> Iterator[tuple[SourceFile, ServerFile | None]]:
         """Yield the files of an owner that the server seems not to have."""
-        known: dict[str, StoredFile] | None = None
+        known: dict[str, ServerFile] | None = None
         for file in self._source.files(uri, owner):
             if known is None:
                 known = self._target.files(owner)
@@ -343,7 +348,7 @@ class Transfer:
                 continue
             yield file, here
 
-    def _copy(self, owner: str, file: File, known: StoredFile | None) -> None:
+    def _copy(self, owner: str, file: SourceFile, known: ServerFile | None) -> None:
         try:
             was_sent, size = self._target.put_file(owner, file, known)
         except CannotRead as fault:
@@ -368,27 +373,27 @@ def _wire(record: Any) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in ("counts", "latest")}
 
 
-def _has(known: Here | None, number: int) -> bool:
+def _has(known: StoredSeries | None, number: int) -> bool:
     return known is not None and known.points == number
 
 
-def _settled(run: Run, here: dict[str, Here], wanted: Iterable[str]) -> int:
+def _settled(run: SourceRun, here: dict[str, StoredSeries], wanted: Iterable[str]) -> int:
     """Return how many points need not be looked at."""
     skipped = set(run.counts or run.latest) - set(wanted)
     return sum(here[key].points for key in skipped if key in here)
 
 
-def _parts(series: Series) -> Iterator[Series]:
+def _parts(series: SourceSeries) -> Iterator[SourceSeries]:
     """Cut a series into parts that fit a request."""
     if len(series.steps) <= BATCH_POINTS:
         yield series
         return
     for start in range(0, len(series.steps), BATCH_POINTS):
         part = slice(start, start + BATCH_POINTS)
-        yield Series(series.key, series.steps[part], series.times[part], series.values[part])
+        yield SourceSeries(series.key, series.steps[part], series.times[part], series.values[part])
 
 
-def _is_same(file: File, here: StoredFile) -> bool:
+def _is_same(file: SourceFile, here: ServerFile) -> bool:
     """Tell whether a file is the one that was copied, as far as size and time can tell."""
     if file.size is not None and file.size != here.size:
         return False

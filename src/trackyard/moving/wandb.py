@@ -8,7 +8,7 @@ from typing import Any
 
 from trackyard.core.errors import SetupError
 from trackyard.moving.flat import FlatRun, FlatSource
-from trackyard.moving.records import NOTE_TAG, Run
+from trackyard.moving.records import NOTE_TAG, SourceRun
 from trackyard.moving.wire_format import integer, leveldb_records, message, part, text
 
 _MAGIC, _HEADER = b":W&B", 7
@@ -40,7 +40,7 @@ class WandbFolder(FlatSource):
         if not data.startswith(_MAGIC):
             raise SetupError(f"{path} is no log of Weights & Biases")
         key = path.stem.removeprefix("run-")
-        one = FlatRun("wandb", key, Run(run_id="", name=key, status="KILLED"))
+        one = FlatRun("wandb", key, SourceRun(run_id="", name=key, status="KILLED"))
         files = path.parent / "files"
         one.folder = files if files.is_dir() else None
         for raw in leveldb_records(data, _HEADER):

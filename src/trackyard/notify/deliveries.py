@@ -26,10 +26,10 @@ from trackyard.core.errors import YardError
 from trackyard.core.events import Event
 from trackyard.notify import webhooks
 from trackyard.notify.hook_events import EXAMPLES, KINDS, body_of, translate
-from trackyard.notify.webhooks import Webhook, Webhooks
+from trackyard.notify.webhooks import WebhookRow, Webhooks
 from trackyard.outbound.client import TOTAL_SECONDS, Answer, post
 from trackyard.outbound.retries import next_try
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ KEEP_MS, LISTED = 30 * 24 * 3600 * 1000, 200
 _COLUMNS = "d.id, d.event, d.body, d.tries, d.next_ms"
 
 
-class Deliveries:
+class DeliveryLoop:
     """The loop that tells webhooks what happened."""
 
     def __init__(self, database: Database, hooks: Webhooks) -> None:
@@ -71,7 +71,7 @@ class Deliveries:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def try_out(self, webhook: Webhook, event: str | None) -> dict[str, Any]:
+    async def try_out(self, webhook: WebhookRow, event: str | None) -> dict[str, Any]:
         """Send an example at once and return what came of it, in MLflow's form."""
         chosen = event or webhook.events[0]
         body = body_of(chosen, EXAMPLES.get(chosen, {}), self._db.clock.time_ms())
@@ -86,7 +86,7 @@ class Deliveries:
     async def log_of(self, principal: Principal, webhook_id: str) -> list[dict[str, Any]]:
         """Return the last deliveries of a webhook, the newest first."""
 
-        def query(reader: Reader) -> list[dict[str, Any]]:
+        def query(reader: ReadConnection) -> list[dict[str, Any]]:
             webhooks.find(reader, principal, webhook_id)
             rows = reader.all(
                 "SELECT id, event, state, tries, next_ms, created_ms, ended_ms, answer_status,"
@@ -155,7 +155,7 @@ class Deliveries:
         left = (next_ms - self._db.clock.time_ms()) / 1000
         return min(longest, max(0.05, left))
 
-    async def _deliver(self, webhook: Webhook, delivery: tuple[Any, ...]) -> None:
+    async def _deliver(self, webhook: WebhookRow, delivery: tuple[Any, ...]) -> None:
         delivery_id, _, body, tries, _ = delivery
         try:
             answer = await self._send(webhook, delivery_id, body)
@@ -166,7 +166,7 @@ class Deliveries:
             self._sending.pop(webhook.id, None)
             self._wake.set()
 
-    async def _send(self, webhook: Webhook, delivery_id: str, body: str) -> Answer:
+    async def _send(self, webhook: WebhookRow, delivery_id: str, body: str) -> Answer:
         secret = await self._hooks.secret_of(webhook)
         now = str(self._db.clock.time_ms() // 1000)
         headers = {
@@ -229,9 +229,9 @@ def _new_id(event_id: int) -> str:
     return str(uuid.UUID(int=(event_id << 64) | secrets.randbits(64)))
 
 
-def _claim(tx: Tx, busy: tuple[str, ...], most: int) -> list[tuple[Webhook, tuple[Any, ...]]]:
+def _claim(tx: Tx, busy: tuple[str, ...], most: int) -> list[tuple[WebhookRow, tuple[Any, ...]]]:
     """Take the oldest due delivery of each webhook that nobody is sending to."""
-    found: list[tuple[Webhook, tuple[Any, ...]]] = []
+    found: list[tuple[WebhookRow, tuple[Any, ...]]] = []
     for webhook, _, _ in webhooks.active(tx):
         if webhook.id in busy or len(found) >= most:
             continue
@@ -269,7 +269,7 @@ def _note(delivery_id: str, tries: int, answer: Answer, tx: Tx) -> None:
     )
 
 
-def _next_due(reader: Reader, busy: tuple[str, ...]) -> int | None:
+def _next_due(reader: ReadConnection, busy: tuple[str, ...]) -> int | None:
     """Return when the next delivery is due, but for webhooks that are being sent to."""
     marks = f" AND w.id NOT IN ({','.join('?' * len(busy))})" if busy else ""
     row = reader.one(

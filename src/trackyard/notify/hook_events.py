@@ -11,7 +11,7 @@ import msgspec
 
 from trackyard.core.errors import InvalidInput
 from trackyard.registry.rules import PROMPT_TAG
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 PROMPT_TEXT = "mlflow.prompt.text"
 #: Tags by which clients keep what belongs to a prompt; they are not the user's.
@@ -107,7 +107,7 @@ def body_of(event: str, data: dict[str, Any], time_ms: int) -> str:
 
 
 def translate(
-    reader: Tx | Reader, team_id: int, kind: str, subject: str, data: dict[str, Any]
+    reader: Tx | ReadConnection, team_id: int, kind: str, subject: str, data: dict[str, Any]
 ) -> tuple[str, dict[str, Any]] | None:
     """Return a webhook's event and its data for an event of our log, or None."""
     name, _, version = (
@@ -151,7 +151,7 @@ def _tagged(
 
 
 def _new_version(
-    reader: Tx | Reader, said: dict[str, Any], model_id: int, version: int, is_prompt: bool
+    reader: Tx | ReadConnection, said: dict[str, Any], model_id: int, version: int, is_prompt: bool
 ) -> dict[str, Any]:
     row = reader.one(
         "SELECT id, source, run_uuid, description FROM model_versions"
@@ -170,7 +170,7 @@ def _new_version(
 
 
 def _tags(
-    reader: Tx | Reader, table: str, owner: str, inner: int, is_prompt: bool
+    reader: Tx | ReadConnection, table: str, owner: str, inner: int, is_prompt: bool
 ) -> dict[str, str]:
     rows = reader.all(f"SELECT key, value FROM {table} WHERE {owner} = ? ORDER BY key", (inner,))
     return {key: value for key, value in rows if not (is_prompt and key in _PROMPT_TAGS)}

@@ -12,7 +12,7 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 LISTED, MAX_TITLE = 100, 500
 KEEP_MS = 60 * 24 * 3600 * 1000
@@ -71,7 +71,7 @@ class Inbox:
         """Return the caller's inbox."""
         user = _user(principal)
 
-        def query(reader: Reader) -> InboxView:
+        def query(reader: ReadConnection) -> InboxView:
             rows = reader.all(
                 "SELECT id, kind, title, link, created_ms, read_ms FROM inbox"
                 f" WHERE user_id = ? ORDER BY id DESC LIMIT {LISTED}",

@@ -17,8 +17,8 @@ from trackyard.access.principal import Principal
 from trackyard.access.sealing import Seal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.notify.hook_events import write_event
-from trackyard.outbound.addresses import Allowed, read_target, resolve
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.outbound.addresses import AllowedAddresses, read_target, resolve
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.tracking.search.paging import Term, binding, find_page
 from trackyard.tracking.search.sql import Fragment
 
@@ -31,7 +31,7 @@ _COLUMNS = "id, name, description, url, events, status, secret, created_ms, upda
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook:
+class WebhookRow:
     """A webhook as deliveries need it."""
 
     id: str
@@ -60,7 +60,7 @@ class Webhook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class WebhookChange:
     """What a create or an update sets; None leaves a field as it is."""
 
     name: str | None = None
@@ -74,20 +74,20 @@ class Change:
 class Webhooks:
     """The webhooks of a team."""
 
-    def __init__(self, database: Database, seal: Seal, allowed: Allowed) -> None:
+    def __init__(self, database: Database, seal: Seal, allowed: AllowedAddresses) -> None:
         self._db = database
         self._seal = seal
         self.allowed = allowed
         #: called after each change
         self.on_change: Callable[[], None] = lambda: None
 
-    async def create(self, principal: Principal, change: Change) -> Webhook:
+    async def create(self, principal: Principal, change: WebhookChange) -> WebhookRow:
         """Make a webhook; it is told of what happens from now on."""
         await self._check(change)
         webhook_id = str(uuid.uuid4())
         sealed = await self._sealed(webhook_id, change.secret)
 
-        def operation(tx: Tx) -> Webhook:
+        def operation(tx: Tx) -> WebhookRow:
             row = tx.one("SELECT count(*) FROM webhooks WHERE team_id = ?", (principal.team_id,))
             if row is not None and row[0] >= MAX_WEBHOOKS:
                 raise InvalidInput(f"a team has at most {MAX_WEBHOOKS} webhooks; delete one first")
@@ -117,12 +117,14 @@ class Webhooks:
         self.on_change()
         return made
 
-    async def update(self, principal: Principal, webhook_id: str, change: Change) -> Webhook:
+    async def update(
+        self, principal: Principal, webhook_id: str, change: WebhookChange
+    ) -> WebhookRow:
         """Change a webhook; one that is switched on again is not told what it missed."""
         await self._check(change)
         sealed = await self._sealed(webhook_id, change.secret)
 
-        def operation(tx: Tx) -> Webhook:
+        def operation(tx: Tx) -> WebhookRow:
             before = find(tx, principal, webhook_id)
             is_back = change.status == STATUSES[0] and before.status != STATUSES[0]
             tx.run(
@@ -162,19 +164,19 @@ class Webhooks:
         await self._db.write(operation, frees=True)
         self.on_change()
 
-    async def get(self, principal: Principal, webhook_id: str) -> Webhook:
+    async def get(self, principal: Principal, webhook_id: str) -> WebhookRow:
         """Return a webhook."""
         return await self._db.peek(lambda reader: find(reader, principal, webhook_id))
 
     async def list(
         self, principal: Principal, *, max_results: int | None, page_token: str | None
-    ) -> tuple[list[Webhook], str | None]:
+    ) -> tuple[list[WebhookRow], str | None]:
         """Return a page of the team's webhooks, the newest first."""
         limit = max_results or PAGE_DEFAULT
         if not 1 <= limit <= PAGE_MOST:
             raise InvalidInput(f"max_results must be between 1 and {PAGE_MOST}.")
 
-        def query(reader: Reader) -> tuple[list[Webhook], str | None]:
+        def query(reader: ReadConnection) -> tuple[list[WebhookRow], str | None]:
             ids, token = find_page(
                 reader,
                 key="w.id",
@@ -192,7 +194,7 @@ class Webhooks:
 
         return await self._db.read(query)
 
-    async def secret_of(self, webhook: Webhook) -> str | None:
+    async def secret_of(self, webhook: WebhookRow) -> str | None:
         """Return what a webhook's deliveries are signed with."""
         if webhook.secret is None:
             return None
@@ -208,7 +210,7 @@ class Webhooks:
             None, lambda: self._seal.close(secret, purpose=_purpose(webhook_id))
         )
 
-    async def _check(self, change: Change) -> None:
+    async def _check(self, change: WebhookChange) -> None:
         if change.name is not None and _NAME.match(change.name) is None:
             raise InvalidInput(
                 f"Webhook name {change.name[:80]!r} is invalid. It must start and end with a"
@@ -231,7 +233,7 @@ class Webhooks:
             await asyncio.get_running_loop().run_in_executor(None, resolve, target, self.allowed)
 
 
-def find(reader: Tx | Reader, principal: Principal, webhook_id: str) -> Webhook:
+def find(reader: Tx | ReadConnection, principal: Principal, webhook_id: str) -> WebhookRow:
     """Return a webhook of the caller's team."""
     row = _ID.match(webhook_id) and reader.one(
         f"SELECT {_COLUMNS} FROM webhooks WHERE id = ? AND team_id = ?",
@@ -242,9 +244,9 @@ def find(reader: Tx | Reader, principal: Principal, webhook_id: str) -> Webhook:
     return read_row(row)
 
 
-def read_row(row: Sequence[Any]) -> Webhook:
+def read_row(row: Sequence[Any]) -> WebhookRow:
     """Return a webhook from its columns."""
-    return Webhook(
+    return WebhookRow(
         id=row[0],
         name=row[1],
         description=row[2],
@@ -257,7 +259,7 @@ def read_row(row: Sequence[Any]) -> Webhook:
     )
 
 
-def active(reader: Tx | Reader) -> list[tuple[Webhook, int, int]]:
+def active(reader: Tx | ReadConnection) -> list[tuple[WebhookRow, int, int]]:
     """Return every active webhook with its team and the last event it was told of."""
     lock = reader.dialect.for_update if isinstance(reader, Tx) else ""
     rows = reader.all(

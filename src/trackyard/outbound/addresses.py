@@ -23,7 +23,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedAddresses:
     """What an operator allows besides public addresses."""
 
     networks: tuple[Network, ...] = ()
@@ -34,7 +34,7 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AddressTarget:
     """An address that was checked, taken apart."""
 
     url: str
@@ -45,7 +45,7 @@ class Target:
     path: str
 
 
-def read_allowed(entries: Sequence[str], *, plain: bool = False) -> Allowed:
+def read_allowed(entries: Sequence[str], *, plain: bool = False) -> AllowedAddresses:
     """Read the operator's list of networks (`10.1.0.0/16`), addresses and host names."""
     networks: list[Network] = []
     hosts: set[str] = set()
@@ -60,10 +60,10 @@ def read_allowed(entries: Sequence[str], *, plain: bool = False) -> Allowed:
                     hint="write networks as 10.1.0.0/16 and hosts as hooks.example.org",
                 ) from None
             hosts.add(text)
-    return Allowed(tuple(networks), frozenset(hosts), plain)
+    return AllowedAddresses(tuple(networks), frozenset(hosts), plain)
 
 
-def read_target(url: str, allowed: Allowed) -> Target:
+def read_target(url: str, allowed: AllowedAddresses) -> AddressTarget:
     """Take an address apart, or say why it cannot be called."""
     if not url.strip():
         raise InvalidInput(f"Webhook URL cannot be empty or just whitespace: {url[:80]!r}")
@@ -94,10 +94,10 @@ def read_target(url: str, allowed: Allowed) -> Target:
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not path.isascii():
         raise InvalidInput("Webhook URL must be written in ASCII, with % for other characters")
-    return Target(url, parts.scheme, host, port or _PORTS[parts.scheme], path)
+    return AddressTarget(url, parts.scheme, host, port or _PORTS[parts.scheme], path)
 
 
-def resolve(target: Target, allowed: Allowed) -> list[str]:
+def resolve(target: AddressTarget, allowed: AllowedAddresses) -> list[str]:
     """Return the addresses of a target, all of which may be called; blocks, so off the loop."""
     literal = _literal(target.host)
     if literal is not None:
@@ -125,7 +125,7 @@ def _literal(host: str) -> Address | None:
         return None
 
 
-def _may_call(address: Address, allowed: Allowed) -> bool:
+def _may_call(address: Address, allowed: AllowedAddresses) -> bool:
     inner = _carried(address)
     if any(inner in network for network in allowed.networks if network.version == inner.version):
         return True

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import urljoin
 
 from trackyard.core.errors import InvalidInput
-from trackyard.outbound.addresses import Allowed, Target, read_target, resolve
+from trackyard.outbound.addresses import AddressTarget, AllowedAddresses, read_target, resolve
 
 CONNECT_SECONDS, TOTAL_SECONDS = 10.0, 30.0
 MAX_REDIRECTS = 3
@@ -49,7 +49,7 @@ class Answer:
         return self.status in (408, 425, 429) or self.status >= 500
 
 
-def post(url: str, body: bytes, headers: Mapping[str, str], allowed: Allowed) -> Answer:
+def post(url: str, body: bytes, headers: Mapping[str, str], allowed: AllowedAddresses) -> Answer:
     """Send one request and return what came of it; nothing is raised."""
     until = time.monotonic() + TOTAL_SECONDS
     for _ in range(MAX_REDIRECTS + 1):
@@ -66,7 +66,11 @@ def post(url: str, body: bytes, headers: Mapping[str, str], allowed: Allowed) ->
 
 
 def _try_each(
-    target: Target, addresses: list[str], body: bytes, headers: Mapping[str, str], until: float
+    target: AddressTarget,
+    addresses: list[str],
+    body: bytes,
+    headers: Mapping[str, str],
+    until: float,
 ) -> tuple[Answer, str]:
     """Send to the first address that takes a connection."""
     fault = "no address"
@@ -89,7 +93,11 @@ def _try_each(
 
 
 def _exchange(
-    target: Target, raw: socket.socket, body: bytes, headers: Mapping[str, str], until: float
+    target: AddressTarget,
+    raw: socket.socket,
+    body: bytes,
+    headers: Mapping[str, str],
+    until: float,
 ) -> tuple[Answer, str]:
     link = http.client.HTTPConnection(target.host, target.port)
     link.sock = raw

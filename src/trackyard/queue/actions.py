@@ -12,7 +12,7 @@ from functools import partial
 from trackyard.access.principal import Principal, Role
 from trackyard.core.errors import Denied
 from trackyard.queue.records import FEW_JOBS, JobRow, find_jobs, is_large_array, job_by_inner
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 Step = Callable[[Tx, JobRow], None]
 
@@ -46,7 +46,7 @@ def _change_each(tx: Tx, ids: Sequence[int], step: Step) -> None:
         step(tx, row)
 
 
-def _own(reader: Reader | Tx, principal: Principal, text: str, verb: str) -> list[JobRow]:
+def _own(reader: ReadConnection | Tx, principal: Principal, text: str, verb: str) -> list[JobRow]:
     rows = find_jobs(reader, principal, text)
     for row in rows:
         if row.user_id != principal.user_id and not principal.may(Role.maintainer):

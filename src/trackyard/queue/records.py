@@ -17,7 +17,7 @@ from trackyard.core.ids import ATTEMPT_ID, JOB_ID, JOB_NAME
 from trackyard.core.job import AttemptState, JobState
 from trackyard.core.resources import NodeShare, Placement
 from trackyard.queue.specification import JobSpec
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: Jobs that one word may name: the members of the largest array.
 MAX_FOUND = 10_000
@@ -180,26 +180,28 @@ def decode_placement(text: str) -> Placement:
     )
 
 
-def load_jobs(reader: Reader | Tx, where: str, params: Sequence[Any] = ()) -> list[JobRow]:
+def load_jobs(reader: ReadConnection | Tx, where: str, params: Sequence[Any] = ()) -> list[JobRow]:
     """Return jobs by a condition."""
     rows = reader.all(f"SELECT {JOB_COLUMNS} FROM jobs WHERE {where}", params)
     return [JobRow(*row) for row in rows]
 
 
-def load_attempts(reader: Reader | Tx, where: str, params: Sequence[Any] = ()) -> list[AttemptRow]:
+def load_attempts(
+    reader: ReadConnection | Tx, where: str, params: Sequence[Any] = ()
+) -> list[AttemptRow]:
     """Return attempts by a condition."""
     rows = reader.all(f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE {where}", params)
     return [AttemptRow(*row) for row in rows]
 
 
-def load_spec(reader: Reader | Tx, spec_id: int) -> JobSpec:
+def load_spec(reader: ReadConnection | Tx, spec_id: int) -> JobSpec:
     """Return a job's spec."""
     row = reader.one("SELECT spec FROM job_specs WHERE id = ?", (spec_id,))
     assert row is not None
     return decode_spec(row[0])
 
 
-def load_specs(reader: Reader | Tx, spec_ids: Iterable[int]) -> dict[int, JobSpec]:
+def load_specs(reader: ReadConnection | Tx, spec_ids: Iterable[int]) -> dict[int, JobSpec]:
     """Return several specs by id."""
     wanted = sorted(set(spec_ids))
     found: dict[int, JobSpec] = {}
@@ -213,7 +215,7 @@ def load_specs(reader: Reader | Tx, spec_ids: Iterable[int]) -> dict[int, JobSpe
     return found
 
 
-def job_by_inner(reader: Reader | Tx, inner: int, *, lock: bool = False) -> JobRow:
+def job_by_inner(reader: ReadConnection | Tx, inner: int, *, lock: bool = False) -> JobRow:
     """Return a job by its inner id; with `lock`, as a transaction about to change it."""
     more = reader.dialect.for_update if lock else ""
     row = reader.one(f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?{more}", (inner,))
@@ -221,7 +223,9 @@ def job_by_inner(reader: Reader | Tx, inner: int, *, lock: bool = False) -> JobR
     return JobRow(*row)
 
 
-def attempt_of(reader: Reader | Tx, attempt_id: str, *, lock: bool = False) -> AttemptRow | None:
+def attempt_of(
+    reader: ReadConnection | Tx, attempt_id: str, *, lock: bool = False
+) -> AttemptRow | None:
     """Return an attempt by its id."""
     if not ATTEMPT_ID.match(attempt_id):
         return None
@@ -232,14 +236,14 @@ def attempt_of(reader: Reader | Tx, attempt_id: str, *, lock: bool = False) -> A
     return None if row is None else AttemptRow(*row)
 
 
-def latest_attempt(reader: Reader | Tx, job: JobRow) -> AttemptRow | None:
+def latest_attempt(reader: ReadConnection | Tx, job: JobRow) -> AttemptRow | None:
     """Return a job's latest attempt."""
     found = load_attempts(reader, "job = ? AND number = ?", (job.id, job.attempt))
     return found[0] if found else None
 
 
 def find_jobs(
-    reader: Reader | Tx, principal: Principal, text: str, *, most: int = MAX_FOUND
+    reader: ReadConnection | Tx, principal: Principal, text: str, *, most: int = MAX_FOUND
 ) -> list[JobRow]:
     """Return what a user means by a word: a job's id, an array's, a name's newest, or Ray's id.
 
@@ -284,12 +288,12 @@ def find_jobs(
     raise NotFound(f"no job {text[:80]!r} in team {principal.team}; `yard ps` lists the jobs")
 
 
-def find_job(reader: Reader | Tx, principal: Principal, text: str) -> JobRow:
+def find_job(reader: ReadConnection | Tx, principal: Principal, text: str) -> JobRow:
     """Return the one job a user means; of an array, its first."""
     return find_jobs(reader, principal, text, most=1)[0]
 
 
-def is_large_array(reader: Reader, principal: Principal, text: str) -> bool:
+def is_large_array(reader: ReadConnection, principal: Principal, text: str) -> bool:
     """Tell whether an id or a name stands for an array that takes long to change as a whole."""
     newest = reader.one(
         "SELECT array_id FROM jobs WHERE team_id = ? AND name = ? ORDER BY id DESC LIMIT 1",

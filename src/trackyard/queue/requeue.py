@@ -21,7 +21,7 @@ from trackyard.store.bounds import Int64, Word
 from trackyard.store.database import Tx
 
 
-class Change(msgspec.Struct, forbid_unknown_fields=True):
+class Requeue(msgspec.Struct, forbid_unknown_fields=True):
     """What may change when a job is queued again; null leaves a field as it is."""
 
     gpus: float | None = None
@@ -33,7 +33,7 @@ class Change(msgspec.Struct, forbid_unknown_fields=True):
     anywhere: bool = False
 
 
-def requeue(tx: Tx, principal: Principal, row: JobRow, wish: Change) -> None:
+def requeue(tx: Tx, principal: Principal, row: JobRow, wish: Requeue) -> None:
     """Queue a job again, with what changes."""
     actor = principal.name
     if not row.run_uuid:
@@ -60,7 +60,7 @@ def requeue(tx: Tx, principal: Principal, row: JobRow, wish: Change) -> None:
         )
 
 
-def _changes(tx: Tx, principal: Principal, row: JobRow, wish: Change) -> dict[str, Any]:
+def _changes(tx: Tx, principal: Principal, row: JobRow, wish: Requeue) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     spec = load_spec(tx, row.spec_id)
     changed = _changed(spec, wish)
@@ -90,7 +90,7 @@ def _changes(tx: Tx, principal: Principal, row: JobRow, wish: Change) -> dict[st
     return columns
 
 
-def _changed(spec: JobSpec, wish: Change) -> JobSpec:
+def _changed(spec: JobSpec, wish: Requeue) -> JobSpec:
     values: dict[str, Any] = {}
     if wish.gpus is not None:
         values["gpus"], values["gpu_milli"] = split_gpus(wish.gpus)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 DAY_MS = 86_400_000
 #: Attempts whose logs go in one transaction, so that other writes never wait for long.
@@ -59,7 +59,7 @@ async def _clean_logs(database: Database, before_ms: int, *, dry_run: bool, acto
             return Removed(logs=logs, log_bytes=size)
 
 
-def _count_logs(reader: Reader, before_ms: int) -> Removed:
+def _count_logs(reader: ReadConnection, before_ms: int) -> Removed:
     row = reader.one(
         "SELECT count(DISTINCT m.attempt), coalesce(sum(m.log_end), 0) FROM attempt_members m"
         f" JOIN attempts a ON a.id = m.attempt WHERE m.log_end > 0 AND a.{_OLD}",

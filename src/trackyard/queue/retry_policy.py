@@ -39,7 +39,7 @@ _OWN = frozenset(
 _NEVER_RAN = frozenset((ExitCause.COMMAND, ExitCause.SETUP, ExitCause.NODE_UNFIT))
 
 
-class Next(StrEnum):
+class JobNext(StrEnum):
     """What becomes of the job."""
 
     SUCCEEDED = "succeeded"
@@ -49,7 +49,7 @@ class Next(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class AttemptVerdict:
     """How an attempt ended, from the runner's record or from its absence."""
 
     cause: ExitCause
@@ -69,7 +69,7 @@ class Verdict:
     stop_retries: bool = False
 
     @classmethod
-    def of(cls, record: ExitRecord) -> Verdict:
+    def of(cls, record: ExitRecord) -> AttemptVerdict:
         """Take the runner's word."""
         return cls(
             cause=record.cause,
@@ -86,7 +86,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class JobHistory:
     """What a job has behind it when an attempt ends."""
 
     retries: int = 0
@@ -100,7 +100,7 @@ class Past:
 class FollowUp:
     """The decision, with the sentence for people."""
 
-    next: Next
+    next: JobNext
     attempt: AttemptState
     sentence: str
     failures: int
@@ -111,26 +111,26 @@ class FollowUp:
     avoid: bool = False
 
 
-def follow_up(verdict: Verdict, past: Past) -> FollowUp:
+def follow_up(verdict: AttemptVerdict, past: JobHistory) -> FollowUp:
     """Decide what becomes of a job whose attempt ended so."""
     after = _by_cause(verdict, past)
-    if after.next is not Next.REQUEUED:
+    if after.next is not JobNext.REQUEUED:
         return after
     if verdict.stop_retries and verdict.cause is not ExitCause.PREEMPTED:
         state = AttemptState.FAILED if after.attempt is AttemptState.PREEMPTED else after.attempt
-        return _end(Next.FAILED, state, verdict, past)
+        return _end(JobNext.FAILED, state, verdict, past)
     return replace(after, avoid=True) if verdict.avoid_node else after
 
 
-def _by_cause(verdict: Verdict, past: Past) -> FollowUp:
+def _by_cause(verdict: AttemptVerdict, past: JobHistory) -> FollowUp:
     cause = verdict.cause
     if cause is ExitCause.SUCCEEDED:
-        return _end(Next.SUCCEEDED, AttemptState.SUCCEEDED, verdict, past)
+        return _end(JobNext.SUCCEEDED, AttemptState.SUCCEEDED, verdict, past)
     if cause is ExitCause.STOPPED or past.stop_reason is ExitCause.STOPPED:
-        return _end(Next.STOPPED, AttemptState.CANCELLED, verdict, past)
+        return _end(JobNext.STOPPED, AttemptState.CANCELLED, verdict, past)
     if cause is ExitCause.PREEMPTED or (verdict.saved and cause is not ExitCause.TIME_LIMIT):
         return FollowUp(
-            next=Next.REQUEUED,
+            next=JobNext.REQUEUED,
             attempt=AttemptState.PREEMPTED,
             sentence=verdict.sentence,
             failures=past.failures,
@@ -141,7 +141,7 @@ def _by_cause(verdict: Verdict, past: Past) -> FollowUp:
     if cause in _OWN and past.failures < past.retries:
         failures = past.failures + 1
         return FollowUp(
-            next=Next.REQUEUED,
+            next=JobNext.REQUEUED,
             attempt=AttemptState.FAILED,
             sentence=f"{verdict.sentence} It is tried again ({failures} of {past.retries}).",
             failures=failures,
@@ -149,7 +149,7 @@ def _by_cause(verdict: Verdict, past: Past) -> FollowUp:
             delay_seconds=delay(failures),
             avoid=True,
         )
-    return _end(Next.FAILED, AttemptState.FAILED, verdict, past)
+    return _end(JobNext.FAILED, AttemptState.FAILED, verdict, past)
 
 
 def delay(count: int) -> float:
@@ -157,25 +157,25 @@ def delay(count: int) -> float:
     return float(min(FIRST_DELAY_SECONDS * 2 ** max(count - 1, 0), LAST_DELAY_SECONDS))
 
 
-def _ended_from_outside(verdict: Verdict) -> bool:
+def _ended_from_outside(verdict: AttemptVerdict) -> bool:
     return verdict.cause is ExitCause.SIGNAL and verdict.signal in _FROM_OUTSIDE
 
 
-def _interrupted(verdict: Verdict, past: Past) -> FollowUp:
+def _interrupted(verdict: AttemptVerdict, past: JobHistory) -> FollowUp:
     count = past.interruptions + 1
     is_gone = verdict.cause in (ExitCause.NODE_LOST, ExitCause.FENCED)
     state = AttemptState.LOST if is_gone else AttemptState.FAILED
     if count > MAX_INTERRUPTIONS:
         sentence = f"{verdict.sentence} This was the {count}th time; it is not tried again."
         return FollowUp(
-            next=Next.FAILED,
+            next=JobNext.FAILED,
             attempt=state,
             sentence=sentence,
             failures=past.failures,
             interruptions=count,
         )
     return FollowUp(
-        next=Next.REQUEUED,
+        next=JobNext.REQUEUED,
         attempt=state,
         sentence=verdict.sentence,
         failures=past.failures,
@@ -185,11 +185,13 @@ def _interrupted(verdict: Verdict, past: Past) -> FollowUp:
     )
 
 
-def _end(next_: Next, state: AttemptState, verdict: Verdict, past: Past) -> FollowUp:
+def _end(
+    next_: JobNext, state: AttemptState, verdict: AttemptVerdict, past: JobHistory
+) -> FollowUp:
     return FollowUp(
         next=next_,
         attempt=state,
         sentence=verdict.sentence,
-        failures=past.failures + (next_ is Next.FAILED),
+        failures=past.failures + (next_ is JobNext.FAILED),
         interruptions=past.interruptions,
     )

@@ -27,7 +27,7 @@ from trackyard.core.resources import (
     MAX_MEMORY_BYTES,
     MAX_NODES,
     WHOLE,
-    Request,
+    ResourceRequest,
     Style,
 )
 from trackyard.queue.submit.data_inputs import DataInput, read_inputs
@@ -99,7 +99,7 @@ class SourceCode(msgspec.Struct, frozen=True):
     diff: Text = ""
 
 
-class Interactive(msgspec.Struct, frozen=True, omit_defaults=True):
+class InteractiveOptions(msgspec.Struct, frozen=True, omit_defaults=True):
     """How people reach into a job while it runs."""
 
     #: `terminal`, `app` or `notebook`
@@ -110,7 +110,7 @@ class Interactive(msgspec.Struct, frozen=True, omit_defaults=True):
     folder: Word = ""
 
 
-class Wish(msgspec.Struct, forbid_unknown_fields=True):
+class JobRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A submission as it comes over the wire; only `command` is needed."""
 
     command: Command
@@ -159,7 +159,7 @@ class Wish(msgspec.Struct, forbid_unknown_fields=True):
     tags: Labels = {}
     source: SourceCode | None = None
     #: null: nobody reaches into it
-    interactive: Interactive | None = None
+    interactive: InteractiveOptions | None = None
     #: conditions to be told of, as in `loss > 10 for 5m`
     alerts: Alerts = []
     #: what the client calls this submission; repeating it submits nothing twice
@@ -231,7 +231,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     grace_seconds: float = 30.0
     progress_seconds: float | None = None
     source: SourceCode | None = None
-    interactive: Interactive | None = None
+    interactive: InteractiveOptions | None = None
     #: conditions to be told of
     alerts: list[str] = []
     #: archives whose roots Python imports from
@@ -254,9 +254,9 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True):
         return list(dict.fromkeys(found))
 
     @property
-    def request(self) -> Request:
+    def request(self) -> ResourceRequest:
         """What it asks of the hardware."""
-        return Request(
+        return ResourceRequest(
             nodes=self.nodes,
             gpus=self.gpus,
             gpu_milli=self.gpu_milli,
@@ -307,7 +307,7 @@ def parse_priority(text: str) -> PriorityClass:
         raise InvalidInput(f"priority {text[:40]!r} is none of {names}") from None
 
 
-def check(wish: Wish) -> JobSpec:
+def check(wish: JobRequest) -> JobSpec:
     """Check every field and return what is kept; dependencies are resolved by the caller."""
     _check_names(wish)
     _check_command(wish.command)
@@ -381,7 +381,7 @@ def check_spec(spec: JobSpec) -> None:
         raise InvalidInput(f"the request makes no sense: {fault}")
 
 
-def _gang(wish: Wish) -> str:
+def _gang(wish: JobRequest) -> str:
     if not wish.gang:
         return ""
     parse_gang(wish.gang)
@@ -393,7 +393,7 @@ def _gang(wish: Wish) -> str:
     return wish.gang
 
 
-def _data(wish: Wish) -> list[DataInput]:
+def _data(wish: JobRequest) -> list[DataInput]:
     found = read_inputs(wish.data)
     chosen = [one.variable for one in found if not one.variable.startswith(RESERVED_PREFIX)]
     check_env(dict.fromkeys(chosen, ""))
@@ -403,7 +403,7 @@ def _data(wish: Wish) -> list[DataInput]:
     return found
 
 
-def _check_secrets(wish: Wish) -> None:
+def _check_secrets(wish: JobRequest) -> None:
     check_env(dict.fromkeys(wish.secrets, ""))
     both = sorted(set(wish.env) & set(wish.secrets))
     if both:
@@ -449,7 +449,7 @@ def split_gpus(value: float) -> tuple[int, int]:
     return (1, milli) if milli % WHOLE else (milli // WHOLE, WHOLE)
 
 
-def _check_names(wish: Wish) -> None:
+def _check_names(wish: JobRequest) -> None:
     rules = (
         ("name", wish.name, JOB_NAME, "1-128 letters, digits and . _ -, no blanks"),
         ("queue", wish.queue, QUEUE_NAME, "1-63 of a-z, 0-9, _ and -"),
@@ -478,7 +478,7 @@ def _check_command(command: list[str]) -> None:
         )
 
 
-def _check_files(wish: Wish) -> None:
+def _check_files(wish: JobRequest) -> None:
     if wish.package and not DIGEST.match(wish.package):
         raise InvalidInput("package is not a SHA-256 digest: 64 hex digits, lower case")
     _one_of("package_format", wish.package_format, ["zip", "tar", "tar.gz"])
@@ -490,7 +490,7 @@ def _check_files(wish: Wish) -> None:
         _bounded("processes_per_node", wish.processes_per_node, 1, MAX_GPUS)
 
 
-def _check_times(wish: Wish) -> None:
+def _check_times(wish: JobRequest) -> None:
     if not 0 <= wish.grace_seconds <= DAY:
         raise InvalidInput("grace_seconds must lie between 0 and a day")
     if not 0 <= wish.not_before_ms <= 2**53:

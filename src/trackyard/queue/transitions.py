@@ -36,7 +36,7 @@ from trackyard.queue.records import (
     latest_attempt,
     load_spec,
 )
-from trackyard.queue.retry_policy import FollowUp, Next, Past, Verdict, follow_up
+from trackyard.queue.retry_policy import AttemptVerdict, FollowUp, JobHistory, JobNext, follow_up
 from trackyard.queue.shares.usage import charge
 from trackyard.store.database import Tx
 from trackyard.tracking.job_runs import set_run_state
@@ -343,7 +343,7 @@ def ask_stop(
     return attempt
 
 
-def end_attempt(tx: Tx, attempt_id: str, verdict: Verdict) -> FollowUp | None:
+def end_attempt(tx: Tx, attempt_id: str, verdict: AttemptVerdict) -> FollowUp | None:
     """Close an attempt with its cause and let the job go on as the policy says; once."""
     attempt = attempt_of(tx, attempt_id, lock=True)
     if attempt is None or attempt.is_over:
@@ -355,7 +355,7 @@ def end_attempt(tx: Tx, attempt_id: str, verdict: Verdict) -> FollowUp | None:
         attempt = attempt_of(tx, attempt_id, lock=True) or attempt
     job = job_by_inner(tx, attempt.job, lock=True)
     asked = None if attempt.stop_reason is None else ExitCause(attempt.stop_reason)
-    past = Past(
+    past = JobHistory(
         retries=load_spec(tx, job.spec_id).retries,
         failures=job.failures,
         interruptions=job.interruptions,
@@ -375,13 +375,13 @@ def end_attempt(tx: Tx, attempt_id: str, verdict: Verdict) -> FollowUp | None:
     if verdict.cause is ExitCause.ENGINE:
         columns["engine_note"] = verdict.sentence
     job = job._replace(**columns)
-    if after.next is Next.REQUEUED:
+    if after.next is JobNext.REQUEUED:
         _requeue(tx, job, after, columns)
     else:
         final = {
-            Next.SUCCEEDED: JobState.SUCCEEDED,
-            Next.FAILED: JobState.FAILED,
-            Next.STOPPED: JobState.CANCELLED,
+            JobNext.SUCCEEDED: JobState.SUCCEEDED,
+            JobNext.FAILED: JobState.FAILED,
+            JobNext.STOPPED: JobState.CANCELLED,
         }[after.next]
         finish(
             tx, job, final, cause=verdict.cause, sentence=after.sentence, actor=SYSTEM, **columns
@@ -412,7 +412,7 @@ def release_claim(tx: Tx, job: JobRow, sentence: str) -> None:
             tx, job, JobState.CANCELLED, cause=ExitCause.STOPPED, sentence=sentence, actor=SYSTEM
         )
     else:
-        verdict = Verdict(cause=ExitCause.SUCCEEDED, sentence=sentence)
+        verdict = AttemptVerdict(cause=ExitCause.SUCCEEDED, sentence=sentence)
         end_attempt(tx, f"{job.job_id}-a{job.attempt}", verdict)
     if parent is not None:
         job_event(
@@ -435,7 +435,7 @@ def _end_claims(tx: Tx, attempt: AttemptRow) -> None:
 
 
 def _close(
-    tx: Tx, attempt: AttemptRow, job: JobRow, verdict: Verdict, after: FollowUp
+    tx: Tx, attempt: AttemptRow, job: JobRow, verdict: AttemptVerdict, after: FollowUp
 ) -> AttemptRow:
     notes = [*msgspec.json.decode(attempt.notes), *verdict.notes]
     ran_ms = tx.now_ms - (attempt.started_ms or tx.now_ms)
@@ -475,16 +475,16 @@ def _close(
     return attempt
 
 
-def _note_evidence(tx: Tx, attempt: AttemptRow, job: JobRow, verdict: Verdict) -> None:
+def _note_evidence(tx: Tx, attempt: AttemptRow, job: JobRow, verdict: AttemptVerdict) -> None:
     """Tell the fleet of an end that looks like broken hardware."""
     words = evidence.hardware_like(verdict.cause, verdict.signal, verdict.error_line)
     shares = attempt.where.shares
     if words is not None and verdict.member < len(shares):
-        reporter = evidence.Reporter(attempt.attempt_id, job.job_id, job.team_id)
+        reporter = evidence.EvidenceReporter(attempt.attempt_id, job.job_id, job.team_id)
         evidence.note_end(tx, shares[verdict.member].node, reporter, words)
 
 
-def _attained(tx: Tx, job: JobRow, attempt: AttemptRow, verdict: Verdict) -> int:
+def _attained(tx: Tx, job: JobRow, attempt: AttemptRow, verdict: AttemptVerdict) -> int:
     """Run time that the job's last checkpoint keeps."""
     if attempt.started_ms is None:
         return job.attained_ms

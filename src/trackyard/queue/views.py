@@ -22,7 +22,7 @@ from trackyard.queue.records import (
     load_specs,
 )
 from trackyard.queue.specification import HIDDEN, JobSpec, RaySpec
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 _PRIORITIES = {level.value: level.name.lower() for level in PriorityClass}
 #: Names of variables whose values are kept from the team's other members.
@@ -217,7 +217,7 @@ class ClaimView(msgspec.Struct):
     gpu_seconds: float
 
 
-class Smaller(msgspec.Struct):
+class SmallerRequestView(msgspec.Struct):
     """A lesser request that would start at once."""
 
     gpus: float
@@ -246,7 +246,7 @@ class JobDetail(msgspec.Struct):
     waits_for: list[str]
     version: int
     #: lesser requests that would start now, where they were asked for
-    smaller: list[Smaller] = []
+    smaller: list[SmallerRequestView] = []
     claims: list[ClaimView] = []
     #: what mends the failure of its last attempt, where that is known
     hint: str | None = None
@@ -274,7 +274,7 @@ def reason_view(reason: Reason) -> ReasonView:
 
 
 def load_waited_ms(
-    reader: Reader, job: JobRow, attempts: Sequence[AttemptView], now_ms: int
+    reader: ReadConnection, job: JobRow, attempts: Sequence[AttemptView], now_ms: int
 ) -> int:
     """Return how long a job has stood in line, before its first attempt and between attempts."""
     again = reader.all(
@@ -326,7 +326,7 @@ class SpecFacts(msgspec.Struct):
     gpus: float
 
 
-class Facts(msgspec.Struct):
+class JobReferences(msgspec.Struct):
     """What job rows refer to, loaded once for a page of them."""
 
     specs: dict[int, SpecFacts]
@@ -339,7 +339,7 @@ class Facts(msgspec.Struct):
     ends: dict[int, tuple[str | None, str]]
 
 
-def load_facts(reader: Reader, rows: Sequence[JobRow]) -> Facts:
+def load_facts(reader: ReadConnection, rows: Sequence[JobRow]) -> JobReferences:
     """Load what a page of jobs refers to, in a few queries whatever their number."""
     specs = {
         spec_id: SpecFacts(spec, spec.line[:1000], spec.request.total_gpus)
@@ -362,10 +362,12 @@ def load_facts(reader: Reader, rows: Sequence[JobRow]) -> Facts:
         attempt.job: attempt
         for attempt in load_attempts(reader, "state IN ('starting', 'running', 'stopping')")
     }
-    return Facts(specs, teams, experiments, live, _parents(reader, rows), _ends(reader, rows))
+    return JobReferences(
+        specs, teams, experiments, live, _parents(reader, rows), _ends(reader, rows)
+    )
 
 
-def _ends(reader: Reader, rows: Sequence[JobRow]) -> dict[int, tuple[str | None, str]]:
+def _ends(reader: ReadConnection, rows: Sequence[JobRow]) -> dict[int, tuple[str | None, str]]:
     tried = {row.id: row.attempt for row in rows if row.attempt}
     found: dict[int, tuple[str | None, str]] = {}
     inner = list(tried)
@@ -382,7 +384,7 @@ def _ends(reader: Reader, rows: Sequence[JobRow]) -> dict[int, tuple[str | None,
     return found
 
 
-def _parents(reader: Reader, rows: Sequence[JobRow]) -> dict[int, tuple[str, str]]:
+def _parents(reader: ReadConnection, rows: Sequence[JobRow]) -> dict[int, tuple[str, str]]:
     claims = [row.id for row in rows if not row.run_uuid]
     found: dict[int, tuple[str, str]] = {}
     for at in range(0, len(claims), 500):
@@ -397,7 +399,7 @@ def _parents(reader: Reader, rows: Sequence[JobRow]) -> dict[int, tuple[str, str
     return found
 
 
-def job_view(row: JobRow, facts: Facts) -> JobView:
+def job_view(row: JobRow, facts: JobReferences) -> JobView:
     """Show a job."""
     known = facts.specs[row.spec_id]
     spec = known.spec
@@ -442,7 +444,7 @@ def job_view(row: JobRow, facts: Facts) -> JobView:
     )
 
 
-def load_claims(reader: Reader, job: JobRow, now_ms: int) -> list[ClaimView]:
+def load_claims(reader: ReadConnection, job: JobRow, now_ms: int) -> list[ClaimView]:
     """Show what a job asked for after it had started, the first demand first."""
     rows = reader.all(
         "SELECT j.job_id, p.number, c.source, c.released_ms, s.spec, j.state, a.placement,"
@@ -475,7 +477,7 @@ def _claim_view(row: Sequence[Any], now_ms: int) -> ClaimView:
     )
 
 
-def load_attempt_views(reader: Reader, job: JobRow, now_ms: int) -> list[AttemptView]:
+def load_attempt_views(reader: ReadConnection, job: JobRow, now_ms: int) -> list[AttemptView]:
     """Show every attempt of a job, the first one first."""
     ends: dict[int, list[tuple[int, int]]] = {}
     rows = load_attempts(reader, "job = ? ORDER BY number", (job.id,))
@@ -543,7 +545,7 @@ def _attempt_view(
     )
 
 
-def load_checkpoints(reader: Reader, job: JobRow) -> list[CheckpointView]:
+def load_checkpoints(reader: ReadConnection, job: JobRow) -> list[CheckpointView]:
     """Show a job's checkpoints, the newest first."""
     rows = reader.all(
         "SELECT name, step, attempt, size_bytes, created_ms FROM checkpoints WHERE job = ?"

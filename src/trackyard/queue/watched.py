@@ -12,7 +12,7 @@ import msgspec
 
 from trackyard.core.job import JobState
 from trackyard.queue.specification import JobSpec
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 SLICE = 400
 MOST_WAITING = 20_000
@@ -45,7 +45,7 @@ class LiveLog(NamedTuple):
 _COLUMNS = "j.job_id, j.array_id, j.team_id, j.name, j.run_uuid, j.user_name"
 
 
-def jobs_by(reader: Reader, column: str, values: Sequence[str]) -> list[WatchedJob]:
+def jobs_by(reader: ReadConnection, column: str, values: Sequence[str]) -> list[WatchedJob]:
     """Return jobs by `job_id` or `run_uuid`."""
     assert column in ("job_id", "run_uuid")
     found = []
@@ -59,7 +59,7 @@ def jobs_by(reader: Reader, column: str, values: Sequence[str]) -> list[WatchedJ
     return found
 
 
-def resolve_scope(reader: Reader | Tx, team_id: int, name: str) -> str | None:
+def resolve_scope(reader: ReadConnection | Tx, team_id: int, name: str) -> str | None:
     """Return the id of the team's job or array that an id of a job, array or run stands for."""
     for column in ("job_id", "array_id", "run_uuid"):
         row = reader.one(
@@ -71,7 +71,7 @@ def resolve_scope(reader: Reader | Tx, team_id: int, name: str) -> str | None:
     return None
 
 
-def waiting_since(reader: Reader) -> list[tuple[WatchedJob, int]]:
+def waiting_since(reader: ReadConnection) -> list[tuple[WatchedJob, int]]:
     """Return the jobs that stand in the queue, and since when."""
     rows = reader.all(
         f"SELECT {_COLUMNS}, j.submitted_ms, j.not_before_ms,"
@@ -83,7 +83,7 @@ def waiting_since(reader: Reader) -> list[tuple[WatchedJob, int]]:
     return [(WatchedJob(*row[:6]), max(row[6], row[7] or 0, row[8] or 0)) for row in rows]
 
 
-def running_marks(reader: Reader) -> list[tuple[WatchedJob, str]]:
+def running_marks(reader: ReadConnection) -> list[tuple[WatchedJob, str]]:
     """Return running jobs with a mark that changes with their step and log."""
     rows = reader.all(
         f"SELECT {_COLUMNS}, a.number, a.step,"
@@ -93,7 +93,7 @@ def running_marks(reader: Reader) -> list[tuple[WatchedJob, str]]:
     return [(WatchedJob(*row[:6]), f"{row[6]}:{row[7]}:{row[8]}") for row in rows]
 
 
-def live_logs(reader: Reader, also: Iterable[str]) -> list[LiveLog]:
+def live_logs(reader: ReadConnection, also: Iterable[str]) -> list[LiveLog]:
     """Return the logs that may still grow, and those of further attempts."""
     select = (
         "SELECT a.id, a.attempt_id, m.member, m.log_end, j.job_id, a.settled FROM attempts a"
@@ -109,7 +109,9 @@ def live_logs(reader: Reader, also: Iterable[str]) -> list[LiveLog]:
     return [LiveLog(*(*row[:5], bool(row[5]))) for row in rows]
 
 
-def alerts_of(reader: Reader, job_ids: Sequence[str]) -> list[tuple[WatchedJob, list[str]]]:
+def alerts_of(
+    reader: ReadConnection, job_ids: Sequence[str]
+) -> list[tuple[WatchedJob, list[str]]]:
     """Return the alerts that jobs were submitted with."""
     found: list[tuple[WatchedJob, list[str]]] = []
     specs: dict[int, list[str]] = {}
@@ -128,7 +130,7 @@ def alerts_of(reader: Reader, job_ids: Sequence[str]) -> list[tuple[WatchedJob, 
     return found
 
 
-def has_open_jobs(reader: Reader | Tx, array_id: str) -> bool:
+def has_open_jobs(reader: ReadConnection | Tx, array_id: str) -> bool:
     """Tell whether some job of an array has not ended."""
     marks = ",".join("?" * len(_FINAL))
     row = reader.one(

@@ -25,7 +25,7 @@ from trackyard.queue.specification import Archive
 from trackyard.queue.submit.packages import find_package
 from trackyard.queue.transitions import job_event
 from trackyard.rayjobs.specification import SUBMISSION_ID, package_name
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: Jobs that one list shows at most, the newest.
 MAX_LISTED = 5000
@@ -56,7 +56,7 @@ def note_job(tx: Tx, principal: Principal, job: JobRow, submission_id: str) -> N
         )
 
 
-def find(reader: Reader | Tx, principal: Principal, text: str) -> Listed:
+def find(reader: ReadConnection | Tx, principal: Principal, text: str) -> Listed:
     """Return the job that a client names, or raise in Ray's own words."""
     team = principal.team_id
     row = None
@@ -76,7 +76,7 @@ def find(reader: Reader | Tx, principal: Principal, text: str) -> Listed:
     return Listed(text if row is not None else job_id, job, attempts[0] if attempts else None)
 
 
-def listing(reader: Reader, principal: Principal) -> list[Listed]:
+def listing(reader: ReadConnection, principal: Principal) -> list[Listed]:
     """Return the team's jobs, the oldest first, as many of the newest as a list shows."""
     names = {
         job_id: (submission_id, deleted)
@@ -102,7 +102,7 @@ def listing(reader: Reader, principal: Principal) -> list[Listed]:
     ]
 
 
-def _latest_attempts(reader: Reader, jobs: Sequence[JobRow]) -> dict[int, AttemptRow]:
+def _latest_attempts(reader: ReadConnection, jobs: Sequence[JobRow]) -> dict[int, AttemptRow]:
     found: dict[int, AttemptRow] = {}
     ids = [job.id for job in jobs if job.attempt]
     columns = ", ".join(f"a.{name}" for name in ATTEMPT_COLUMNS.split(", "))
@@ -150,7 +150,7 @@ def note_package(tx: Tx, principal: Principal, name: str, digest: str) -> None:
     )
 
 
-def named_package(reader: Reader | Tx, principal: Principal, name: str) -> Archive | None:
+def named_package(reader: ReadConnection | Tx, principal: Principal, name: str) -> Archive | None:
     """Return the package that a name stands for in the caller's team."""
     row = reader.one(
         "SELECT digest FROM ray_packages WHERE team_id = ? AND name = ?",
@@ -160,7 +160,7 @@ def named_package(reader: Reader | Tx, principal: Principal, name: str) -> Archi
     return None if found is None else Archive(found.digest, found.format)
 
 
-def require_named(reader: Reader | Tx, principal: Principal, address: str) -> Archive:
+def require_named(reader: ReadConnection | Tx, principal: Principal, address: str) -> Archive:
     """Return the package at a `gcs://` address, or say that it is not here."""
     found = named_package(reader, principal, package_name(address))
     if found is None:

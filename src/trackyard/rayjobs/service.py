@@ -14,7 +14,7 @@ import msgspec
 
 from trackyard.access.principal import Principal, Role
 from trackyard.control.forecast.preview import FEW_WAITING
-from trackyard.control.loop import Pass
+from trackyard.control.loop import LastPass
 from trackyard.control.service import Jobs
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.job import JobState
@@ -25,20 +25,20 @@ from trackyard.queue.attempts import logs
 from trackyard.queue.records import AttemptRow, JobRow, load_attempts, load_spec, load_specs
 from trackyard.queue.shares.queues import queue_names
 from trackyard.queue.specification import JobSpec
-from trackyard.queue.submit.submission import Addition, acting_for
+from trackyard.queue.submit.submission import SubmissionExtras, acting_for
 from trackyard.rayjobs import records
 from trackyard.rayjobs.records import Listed
-from trackyard.rayjobs.specification import Body, Translated, Yard, translate
+from trackyard.rayjobs.specification import PlatformState, RayBody, TranslatedBody, translate
 from trackyard.rayjobs.views import (
     MARK,
     RayJob,
-    Waiting,
+    WaitingInfo,
     between,
     notes,
     queue_words,
     ray_job,
 )
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 #: What is spoken where no cluster says its own version: Ray's clients only ask for a least one.
 RAY_VERSION = "2.60.0"
@@ -56,7 +56,7 @@ MESSAGE_CHARACTERS = 64 * 1024
 MAX_OUTPUT = 32 * 1024 * 1024
 
 
-class RayDoor:
+class RayJobsService:
     """What stands behind Ray's job endpoints."""
 
     def __init__(self, database: Database, jobs: Jobs, *, on_ray: bool) -> None:
@@ -66,7 +66,7 @@ class RayDoor:
 
     # -- submit -----------------------------------------------------------------------------
 
-    async def submit(self, principal: Principal, body: Body) -> str:
+    async def submit(self, principal: Principal, body: RayBody) -> str:
         """Queue a job and return what its client is to call it."""
         translated = await self._db.peek(lambda reader: self._translate(reader, principal, body))
         wanted = translated.ray.submission_id
@@ -79,20 +79,22 @@ class RayDoor:
 
         try:
             done = await self._jobs.submit(
-                principal, translated.wish, Addition(spec=words, record=record)
+                principal, translated.wish, SubmissionExtras(spec=words, record=record)
             )
         except (Denied, NotFound) as fault:
             # Ray's client takes 403 and 404 for trouble with its token or with the server.
             raise InvalidInput(fault.message) from fault
         return wanted or done.jobs[0].job_id
 
-    def _translate(self, reader: Reader, principal: Principal, body: Body) -> Translated:
+    def _translate(
+        self, reader: ReadConnection, principal: Principal, body: RayBody
+    ) -> TranslatedBody:
         team = (body.metadata or {}).get("trackyard.team", "").strip()
         try:
             caller = acting_for(reader, principal, team)
         except (Denied, NotFound) as fault:
             raise InvalidInput(fault.message) from fault
-        yard = Yard(
+        yard = PlatformState(
             on_ray=self._on_ray,
             queues=queue_names(reader),
             nodes=[row.labels for row in node_table.load(reader)],
@@ -119,7 +121,7 @@ class RayDoor:
         looked = await self._jobs.scheduler.view()
         addresses = await self._addresses()
 
-        def load(reader: Reader) -> list[RayJob]:
+        def load(reader: ReadConnection) -> list[RayJob]:
             found = records.listing(reader, principal)
             specs = load_specs(reader, (listed.job.spec_id for listed in found))
             return [
@@ -136,7 +138,7 @@ class RayDoor:
     async def _addresses(self) -> dict[str, str]:
         return {row.id: row.facts.address for row in await self.nodes()}
 
-    async def _waiting(self, listed: Listed) -> Waiting | None:
+    async def _waiting(self, listed: Listed) -> WaitingInfo | None:
         looked = await self._jobs.scheduler.view()
         found = _place(listed, looked)
         if found is not None and found.waiting <= FEW_WAITING:
@@ -264,7 +266,7 @@ class _PlaceWords:
         """Tell whether it is time to look at the place again."""
         return now - self._looked_at >= PLACE_SECONDS
 
-    def take(self, listed: Listed, waiting: Waiting | None, now: float) -> str:
+    def take(self, listed: Listed, waiting: WaitingInfo | None, now: float) -> str:
         """Return a line if place or reason changed, or the forecast did and a while has passed.
 
         A job that no pass has looked at yet most often starts within the second: no word of it.
@@ -283,7 +285,7 @@ class _PlaceWords:
         return words
 
 
-def _find(reader: Reader, principal: Principal, text: str) -> tuple[Listed, JobSpec]:
+def _find(reader: ReadConnection, principal: Principal, text: str) -> tuple[Listed, JobSpec]:
     listed = records.find(reader, principal, text)
     return listed, load_spec(reader, listed.job.spec_id)
 
@@ -293,11 +295,11 @@ def _is_last(attempt: AttemptRow, job: JobRow) -> bool:
     return attempt.number == job.attempt and JobState(job.state).is_final
 
 
-def _place(listed: Listed, looked: Pass) -> Waiting | None:
+def _place(listed: Listed, looked: LastPass) -> WaitingInfo | None:
     if listed.job.state != JobState.QUEUED:
         return None
     reasons = looked.decisions.reasons.get(listed.job.job_id)
-    return Waiting(
+    return WaitingInfo(
         reason=reasons[0] if reasons else EVALUATING,
         position=looked.positions.get(listed.job.job_id),
         waiting=len(looked.positions),

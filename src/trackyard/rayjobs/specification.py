@@ -16,7 +16,7 @@ import msgspec
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import JOB_NAME
-from trackyard.queue.specification import RESERVED, Archive, RaySpec, Wish, parse_priority
+from trackyard.queue.specification import RESERVED, Archive, JobRequest, RaySpec, parse_priority
 from trackyard.queue.submit.gang_shapes import parse_gang
 from trackyard.store.bounds import Figures, Free, Labels, Text, Word
 
@@ -48,7 +48,7 @@ _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 _IDLE = frozenset(("excludes", "config"))
 
 
-class Body(msgspec.Struct, forbid_unknown_fields=True):
+class RayBody(msgspec.Struct, forbid_unknown_fields=True):
     """POST /api/jobs/ as Ray's clients send it, 2.42 to 2.60."""
 
     entrypoint: Text
@@ -65,7 +65,7 @@ class Body(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Yard:
+class PlatformState:
     """What a body is held against: what there is, at this moment."""
 
     #: whether the work runs on Ray, which can do more with a runtime environment than we
@@ -78,15 +78,15 @@ class Yard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Translated:
+class TranslatedBody:
     """A body in our own words."""
 
-    wish: Wish
+    wish: JobRequest
     ray: RaySpec
     modules: list[Archive] = field(default_factory=list)
 
 
-def submission_id_of(body: Body) -> str:
+def submission_id_of(body: RayBody) -> str:
     """Return what the client calls the job; empty if it leaves that to us."""
     wanted = body.submission_id or body.job_id or ""
     if wanted and not SUBMISSION_ID.match(wanted):
@@ -96,11 +96,11 @@ def submission_id_of(body: Body) -> str:
     return wanted
 
 
-def translate(body: Body, yard: Yard) -> Translated:
+def translate(body: RayBody, yard: PlatformState) -> TranslatedBody:
     """Turn a body into a wish, or say what about it cannot be done."""
     if not body.entrypoint.strip():
         raise InvalidInput("entrypoint is empty: give the command after `--`")
-    wish = Wish(command=["/bin/sh", "-c", body.entrypoint])
+    wish = JobRequest(command=["/bin/sh", "-c", body.entrypoint])
     _take_resources(wish, body, yard)
     metadata = body.metadata or {}
     _take_metadata(wish, metadata, yard.queues)
@@ -114,13 +114,13 @@ def translate(body: Body, yard: Yard) -> Translated:
     environment = _Environment(yard)
     environment.read(wish, ray.runtime_env)
     ray = msgspec.structs.replace(ray, packages=environment.packages)
-    return Translated(wish=wish, ray=ray, modules=environment.modules)
+    return TranslatedBody(wish=wish, ray=ray, modules=environment.modules)
 
 
 # -- resources --------------------------------------------------------------------------------
 
 
-def _take_resources(wish: Wish, body: Body, yard: Yard) -> None:
+def _take_resources(wish: JobRequest, body: RayBody, yard: PlatformState) -> None:
     for name in ("entrypoint_num_cpus", "entrypoint_num_gpus", "entrypoint_memory"):
         amount = getattr(body, name)
         if amount is not None and not 0 <= amount < 2**50:
@@ -138,7 +138,7 @@ def _take_resources(wish: Wish, body: Body, yard: Yard) -> None:
 
 
 def _take_resource(
-    wish: Wish, name: str, amount: float, nodes: Sequence[Mapping[str, str]]
+    wish: JobRequest, name: str, amount: float, nodes: Sequence[Mapping[str, str]]
 ) -> None:
     """Ask for a node that declares a custom resource; odd names can end a whole Ray node."""
     if "_group_" in name or name.startswith("node:"):
@@ -179,7 +179,7 @@ def _custom(resources: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def _take_selector(wish: Wish, key: str, selector: str) -> None:
+def _take_selector(wish: JobRequest, key: str, selector: str) -> None:
     choices = [selector]
     if selector.startswith("in(") and selector.endswith(")"):
         choices = [part.strip() for part in selector[3:-1].split(",") if part.strip()]
@@ -197,7 +197,7 @@ def _take_selector(wish: Wish, key: str, selector: str) -> None:
 # -- metadata ---------------------------------------------------------------------------------
 
 
-def _take_metadata(wish: Wish, metadata: Mapping[str, str], queues: Sequence[str]) -> None:
+def _take_metadata(wish: JobRequest, metadata: Mapping[str, str], queues: Sequence[str]) -> None:
     """Obey what speaks to the queue; everything else is the user's own."""
     if metadata.get("job_name"):
         wish.name = re.sub(r"[^A-Za-z0-9._-]+", "-", metadata["job_name"]).strip("-._")[:128]
@@ -214,11 +214,11 @@ def _take_metadata(wish: Wish, metadata: Mapping[str, str], queues: Sequence[str
         _take_key(wish, word, value.strip())
 
 
-def _take_short(wish: Wish, key: str, value: str, queues: Sequence[str]) -> None:
+def _take_short(wish: JobRequest, key: str, value: str, queues: Sequence[str]) -> None:
     """Obey a key without the prefix where its value can only be meant for the queue."""
     if key == "queue" and value not in queues:
         return
-    probe = Wish(command=wish.command)
+    probe = JobRequest(command=wish.command)
     try:
         _take_key(probe, key, value.strip())
         if key == "gang":
@@ -228,7 +228,7 @@ def _take_short(wish: Wish, key: str, value: str, queues: Sequence[str]) -> None
     _take_key(wish, key, value.strip())
 
 
-def _take_key(wish: Wish, key: str, value: str) -> None:
+def _take_key(wish: JobRequest, key: str, value: str) -> None:
     shown = f"metadata {PREFIX}{key} {value[:80]!r}"
     match key:
         case "team" | "queue" | "lease" | "experiment" | "gang":
@@ -271,13 +271,13 @@ def _seconds(value: str, shown: str) -> float:
 class _Environment:
     """Reads a runtime environment into a wish."""
 
-    def __init__(self, yard: Yard) -> None:
+    def __init__(self, yard: PlatformState) -> None:
         self._yard = yard
         #: every package it names, by address
         self.packages: dict[str, Archive] = {}
         self.modules: list[Archive] = []
 
-    def read(self, wish: Wish, given: Mapping[str, Any]) -> None:
+    def read(self, wish: JobRequest, given: Mapping[str, Any]) -> None:
         """Take every key we can honour; leave the rest to Ray, or refuse it."""
         for key, value in given.items():
             if value in (None, "", [], {}) or key in _IDLE or key.startswith("_"):
@@ -302,7 +302,7 @@ class _Environment:
                 " working_dir, py_modules, env_vars, pip or uv"
             )
 
-    def _working_dir(self, wish: Wish, value: Any) -> None:
+    def _working_dir(self, wish: JobRequest, value: Any) -> None:
         found = self._package("working_dir", value)
         if found is not None:
             wish.package, wish.package_format = found.digest, found.format

@@ -75,7 +75,7 @@ class RayJob(msgspec.Struct):
     predicted_start_ms: int | None
 
 
-class Waiting(msgspec.Struct):
+class WaitingInfo(msgspec.Struct):
     """What is known of a job that waits."""
 
     reason: Reason
@@ -85,7 +85,7 @@ class Waiting(msgspec.Struct):
 
 
 def ray_job(
-    listed: Listed, spec: JobSpec, waiting: Waiting | None, addresses: Mapping[str, str]
+    listed: Listed, spec: JobSpec, waiting: WaitingInfo | None, addresses: Mapping[str, str]
 ) -> RayJob:
     """Show a job to a Ray client."""
     job, attempt = listed.job, listed.attempt
@@ -121,7 +121,7 @@ def _environment(spec: JobSpec) -> dict[str, Any]:
     return {"env_vars": without_values(spec.env)} if spec.env else {}
 
 
-def message(listed: Listed, waiting: Waiting | None) -> str:
+def message(listed: Listed, waiting: WaitingInfo | None) -> str:
     """Say in a sentence or two how a job stands."""
     job, attempt = listed.job, listed.attempt
     where = "" if attempt is None else f" on {', '.join(attempt.where.nodes)}"
@@ -142,7 +142,7 @@ def message(listed: Listed, waiting: Waiting | None) -> str:
             return f"{told} Its last error line: {line}" if line else told
 
 
-def queue_words(listed: Listed, waiting: Waiting | None) -> str:
+def queue_words(listed: Listed, waiting: WaitingInfo | None) -> str:
     """Say where a job stands in its queue, about when it starts and why it waits."""
     if waiting is None:
         return f"It waits in queue {listed.job.queue}."

@@ -27,10 +27,10 @@ from trackyard.registry.rules import (
     check_tags,
 )
 from trackyard.store.bounds import Int64, Line, Text, Word
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.experiments import inner_experiment_id, require
 from trackyard.tracking.importing import provenance
-from trackyard.tracking.importing.provenance import Known, Outcome, digest_of
+from trackyard.tracking.importing.provenance import ImportOutcome, KnownImport, digest_of
 from trackyard.tracking.importing.records import MAX_ITEMS, Lifecycle, Params, Tags
 from trackyard.tracking.importing.runs import check_left
 from trackyard.tracking.validation import check_name
@@ -116,7 +116,7 @@ class ImportedLoggedModels(msgspec.Struct):
 # -- registered models ------------------------------------------------------------------------
 
 
-def put_model(tx: Tx, principal: Principal, item: ImportedModel) -> Outcome:
+def put_model(tx: Tx, principal: Principal, item: ImportedModel) -> ImportOutcome:
     """Import a registered model with the versions that came with it."""
     _check_model(item)
     row = tx.one(
@@ -140,11 +140,13 @@ def put_model(tx: Tx, principal: Principal, item: ImportedModel) -> Outcome:
     count = sum(_put_version(tx, principal, inner, item.name, one) for one in item.versions)
     if changed:
         _write_model(tx, inner, item)
-        provenance.note(tx, principal, "model", item.name, Known(str(item.created_ms), digest))
+        provenance.note(
+            tx, principal, "model", item.name, KnownImport(str(item.created_ms), digest)
+        )
     if not (changed or count):
-        return Outcome(id=item.name, outcome="unchanged")
+        return ImportOutcome(id=item.name, outcome="unchanged")
     _event(tx, "model.imported", principal, ("model", item.name), versions=count)
-    return Outcome(id=item.name, outcome="created" if row is None else "updated")
+    return ImportOutcome(id=item.name, outcome="created" if row is None else "updated")
 
 
 def _check_model(item: ImportedModel) -> None:
@@ -218,7 +220,7 @@ def _put_version(
         "UPDATE models SET last_version = ? WHERE id = ? AND last_version < ?",
         (item.version, model, item.version),
     )
-    provenance.note(tx, principal, "model_version", key, Known(str(item.version), digest))
+    provenance.note(tx, principal, "model_version", key, KnownImport(str(item.version), digest))
     return True
 
 
@@ -243,7 +245,7 @@ def _version_facts(item: ImportedVersion) -> tuple[Any, ...]:
     )
 
 
-def deleted_versions(reader: Reader, principal: Principal) -> dict[str, list[int]]:
+def deleted_versions(reader: ReadConnection, principal: Principal) -> dict[str, list[int]]:
     """Return the numbers of deleted versions by the name of their model."""
     found: dict[str, list[int]] = {}
     for name, version in reader.all(
@@ -260,7 +262,7 @@ def deleted_versions(reader: Reader, principal: Principal) -> dict[str, list[int
 
 def put_logged(
     tx: Tx, principal: Principal, item: ImportedLoggedModel, schemes: Collection[str]
-) -> Outcome:
+) -> ImportOutcome:
     """Import a logged model under its own id."""
     _check_logged(item, schemes)
     experiment = inner_experiment_id(principal, item.experiment_id)
@@ -271,7 +273,7 @@ def put_logged(
     digest = digest_of(item)
     known = provenance.find(tx, principal, "logged_model", item.model_id)
     if row is not None and known is not None and known.digest == digest:
-        return Outcome(id=item.model_id, outcome="unchanged")
+        return ImportOutcome(id=item.model_id, outcome="unchanged")
     tx.run(
         "INSERT INTO logged_models (id, team_id, experiment_id, name, artifact_uri, status,"
         " status_message, model_type, source_run, lifecycle, created_ms, updated_ms)"
@@ -295,9 +297,11 @@ def put_logged(
         ),
     )
     _write_logged(tx, item)
-    provenance.note(tx, principal, "logged_model", item.model_id, Known(item.model_id, digest))
+    provenance.note(
+        tx, principal, "logged_model", item.model_id, KnownImport(item.model_id, digest)
+    )
     _event(tx, "logged_model.imported", principal, ("logged_model", item.model_id))
-    return Outcome(id=item.model_id, outcome="created" if row is None else "updated")
+    return ImportOutcome(id=item.model_id, outcome="created" if row is None else "updated")
 
 
 def _check_logged(item: ImportedLoggedModel, schemes: Collection[str]) -> None:

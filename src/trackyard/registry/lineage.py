@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 _PAGE = 500
 
 
-def models_behind(reader: Reader | Tx, runs: Sequence[str]) -> dict[str, list[str]]:
+def models_behind(reader: ReadConnection | Tx, runs: Sequence[str]) -> dict[str, list[str]]:
     """Return the versions of registered models, as `name/version`, that came of each run."""
     found: dict[str, list[str]] = {}
     for at in range(0, len(runs), _PAGE):

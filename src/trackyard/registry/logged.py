@@ -15,12 +15,12 @@ from trackyard.core.ids import MODEL_ID, new_model_id, new_name
 from trackyard.registry.logged_search import (
     WIRE_PREFIX,
     DatasetFilter,
-    LoggedOrder,
+    LoggedSortKey,
     load_logged,
     search_logged,
 )
 from trackyard.registry.rules import check_logged_name, check_tags
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.store.idempotency.rule import Create
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.experiments import require_active
@@ -99,7 +99,7 @@ class LoggedModels:
     ) -> dict[str, Any]:
         """Return a logged model."""
 
-        def query(reader: Reader) -> dict[str, Any]:
+        def query(reader: ReadConnection) -> dict[str, Any]:
             find_logged(reader, principal, model_id, allow_deleted=allow_deleted)
             return load_logged(reader, principal, [model_id])[0]
 
@@ -144,7 +144,7 @@ class LoggedModels:
         experiment_ids: Sequence[int],
         filter_text: str | None,
         datasets: Sequence[DatasetFilter],
-        order_by: Sequence[LoggedOrder],
+        order_by: Sequence[LoggedSortKey],
         max_results: int,
         page_token: str | None,
     ) -> tuple[list[dict[str, Any]], str | None]:
@@ -226,7 +226,11 @@ class LoggedModels:
 
 
 def find_logged(
-    reader: Tx | Reader, principal: Principal, model_id: str, *, allow_deleted: bool = False
+    reader: Tx | ReadConnection,
+    principal: Principal,
+    model_id: str,
+    *,
+    allow_deleted: bool = False,
 ) -> LoggedRow:
     """Return a logged model of the caller's team."""
     row = MODEL_ID.match(model_id) and reader.one(

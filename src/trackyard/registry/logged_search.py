@@ -11,11 +11,11 @@ from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
 from trackyard.registry.rules import STAGE_DELETED
 from trackyard.registry.views import chunks
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.search.grammar import (
     All,
-    Comparison,
+    Clause,
     Either,
     Expression,
     Not,
@@ -25,9 +25,9 @@ from trackyard.tracking.search.language import LOGGED_MODELS
 from trackyard.tracking.search.paging import Term, binding, check_page_size, find_page, nulls_last
 from trackyard.tracking.search.sql import (
     Column,
-    Columns,
     Fragment,
     Rows,
+    SearchColumns,
     compile_where,
     join,
 )
@@ -66,7 +66,7 @@ class DatasetFilter(NamedTuple):
         return join("AND", [named, Fragment(f"{alias}.dataset_digest = ?", (self.digest,))])
 
 
-class LoggedOrder(NamedTuple):
+class LoggedSortKey(NamedTuple):
     """One key to sort logged models by."""
 
     field: str
@@ -76,7 +76,7 @@ class LoggedOrder(NamedTuple):
 
 
 def load_logged(
-    reader: Tx | Reader, principal: Principal, ids: Sequence[str]
+    reader: Tx | ReadConnection, principal: Principal, ids: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return logged models in MLflow's form, in the order of their ids."""
     shaped: dict[str, dict[str, Any]] = {}
@@ -119,7 +119,10 @@ def _shape(principal: Principal, row: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _add_metrics(
-    reader: Tx | Reader, marks: str, chunk: Sequence[str], shaped: dict[str, dict[str, Any]]
+    reader: Tx | ReadConnection,
+    marks: str,
+    chunk: Sequence[str],
+    shaped: dict[str, dict[str, Any]],
 ) -> None:
     for model_id, key, value, time_ms, step, run_id, dataset, digest in reader.all(
         "SELECT model_id, key, value, time_ms, step, run_uuid, dataset_name, dataset_digest"
@@ -142,7 +145,10 @@ def _add_metrics(
 
 
 def _add_registrations(
-    reader: Tx | Reader, marks: str, chunk: Sequence[str], shaped: dict[str, dict[str, Any]]
+    reader: Tx | ReadConnection,
+    marks: str,
+    chunk: Sequence[str],
+    shaped: dict[str, dict[str, Any]],
 ) -> None:
     for model_id, name, version in reader.all(
         "SELECT v.logged_model_id, m.name, v.version FROM model_versions v"
@@ -155,13 +161,13 @@ def _add_registrations(
 
 
 def search_logged(
-    reader: Reader,
+    reader: ReadConnection,
     principal: Principal,
     *,
     experiment_ids: Sequence[int],
     filter_text: str | None,
     datasets: Sequence[DatasetFilter],
-    order_by: Sequence[LoggedOrder],
+    order_by: Sequence[LoggedSortKey],
     max_results: int,
     page_token: str | None,
 ) -> tuple[list[dict[str, Any]], str | None]:
@@ -194,14 +200,14 @@ def search_logged(
 
 
 def _where(
-    reader: Reader,
+    reader: ReadConnection,
     principal: Principal,
     experiment_ids: Sequence[int],
     tree: Expression | None,
     datasets: Sequence[DatasetFilter],
 ) -> Fragment:
     measured = join("OR", [dataset.condition("x") for dataset in datasets]) if datasets else None
-    columns = Columns(
+    columns = SearchColumns(
         attributes={
             name: Column(sql, convert=_stored_status if name == "status" else None)
             for name, (sql, _) in _ATTRIBUTES.items()
@@ -241,7 +247,7 @@ def _stored_status(text: str) -> str:
 
 
 def _names_a_metric(tree: Expression | None) -> bool:
-    if isinstance(tree, Comparison):
+    if isinstance(tree, Clause):
         return tree.key.entity == "metric"
     if isinstance(tree, Not):
         return _names_a_metric(tree.part)
@@ -250,7 +256,7 @@ def _names_a_metric(tree: Expression | None) -> bool:
     return False
 
 
-def _order(order_by: Sequence[LoggedOrder]) -> tuple[Fragment, list[Term]]:
+def _order(order_by: Sequence[LoggedSortKey]) -> tuple[Fragment, list[Term]]:
     """Return what to select from and what to sort by; each metric joins its latest point."""
     sql = "logged_models m"
     params: list[Any] = []
@@ -281,7 +287,7 @@ def _order(order_by: Sequence[LoggedOrder]) -> tuple[Fragment, list[Term]]:
     return Fragment(sql, tuple(params)), terms
 
 
-def _latest_point(alias: str, key: str, order: LoggedOrder) -> Fragment:
+def _latest_point(alias: str, key: str, order: LoggedSortKey) -> Fragment:
     parts = [Fragment("x.model_id = m.id"), Fragment("x.key = ?", (key,))]
     if order.dataset_name:
         parts.append(Fragment("x.dataset_name = ?", (order.dataset_name,)))

@@ -10,12 +10,12 @@ from typing import Any, Literal
 from trackyard.access.principal import Principal
 from trackyard.registry.rules import PROMPT_TAG, STAGE_DELETED
 from trackyard.registry.views import load_models, load_versions
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.search.grammar import (
-    Comparison,
+    Clause,
     Expression,
     Not,
-    Order,
+    SortKey,
     parse_filter,
     parse_order,
 )
@@ -24,9 +24,9 @@ from trackyard.tracking.search.paging import Term, binding, check_page_size, fin
 from trackyard.tracking.search.sql import (
     ALWAYS,
     Column,
-    Columns,
     Fragment,
     Rows,
+    SearchColumns,
     compile_where,
     join,
 )
@@ -40,7 +40,7 @@ Kind = Literal["text", "whole"]
 
 #: A model that does not say whether it is a prompt is none.
 _ABSENT = {PROMPT_TAG: "false"}
-_MODELS = Columns(
+_MODELS = SearchColumns(
     attributes={"name": Column("m.name")},
     rows={"tag": Rows(table="model_tags", owner="model_id", parent="m.id", absent=_ABSENT)},
 )
@@ -49,7 +49,7 @@ _MODEL_ORDER: dict[str, tuple[str, Kind]] = {
     "creation_timestamp": ("m.created_ms", "whole"),
     "last_updated_timestamp": ("m.updated_ms", "whole"),
 }
-_VERSIONS = Columns(
+_VERSIONS = SearchColumns(
     attributes={
         "name": Column("m.name"),
         "run_id": Column("v.run_uuid"),
@@ -79,7 +79,7 @@ _NO_PROMPT_VERSIONS = Fragment(
 
 
 def search_models(
-    reader: Reader,
+    reader: ReadConnection,
     principal: Principal,
     *,
     filter_text: str | None,
@@ -113,7 +113,7 @@ def search_models(
 
 
 def search_versions(
-    reader: Reader,
+    reader: ReadConnection,
     principal: Principal,
     *,
     filter_text: str | None,
@@ -149,7 +149,7 @@ def search_versions(
 
 
 def _terms(
-    orders: Sequence[Order],
+    orders: Sequence[SortKey],
     places: dict[str, tuple[str, Kind]],
     ties: Sequence[tuple[str, bool]],
 ) -> list[Term]:
@@ -167,7 +167,7 @@ def _asks_for_prompts(tree: Expression | None) -> bool:
     """Tell whether a filter has its own word on prompts."""
     if tree is None:
         return False
-    if isinstance(tree, Comparison):
+    if isinstance(tree, Clause):
         return tree.key.entity == "tag" and tree.key.name == PROMPT_TAG
     if isinstance(tree, Not):
         return _asks_for_prompts(tree.part)

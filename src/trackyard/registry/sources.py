@@ -21,7 +21,7 @@ from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, MODEL_ID, RUN_ID
 from trackyard.core.storage_uri import MAX_URI, is_local, is_plain, scheme_of
 from trackyard.registry.rules import STAGE_DELETED, STAGES, check_alias
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.experiments import inner_experiment_id
 
 #: What a version's status message says of files this server does not keep, or did not find.
@@ -70,7 +70,7 @@ Source = RunSource | LoggedSource | VersionSource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class ModelOrigin:
     """What a source resolved to."""
 
     #: the source as it is kept
@@ -195,14 +195,14 @@ def _invalid(text: str) -> InvalidInput:
 
 
 def resolve(
-    reader: Tx | Reader,
+    reader: Tx | ReadConnection,
     principal: Principal,
     text: str,
     *,
     run_id: str,
     model_id: str,
     must_exist: bool = True,
-) -> Origin:
+) -> ModelOrigin:
     """Find what a source names within the caller's team, or say why it cannot be registered.
 
     `run_id` and `model_id` are what the caller claims. They must agree with a source that this
@@ -213,13 +213,17 @@ def resolve(
             _find_logged(reader, principal, model_id)
         if run_id and principal.scope is not None:
             check_reach(reader, principal, run_id)
-        return Origin(source=text, run_id=run_id, model_id=model_id, location=text, note=ELSEWHERE)
+        return ModelOrigin(
+            source=text, run_id=run_id, model_id=model_id, location=text, note=ELSEWHERE
+        )
     try:
         return _resolve_kept(reader, principal, text, run_id=run_id, model_id=model_id)
     except (InvalidInput, NotFound):
         if must_exist or principal.scope is not None or _is_version(text):
             raise
-        return Origin(source=text, run_id=run_id, model_id=model_id, location=text, note=NOT_FOUND)
+        return ModelOrigin(
+            source=text, run_id=run_id, model_id=model_id, location=text, note=NOT_FOUND
+        )
 
 
 def _is_version(text: str) -> bool:
@@ -231,8 +235,8 @@ def _is_version(text: str) -> bool:
 
 
 def _resolve_kept(
-    reader: Tx | Reader, principal: Principal, text: str, *, run_id: str, model_id: str
-) -> Origin:
+    reader: Tx | ReadConnection, principal: Principal, text: str, *, run_id: str, model_id: str
+) -> ModelOrigin:
     source = parse_source(text)
     if run_id and not isinstance(source, VersionSource):
         _find_run(reader, principal, run_id)
@@ -249,7 +253,7 @@ def _resolve_kept(
     if run_id and run_id != origin.run_id:
         if not origin.model_id or not _is_model_of(reader, run_id, origin.model_id):
             raise _disagrees(text, "run_id")
-        origin = Origin(
+        origin = ModelOrigin(
             source=origin.source,
             run_id=run_id,
             model_id=origin.model_id,
@@ -261,39 +265,41 @@ def _resolve_kept(
     return origin
 
 
-def _from_run(reader: Tx | Reader, principal: Principal, text: str, source: RunSource) -> Origin:
+def _from_run(
+    reader: Tx | ReadConnection, principal: Principal, text: str, source: RunSource
+) -> ModelOrigin:
     inner, experiment_id, root = _find_run(reader, principal, source.run_id)
     if not _same_experiment(principal, source.experiment, experiment_id):
         raise NotFound(f"Run with id={source.run_id} not found in that experiment")
     if is_elsewhere(root):
         # The experiment's clients keep its files themselves; nobody here can look for them.
         location = f"{root}/{source.path}" if source.path else root
-        return Origin(
+        return ModelOrigin(
             source=text, run_id=source.run_id, model_id="", location=location, note=ELSEWHERE
         )
     if tree.exists(reader, source.run_id, source.path):
         location = f"{root}/{source.path}" if source.path else root
-        return Origin(source=text, run_id=source.run_id, model_id="", location=location)
+        return ModelOrigin(source=text, run_id=source.run_id, model_id="", location=location)
     # Models that newer clients log lie under their own id; the run only names them.
     for model_id, _, model_root in _models_of(
         reader, principal, inner, source.run_id, source.path
     ):
         if tree.exists(reader, model_id, ""):
-            return Origin(
+            return ModelOrigin(
                 source=text, run_id=source.run_id, model_id=model_id, location=model_root
             )
     raise InvalidInput(_what_the_run_holds(reader, principal, inner, source))
 
 
 def _from_logged(
-    reader: Tx | Reader, principal: Principal, text: str, source: LoggedSource
-) -> Origin:
+    reader: Tx | ReadConnection, principal: Principal, text: str, source: LoggedSource
+) -> ModelOrigin:
     experiment_id, root, run_id = _find_logged(reader, principal, source.model_id)
     if not _same_experiment(principal, source.experiment, experiment_id):
         raise NotFound(f"Logged model with ID '{source.model_id}' not found in that experiment.")
     location = f"{root}/{source.path}" if source.path else root
     if is_elsewhere(root):
-        return Origin(
+        return ModelOrigin(
             source=text,
             run_id=run_id,
             model_id=source.model_id,
@@ -308,10 +314,12 @@ def _from_logged(
             f"Logged model {source.model_id} has {missing}{listing}; log the model's files, then"
             " register it"
         )
-    return Origin(source=text, run_id=run_id, model_id=source.model_id, location=location)
+    return ModelOrigin(source=text, run_id=run_id, model_id=source.model_id, location=location)
 
 
-def _from_version(reader: Tx | Reader, principal: Principal, source: VersionSource) -> Origin:
+def _from_version(
+    reader: Tx | ReadConnection, principal: Principal, source: VersionSource
+) -> ModelOrigin:
     found = reader.one(
         "SELECT id FROM models WHERE team_id = ? AND name = ?", (principal.team_id, source.name)
     )
@@ -341,7 +349,7 @@ def _from_version(reader: Tx | Reader, principal: Principal, source: VersionSour
         which = number or source.stage or "latest"
         raise NotFound(f"Model Version (name={source.name}, version={which}) not found")
     version, run_id, model_id, location, note = row
-    return Origin(
+    return ModelOrigin(
         source=f"models:/{source.name}/{version}",
         run_id=run_id,
         model_id=model_id,
@@ -350,7 +358,9 @@ def _from_version(reader: Tx | Reader, principal: Principal, source: VersionSour
     )
 
 
-def _find_run(reader: Tx | Reader, principal: Principal, run_id: str) -> tuple[int, int, str]:
+def _find_run(
+    reader: Tx | ReadConnection, principal: Principal, run_id: str
+) -> tuple[int, int, str]:
     if RUN_ID.match(run_id) is None:
         raise InvalidInput(f"Invalid value {run_id[:80]!r} for parameter 'run_id' supplied")
     row = reader.one(
@@ -362,7 +372,9 @@ def _find_run(reader: Tx | Reader, principal: Principal, run_id: str) -> tuple[i
     return row[0], row[1], row[2]
 
 
-def _find_logged(reader: Tx | Reader, principal: Principal, model_id: str) -> tuple[int, str, str]:
+def _find_logged(
+    reader: Tx | ReadConnection, principal: Principal, model_id: str
+) -> tuple[int, str, str]:
     if MODEL_ID.match(model_id) is None:
         raise InvalidInput(f"Invalid value {model_id[:80]!r} for parameter 'model_id' supplied")
     row = reader.one(
@@ -380,7 +392,7 @@ def _same_experiment(principal: Principal, written: str | None, experiment_id: i
 
 
 def _models_of(
-    reader: Tx | Reader, principal: Principal, inner: int, run_id: str, name: str | None
+    reader: Tx | ReadConnection, principal: Principal, inner: int, run_id: str, name: str | None
 ) -> list[tuple[str, str, str]]:
     """Return id, name and root of the models a run logged, the one of the highest step first."""
     named = "" if name is None else " AND m.name = ?"
@@ -395,7 +407,7 @@ def _models_of(
     return [(row[0], row[1], row[2]) for row in rows]
 
 
-def _is_model_of(reader: Tx | Reader, run_id: str, model_id: str) -> bool:
+def _is_model_of(reader: Tx | ReadConnection, run_id: str, model_id: str) -> bool:
     """Tell whether a run made, or was recorded as having put out, a logged model."""
     row = reader.one(
         "SELECT 1 FROM logged_models WHERE id = ? AND source_run = ? UNION ALL"
@@ -407,7 +419,7 @@ def _is_model_of(reader: Tx | Reader, run_id: str, model_id: str) -> bool:
 
 
 def _what_the_run_holds(
-    reader: Tx | Reader, principal: Principal, inner: int, source: RunSource
+    reader: Tx | ReadConnection, principal: Principal, inner: int, source: RunSource
 ) -> str:
     held = _top_level(reader, source.run_id)
     models = _models_of(reader, principal, inner, source.run_id, None)
@@ -424,7 +436,7 @@ def _what_the_run_holds(
     )
 
 
-def _top_level(reader: Tx | Reader, owner: str) -> list[str]:
+def _top_level(reader: Tx | ReadConnection, owner: str) -> list[str]:
     """Return what an owner holds directly below its root; folders end in a slash."""
     return [
         f"{entry.path}/" if entry.is_dir else entry.path

@@ -27,13 +27,13 @@ from trackyard.registry.rules import (
 )
 from trackyard.registry.search import search_versions
 from trackyard.registry.sources import (
-    Origin,
+    ModelOrigin,
     check_prompt_source,
     is_elsewhere,
     resolve,
 )
 from trackyard.registry.views import latest_versions, load_versions
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.store.idempotency.rule import Create
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.validation import check_name
@@ -42,7 +42,7 @@ READY = "READY"
 _VERSIONS_TAG = "mlflow.modelVersions"
 
 
-class VersionRow(NamedTuple):
+class ModelVersionRow(NamedTuple):
     """What a write needs to know of a version."""
 
     id: int
@@ -50,7 +50,7 @@ class VersionRow(NamedTuple):
     stage: str
 
 
-class NewVersion(NamedTuple):
+class VersionDraft(NamedTuple):
     """What a caller says of a version to be made."""
 
     name: str
@@ -71,7 +71,7 @@ class Versions:
         self._must_exist = must_exist
 
     async def create(
-        self, principal: Principal, new: NewVersion, create: Create | None = None
+        self, principal: Principal, new: VersionDraft, create: Create | None = None
     ) -> dict[str, Any]:
         """Create the next version of a model and return it; a retry returns the first try's."""
         check_model_name(new.name)
@@ -120,7 +120,7 @@ class Versions:
         check_model_name(name)
         wanted = {check_stage(stage) for stage in stages} or set(STAGES)
 
-        def query(reader: Reader) -> list[dict[str, Any]]:
+        def query(reader: ReadConnection) -> list[dict[str, Any]]:
             inner = find_model(reader, principal, name)
             found = latest_versions(reader, [inner]).get(inner, [])
             return [version for version in found if version["current_stage"] in wanted]
@@ -132,7 +132,7 @@ class Versions:
         check_model_name(name)
         number = check_version(version)
 
-        def query(reader: Reader) -> str:
+        def query(reader: ReadConnection) -> str:
             found = find_version(reader, principal, name, number)
             row = reader.one(
                 "SELECT storage_location, source FROM model_versions WHERE id = ?", (found.id,)
@@ -289,7 +289,7 @@ class Versions:
 
 
 def find_model(
-    reader: Tx | Reader, principal: Principal, name: str, *, for_update: bool = False
+    reader: Tx | ReadConnection, principal: Principal, name: str, *, for_update: bool = False
 ) -> int:
     """Return the inner id of a registered model of the caller's team."""
     lock = reader.dialect.for_update if for_update else ""
@@ -301,7 +301,9 @@ def find_model(
     return int(row[0])
 
 
-def find_version(reader: Tx | Reader, principal: Principal, name: str, number: int) -> VersionRow:
+def find_version(
+    reader: Tx | ReadConnection, principal: Principal, name: str, number: int
+) -> ModelVersionRow:
     """Return a living version of a model of the caller's team."""
     row = reader.one(
         "SELECT v.id, v.model_id, v.stage FROM model_versions v JOIN models m ON m.id = v.model_id"
@@ -310,7 +312,7 @@ def find_version(reader: Tx | Reader, principal: Principal, name: str, number: i
     )
     if row is None:
         raise NotFound(f"Model Version (name={name}, version={number}) not found")
-    return VersionRow(*row)
+    return ModelVersionRow(*row)
 
 
 def touch(tx: Tx, model_id: int) -> None:
@@ -345,11 +347,11 @@ def version_event(
 
 
 def _origin(
-    tx: Tx, principal: Principal, new: NewVersion, is_prompt: bool, *, must_exist: bool
-) -> Origin:
+    tx: Tx, principal: Principal, new: VersionDraft, is_prompt: bool, *, must_exist: bool
+) -> ModelOrigin:
     find_model(tx, principal, new.name, for_update=True)
     if is_prompt:
-        return Origin(source=new.source, run_id="", model_id="", location="")
+        return ModelOrigin(source=new.source, run_id="", model_id="", location="")
     return resolve(
         tx,
         principal,
@@ -361,7 +363,7 @@ def _origin(
 
 
 def _create(
-    tx: Tx, principal: Principal, new: NewVersion, tagged: dict[str, str], origin: Origin
+    tx: Tx, principal: Principal, new: VersionDraft, tagged: dict[str, str], origin: ModelOrigin
 ) -> int:
     model_id = find_model(tx, principal, new.name)
     row = tx.one("SELECT last_version FROM models WHERE id = ?", (model_id,))
@@ -441,7 +443,9 @@ def _is_as_made(tx: Tx, principal: Principal, name: str, inner: int) -> bool:
     return row is not None
 
 
-def _by_alias(reader: Reader, principal: Principal, name: str, alias: str) -> dict[str, Any]:
+def _by_alias(
+    reader: ReadConnection, principal: Principal, name: str, alias: str
+) -> dict[str, Any]:
     inner = find_model(reader, principal, name)
     if alias.lower() == "latest":
         row = reader.one(
@@ -461,7 +465,7 @@ def _by_alias(reader: Reader, principal: Principal, name: str, alias: str) -> di
 
 
 def _archive_others(
-    tx: Tx, principal: Principal, name: str, chosen: VersionRow, stage: str
+    tx: Tx, principal: Principal, name: str, chosen: ModelVersionRow, stage: str
 ) -> None:
     others = tx.all(
         "SELECT id, version FROM model_versions WHERE model_id = ? AND stage = ? AND id <> ?",

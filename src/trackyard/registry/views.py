@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from trackyard.registry.rules import STAGE_DELETED
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: Rows asked for in one query, below every database's limit of parameters.
 _CHUNK = 500
@@ -19,7 +19,7 @@ _VERSION = (
 )
 
 
-def load_models(reader: Tx | Reader, ids: Sequence[int]) -> list[dict[str, Any]]:
+def load_models(reader: Tx | ReadConnection, ids: Sequence[int]) -> list[dict[str, Any]]:
     """Return registered models in the order of their ids."""
     rows = _rows(
         reader,
@@ -58,7 +58,7 @@ def load_models(reader: Tx | Reader, ids: Sequence[int]) -> list[dict[str, Any]]
 
 
 def latest_versions(
-    reader: Tx | Reader, model_ids: Sequence[int]
+    reader: Tx | ReadConnection, model_ids: Sequence[int]
 ) -> dict[int, list[dict[str, Any]]]:
     """Return, per model, the newest version of each stage."""
     newest = _rows(
@@ -76,7 +76,7 @@ def latest_versions(
     return found
 
 
-def load_versions(reader: Tx | Reader, ids: Sequence[int]) -> list[dict[str, Any]]:
+def load_versions(reader: Tx | ReadConnection, ids: Sequence[int]) -> list[dict[str, Any]]:
     """Return model versions in the order of their ids."""
     rows = _rows(
         reader,
@@ -131,7 +131,7 @@ def _shape_version(
     return version
 
 
-def _rows(reader: Tx | Reader, sql: str, ids: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _rows(reader: Tx | ReadConnection, sql: str, ids: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Run a query over any number of ids, a chunk at a time."""
     found: list[tuple[Any, ...]] = []
     for chunk in chunks(ids):
@@ -139,7 +139,9 @@ def _rows(reader: Tx | Reader, sql: str, ids: Sequence[Any]) -> list[tuple[Any, 
     return found
 
 
-def _pairs(reader: Tx | Reader, sql: str, ids: Sequence[Any]) -> dict[Any, list[dict[str, str]]]:
+def _pairs(
+    reader: Tx | ReadConnection, sql: str, ids: Sequence[Any]
+) -> dict[Any, list[dict[str, str]]]:
     """Run a query for owner, key and value, and return each owner's pairs on the wire."""
     found: dict[Any, list[dict[str, str]]] = {}
     for owner, key, value in _rows(reader, sql, ids):

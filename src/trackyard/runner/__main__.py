@@ -21,7 +21,7 @@ from typing import Any, Callable, List, Optional
 
 from trackyard.runner import fork_server, processes, records
 from trackyard.runner.machine.survey import survey
-from trackyard.runner.spec import BadSpecError, Spec, load, mark, with_credential
+from trackyard.runner.spec import BadSpecError, RunnerSpec, load, mark, with_credential
 from trackyard.runner.supervise import Supervisor
 from trackyard.runner.workspace import sandbox
 
@@ -70,7 +70,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     return run(Path(words[0]), act=sweep if sweeping else guard)
 
 
-def run(path: Path, act: Optional[Callable[[Spec], int]] = None) -> int:
+def run(path: Path, act: Optional[Callable[[RunnerSpec], int]] = None) -> int:
     """Read a spec and act on it: guard its attempt, unless told otherwise."""
     try:
         spec = load(path)
@@ -80,7 +80,7 @@ def run(path: Path, act: Optional[Callable[[Spec], int]] = None) -> int:
     return (act or guard)(spec)
 
 
-def guard(spec: Spec, lifeline: Optional[int] = None) -> int:
+def guard(spec: RunnerSpec, lifeline: Optional[int] = None) -> int:
     """Claim the attempt, start the supervisor, and clean up behind it should it be killed.
 
     When the other end of the `lifeline` is closed, the cluster has lost this node.
@@ -120,7 +120,7 @@ def guard(spec: Spec, lifeline: Optional[int] = None) -> int:
     return status >> 8 & 0xFF if not status & 0x7F else 128 + (status & 0x7F)
 
 
-def sweep(spec: Spec) -> int:
+def sweep(spec: RunnerSpec) -> int:
     """End whatever still carries an attempt's mark, after its runner is gone."""
 
     def find() -> set[int]:
@@ -133,7 +133,7 @@ def sweep(spec: Spec) -> int:
     return 0 if not find() else 1
 
 
-def _fetch_data(path: Path, spec: Spec) -> int:
+def _fetch_data(path: Path, spec: RunnerSpec) -> int:
     """Fetch data sets for nodes that cannot; the file holds a credential and is removed first."""
     from trackyard.runner.data.inputs import fetch_for_nodes
 
@@ -160,7 +160,7 @@ def claim(state_dir: Path) -> Optional[int]:
     return descriptor
 
 
-def _supervise(spec: Spec) -> int:
+def _supervise(spec: RunnerSpec) -> int:
     processes.become_subreaper()
     try:
         records.reserve(spec.state_dir / "exit.reserved")

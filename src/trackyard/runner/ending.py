@@ -32,7 +32,7 @@ FAILED_SETUP_CODE = 70
 
 
 @dataclass(frozen=True)
-class Facts:
+class ExitFacts:
     """What was seen when the command ended."""
 
     #: wait status of the command, or None if it never started
@@ -54,7 +54,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ExitVerdict:
     """The cause, in the words of the engine port, with its sentence."""
 
     cause: str
@@ -65,16 +65,16 @@ class Verdict:
     error_line: Optional[str] = None
 
 
-def judge(facts: Facts) -> Verdict:
+def judge(facts: ExitFacts) -> ExitVerdict:
     """Return the verdict on an ended command."""
     if facts.failed_start is not None or facts.status is None:
         code = 127 if facts.failed_start == "command" else None
-        return Verdict(facts.failed_start or "setup", facts.failure, exit_code=code)
+        return ExitVerdict(facts.failed_start or "setup", facts.failure, exit_code=code)
     code, number = split_status(facts.status)
     saved = code == facts.saved_exit_code
     line = None if code == 0 else last_error_line(facts.tail)
     cause, sentence = _cause(facts, code, number, saved=saved)
-    return Verdict(cause, sentence, code, number, saved, line)
+    return ExitVerdict(cause, sentence, code, number, saved, line)
 
 
 def split_status(status: int) -> tuple[Optional[int], Optional[int]]:
@@ -102,7 +102,7 @@ def last_error_line(tail: bytes) -> Optional[str]:
 
 
 def _cause(
-    facts: Facts, code: Optional[int], number: Optional[int], *, saved: bool
+    facts: ExitFacts, code: Optional[int], number: Optional[int], *, saved: bool
 ) -> tuple[str, str]:
     memory = _out_of_memory(facts, code, number)
     if memory is not None and facts.asked in (None, "memory"):
@@ -121,7 +121,7 @@ def _cause(
     return "exit_code", f"The command ended with exit code {code}."
 
 
-def _asked(facts: Facts, code: Optional[int], *, saved: bool) -> tuple[str, str]:
+def _asked(facts: ExitFacts, code: Optional[int], *, saved: bool) -> tuple[str, str]:
     how = "had to be killed after its grace" if facts.forced else "ended within its grace"
     if saved:
         how = "saved its state and ended within its grace"
@@ -143,7 +143,7 @@ def _asked(facts: Facts, code: Optional[int], *, saved: bool) -> tuple[str, str]
     return "stopped", f"The job was stopped and {how}."
 
 
-def _out_of_memory(facts: Facts, code: Optional[int], number: Optional[int]) -> Optional[str]:
+def _out_of_memory(facts: ExitFacts, code: Optional[int], number: Optional[int]) -> Optional[str]:
     if code in (0, facts.saved_exit_code):
         return None
     limit = f" of {_megabytes(facts.memory_limit_bytes)}" if facts.memory_limit_bytes else ""
@@ -189,7 +189,7 @@ def start_failure(program: str, fault: OSError) -> str:
     return f"The program {program!r} could not be started: {fault}."
 
 
-def exit_status(verdict: Verdict) -> int:
+def exit_status(verdict: ExitVerdict) -> int:
     """Return the code that the runner exits with."""
     if verdict.exit_code is not None:
         return verdict.exit_code

@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional
 
 from trackyard.runner.machine import health
 from trackyard.runner.machine.gpus import GpuDriver, drivers
-from trackyard.runner.spec import Spec
+from trackyard.runner.spec import RunnerSpec
 
 #: checks without which no command can do its work
 VITAL = ("disk", "gpus")
@@ -22,7 +22,7 @@ SUSPICIOUS = ("exit_code", "signal", "setup")
 class Fitness:
     """Looks at the node for one attempt."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: RunnerSpec) -> None:
         self._spec = spec
         #: the last look, for the heartbeat
         self.checks: List[Dict[str, Any]] = []
@@ -53,7 +53,7 @@ class Fitness:
         # The engine's own folder, which attempts share, where it is there already.
         shared = spec.cache_dir.parent
         folder = shared if shared.is_dir() else spec.state_dir
-        subject = health.Subject(folder=folder, drivers=opened, gpus=wanted)
+        subject = health.CheckSubject(folder=folder, drivers=opened, gpus=wanted)
         found = health.look(subject, spec.health.limits)
         present = {facts.number for driver in opened for facts in driver.facts()}
         gone = sorted(wanted - present) if present else []

@@ -16,7 +16,7 @@ from typing import Any, Callable, Deque, Dict, NamedTuple, Optional
 from urllib.parse import quote, urlsplit
 
 from trackyard.runner.logs import LogSpool
-from trackyard.runner.spec import Report, Spec
+from trackyard.runner.spec import ReportSpec, RunnerSpec
 from trackyard.runner.watch import answers
 
 CHUNK_BYTES = 512 * 1024
@@ -30,7 +30,7 @@ SAMPLES_PER_REQUEST = 200
 FINAL_STATUSES = frozenset({400, 401, 403, 404, 409, 410, 413, 422})
 
 
-class Answer(NamedTuple):
+class ServerReply(NamedTuple):
     """What the server said; status 0 stands for no answer at all."""
 
     status: int
@@ -49,7 +49,7 @@ class Caller:
         self._headers = {"Authorization": f"Bearer {token}", "X-Yard-Epoch": str(epoch)}
         self._live: Optional[http.client.HTTPConnection] = None
 
-    def post(self, path: str, body: bytes, content_type: str = "application/json") -> Answer:
+    def post(self, path: str, body: bytes, content_type: str = "application/json") -> ServerReply:
         """Send one request; a connection that went stale is opened anew once."""
         for fresh in (False, True):
             reused = self._live is not None
@@ -59,7 +59,7 @@ class Caller:
                 self.close()
                 if fresh or not reused:
                     break
-        return Answer(0, {})
+        return ServerReply(0, {})
 
     def close(self) -> None:
         """Close the connection; the next request opens another."""
@@ -67,7 +67,7 @@ class Caller:
             self._live.close()
             self._live = None
 
-    def _post(self, path: str, body: bytes, content_type: str) -> Answer:
+    def _post(self, path: str, body: bytes, content_type: str) -> ServerReply:
         if self._live is None:
             kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
             self._live = kind(self._host, self._port, timeout=REQUEST_SECONDS)
@@ -79,28 +79,28 @@ class Caller:
             data = json.loads(content) if content else {}
         except ValueError:
             data = {}
-        return Answer(response.status, data if isinstance(data, dict) else {})
+        return ServerReply(response.status, data if isinstance(data, dict) else {})
 
 
-class Connection(Caller):
+class ServerConnection(Caller):
     """A connection of the runner itself, which speaks for one member."""
 
-    def __init__(self, spec: Spec, report: Report) -> None:
+    def __init__(self, spec: RunnerSpec, report: ReportSpec) -> None:
         super().__init__(report.url, report.token, spec.attempt_id, spec.epoch)
         self._headers["X-Yard-Member"] = str(spec.gang.member)
 
 
-class Reporter:
+class RunnerReporter:
     """Two threads: one beats and sends samples, one ships the log."""
 
     def __init__(
         self,
-        spec: Spec,
+        spec: RunnerSpec,
         spool: LogSpool,
         *,
         describe: Callable[[], Dict[str, Any]],
         sample: Callable[[], Dict[str, float]],
-        on_answer: Callable[[Answer], None],
+        on_answer: Callable[[ServerReply], None],
     ) -> None:
         if spec.report is None:
             raise ValueError("a reporter needs somewhere to report to")
@@ -110,8 +110,8 @@ class Reporter:
         self._describe = describe
         self._sample = sample
         self._on_answer = on_answer
-        self._beats = Connection(spec, spec.report)
-        self._logs = Connection(spec, spec.report)
+        self._beats = ServerConnection(spec, spec.report)
+        self._logs = ServerConnection(spec, spec.report)
         self._samples: Deque[Dict[str, Any]] = deque(maxlen=KEPT_SAMPLES)
         self._sample_number = 0
         self._stop = threading.Event()

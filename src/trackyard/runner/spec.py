@@ -23,7 +23,7 @@ class BadSpecError(Exception):
 
 
 @dataclass(frozen=True)
-class Package:
+class PackageSpec:
     """The archive of the working folder."""
 
     digest: str
@@ -50,7 +50,7 @@ class DataSet:
 
 
 @dataclass(frozen=True)
-class Gpu:
+class SpecGpu:
     """One GPU given to this member."""
 
     index: int
@@ -59,7 +59,7 @@ class Gpu:
 
 
 @dataclass(frozen=True)
-class Gang:
+class GangMember:
     """This member's place among all members of the attempt."""
 
     member: int = 0
@@ -81,7 +81,7 @@ class Gang:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportSpec:
     """Where to report and how often."""
 
     url: str
@@ -101,7 +101,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Health:
+class HealthChecks:
     """How the node is looked at around the command."""
 
     #: what checks are judged by, over the defaults
@@ -111,7 +111,7 @@ class Health:
 
 
 @dataclass(frozen=True)
-class Account:
+class RunAsUser:
     """The user that the runner becomes."""
 
     uid: int
@@ -128,7 +128,7 @@ class Sandbox:
 
 
 @dataclass(frozen=True)
-class Interactive:
+class InteractiveSpec:
     """What people reach while the command runs: its terminal, or an app it serves."""
 
     #: `terminal` or `app`
@@ -142,7 +142,7 @@ class Interactive:
 
 
 @dataclass(frozen=True)
-class Spec:
+class RunnerSpec:
     """Everything one runner needs to know."""
 
     attempt_id: str
@@ -157,9 +157,9 @@ class Spec:
     #: names in `env` whose values are kept out of the log
     secrets: Tuple[str, ...] = ()
     platform_env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    package: Optional[Package] = None
+    package: Optional[PackageSpec] = None
     #: archives whose roots Python imports from
-    modules: Tuple[Package, ...] = ()
+    modules: Tuple[PackageSpec, ...] = ()
     #: data sets to bring here before the command starts, and how much of them may lie here
     data: Tuple[DataSet, ...] = ()
     data_cache_bytes: int = 0
@@ -171,16 +171,16 @@ class Spec:
     pip_system_site_packages: bool = True
     python: str = "python3"
     #: None leaves the choice of GPUs to the engine that started the runner
-    gpus: Optional[Tuple[Gpu, ...]] = None
+    gpus: Optional[Tuple[SpecGpu, ...]] = None
     cpus: float = 0.0
     memory_bytes: int = 0
-    gang: Gang = Gang()
+    gang: GangMember = GangMember()
     grace_seconds: float = 30.0
     time_limit_seconds: Optional[float] = None
     progress_seconds: Optional[float] = None
     checkpoint_dir: Optional[Path] = None
     saved_exit_code: int = 85
-    report: Optional[Report] = None
+    report: Optional[ReportSpec] = None
     stop_scope: str = "main"
     #: also write the command's output to the runner's own, for engines that keep it
     echo: bool = False
@@ -193,18 +193,18 @@ class Spec:
     #: False keeps off cgroups and systemd, as where neither is allowed
     kernel_limits: bool = True
     #: None does not look at the node
-    health: Optional[Health] = None
+    health: Optional[HealthChecks] = None
     #: None stays who started the runner
-    account: Optional[Account] = None
+    account: Optional[RunAsUser] = None
     #: None shows the command all that its user may see
     sandbox: Optional[Sandbox] = None
     #: None: nobody reaches into the job
-    interactive: Optional[Interactive] = None
+    interactive: Optional[InteractiveSpec] = None
     #: the command's folder where that outlives the attempt
     work_dir: Optional[Path] = None
 
 
-def mark(spec: Spec) -> str:
+def mark(spec: RunnerSpec) -> str:
     """Return what marks this member's processes, unlike any other's on the machine.
 
     Ids alone would not do: two servers on one machine may give the same.
@@ -213,7 +213,7 @@ def mark(spec: Spec) -> str:
     return hashlib.sha256(facts.encode()).hexdigest()[:24]
 
 
-def with_credential(spec: Spec) -> Spec:
+def with_credential(spec: RunnerSpec) -> RunnerSpec:
     """Return the spec with the runner's credential, and remove the file that held it."""
     report = spec.report
     if report is None or report.token_file is None:
@@ -226,7 +226,7 @@ def with_credential(spec: Spec) -> Spec:
     return replace(spec, report=replace(report, token=token))
 
 
-def load(path: Path) -> Spec:
+def load(path: Path) -> RunnerSpec:
     """Read and check SPEC.json."""
     try:
         data = json.loads(path.read_bytes())
@@ -235,7 +235,7 @@ def load(path: Path) -> Spec:
     return parse(data)
 
 
-def parse(data: Any) -> Spec:
+def parse(data: Any) -> RunnerSpec:
     """Turn the JSON object into a Spec."""
     if not isinstance(data, dict):
         raise BadSpecError("the spec is not a JSON object")
@@ -250,12 +250,12 @@ def parse(data: Any) -> Spec:
         raise BadSpecError(f"the spec has a missing or wrong value: {fault!r}") from fault
 
 
-def _parse(data: Dict[str, Any]) -> Spec:
+def _parse(data: Dict[str, Any]) -> RunnerSpec:
     for key in ("attempt_id", "job_id"):
         if not ATTEMPT_ID.match(str(data[key])):
             raise BadSpecError(f"{key} {data[key]!r} is no id")
     gpus = data.get("gpus")
-    return Spec(
+    return RunnerSpec(
         attempt_id=data["attempt_id"],
         epoch=int(data["epoch"]),
         job_id=data["job_id"],
@@ -318,15 +318,15 @@ def _environment(data: Dict[str, Any], key: str) -> Dict[str, str]:
     return values
 
 
-def _package(data: Optional[Dict[str, Any]]) -> Optional[Package]:
+def _package(data: Optional[Dict[str, Any]]) -> Optional[PackageSpec]:
     return None if data is None else _required(data)
 
 
-def _required(data: Dict[str, Any]) -> Package:
+def _required(data: Dict[str, Any]) -> PackageSpec:
     digest = str(data["digest"])
     if not re.match(r"[0-9a-f]{64}\Z", digest):
         raise BadSpecError("the package digest is not 64 hex digits")
-    return Package(digest, str(data["location"]), str(data.get("format", "zip")))
+    return PackageSpec(digest, str(data["location"]), str(data.get("format", "zip")))
 
 
 def _data_set(data: Dict[str, Any]) -> DataSet:
@@ -345,15 +345,15 @@ def _data_set(data: Dict[str, Any]) -> DataSet:
     )
 
 
-def _gpu(data: Dict[str, Any]) -> Gpu:
-    return Gpu(
+def _gpu(data: Dict[str, Any]) -> SpecGpu:
+    return SpecGpu(
         int(data["index"]), float(data.get("fraction", 1.0)), str(data.get("vendor", "nvidia"))
     )
 
 
-def _gang(data: Dict[str, Any]) -> Gang:
+def _gang(data: Dict[str, Any]) -> GangMember:
     addresses: List[str] = [str(address) for address in data.get("addresses") or ["127.0.0.1"]]
-    gang = Gang(
+    gang = GangMember(
         member=int(data.get("member", 0)),
         members=int(data.get("members", 1)),
         launcher=_one_of(data.get("launcher", "plain"), "launcher", LAUNCHERS),
@@ -371,13 +371,13 @@ def _gang(data: Dict[str, Any]) -> Gang:
     return gang
 
 
-def _report(data: Optional[Dict[str, Any]]) -> Optional[Report]:
+def _report(data: Optional[Dict[str, Any]]) -> Optional[ReportSpec]:
     if data is None:
         return None
     url = str(data["url"]).rstrip("/")
     if not url.startswith(("http://", "https://")):
         raise BadSpecError(f"report url {url!r} is not http or https")
-    return Report(
+    return ReportSpec(
         url=url,
         token=str(data.get("token", "")),
         token_file=_path(data.get("token_file")),
@@ -390,17 +390,19 @@ def _report(data: Optional[Dict[str, Any]]) -> Optional[Report]:
     )
 
 
-def _health(data: Optional[Dict[str, Any]]) -> Optional[Health]:
+def _health(data: Optional[Dict[str, Any]]) -> Optional[HealthChecks]:
     if data is None:
         return None
     limits = {str(name): float(value) for name, value in (data.get("limits") or {}).items()}
-    return Health(limits=limits, gpu_file=_path(data.get("gpu_file")))
+    return HealthChecks(limits=limits, gpu_file=_path(data.get("gpu_file")))
 
 
-def _account(data: Optional[Dict[str, Any]]) -> Optional[Account]:
+def _account(data: Optional[Dict[str, Any]]) -> Optional[RunAsUser]:
     if data is None:
         return None
-    found = Account(int(data["uid"]), int(data["gid"]), tuple(int(one) for one in data["groups"]))
+    found = RunAsUser(
+        int(data["uid"]), int(data["gid"]), tuple(int(one) for one in data["groups"])
+    )
     if found.uid <= 0 or found.gid <= 0:
         raise BadSpecError("account is root, whom no job runs as")
     return found
@@ -415,10 +417,10 @@ def _sandbox(data: Optional[Dict[str, Any]]) -> Optional[Sandbox]:
     )
 
 
-def _interactive(data: Optional[Dict[str, Any]]) -> Optional[Interactive]:
+def _interactive(data: Optional[Dict[str, Any]]) -> Optional[InteractiveSpec]:
     if data is None:
         return None
-    return Interactive(
+    return InteractiveSpec(
         kind=_one_of(data.get("kind"), "interactive kind", ("terminal", "app")),
         path=str(data.get("path") or "/"),
         is_notebook=bool(data.get("is_notebook", False)),

@@ -22,20 +22,20 @@ from trackyard.runner.fitness import Fitness
 from trackyard.runner.gang.meeting import MeetingError
 from trackyard.runner.gang.rank_lines import RankLines
 from trackyard.runner.gang.siblings import Company, UnfitError
-from trackyard.runner.interactive.work import Session
+from trackyard.runner.interactive.work import InteractiveSession
 from trackyard.runner.logs import LogSpool, Output
 from trackyard.runner.machine.samples import oom_kills, sampler_of
-from trackyard.runner.report import Answer, Reporter
+from trackyard.runner.report import RunnerReporter, ServerReply
 from trackyard.runner.slurm.report_folder import FolderReporter
-from trackyard.runner.spec import Spec, mark
+from trackyard.runner.spec import RunnerSpec, mark
 from trackyard.runner.watch import (
     AT_ONCE,
     MEMORY_SECONDS,
-    Requests,
+    ProgressFiles,
     Siblings,
-    Signs,
     StopFile,
     StopRequest,
+    StopRequests,
     answers,
 )
 from trackyard.runner.workspace import limits, sandbox, workspace
@@ -57,7 +57,7 @@ class StopAsked(Exception):
 class Supervisor:
     """Wraps one command."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: RunnerSpec) -> None:
         self._spec = spec
         self._mark = mark(spec)
         self._unit = f"yard-{self._mark}"
@@ -65,15 +65,15 @@ class Supervisor:
         self._started_ms = time.time_ns() // 1_000_000
         self._began = time.monotonic()
         self._spool = LogSpool(spec.state_dir / "log")
-        self._requests = Requests()
+        self._requests = StopRequests()
         self._stop_file = StopFile(spec)
         self._siblings = Siblings(spec)
-        self._signs = Signs(spec)
+        self._signs = ProgressFiles(spec)
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
         hidden = [spec.env[name] for name in spec.secrets if name in spec.env]
-        self._session = Session(spec, say=self._say)
+        self._session = InteractiveSession(spec, say=self._say)
         marks = RankLines() if spec.gang.launcher == "mpirun" else None
         self._output = Output(self._spool, echo=spec.echo, secrets=hidden, marks=marks)
         self._company = Company(spec, pause=self._pause, say=self._say)
@@ -94,7 +94,7 @@ class Supervisor:
         self._oom_before = oom_kills()
         self._sampler = sampler_of(spec)
         self._fitness = Fitness(spec)
-        self._reporter: Union[Reporter, FolderReporter, None] = None
+        self._reporter: Union[RunnerReporter, FolderReporter, None] = None
         self._data = Data(spec, self._say, self._beat_soon)
 
     def run(self) -> int:
@@ -143,12 +143,12 @@ class Supervisor:
         if self._spec.report.by_folder:
             self._reporter = FolderReporter(spec, describe=describe, sample=sample)
         else:
-            self._reporter = Reporter(
+            self._reporter = RunnerReporter(
                 spec, self._spool, describe=describe, sample=sample, on_answer=self._on_answer
             )
         self._reporter.start()
 
-    def _live(self) -> ending.Facts:
+    def _live(self) -> ending.ExitFacts:
         try:
             self._pause(0)
             unfit = self._fitness.before()
@@ -180,7 +180,7 @@ class Supervisor:
             return self._failed("node_unfit", str(fault))
         except MeetingError as fault:
             return self._failed(fault.cause, str(fault))
-        except workspace.SetupError as fault:
+        except workspace.WorkspaceError as fault:
             return self._failed("setup", str(fault))
         except OSError as fault:
             return self._failed("command", ending.start_failure(self._spec.argv[0], fault))
@@ -188,11 +188,11 @@ class Supervisor:
         self._end_command()
         return self._facts(status=self._main_status)
 
-    def _failed(self, cause: str, sentence: str) -> ending.Facts:
+    def _failed(self, cause: str, sentence: str) -> ending.ExitFacts:
         self._say(sentence)
         self._sweep(0)
         self._spool.finish()
-        return ending.Facts(status=None, failed_start=cause, failure=sentence)
+        return ending.ExitFacts(status=None, failed_start=cause, failure=sentence)
 
     def _own_variables(self) -> Dict[str, str]:
         own = {processes.MARKER: self._mark, "YARD_PROGRESS_FILE": str(self._signs.progress_file)}
@@ -500,7 +500,7 @@ class Supervisor:
 
     # Reports
 
-    def _on_answer(self, answer: Answer) -> None:
+    def _on_answer(self, answer: ServerReply) -> None:
         if answer.status == 409:
             self._requests.put("fenced", 0)
         elif isinstance(answer.body.get("stop"), dict):
@@ -548,10 +548,10 @@ class Supervisor:
 
     # The end
 
-    def _facts(self, *, status: Optional[int]) -> ending.Facts:
+    def _facts(self, *, status: Optional[int]) -> ending.ExitFacts:
         spec = self._spec
         in_limit = self._cgroup is not None and self._cgroup.oom_kills() > 0
-        return ending.Facts(
+        return ending.ExitFacts(
             status=status,
             asked=self._asked,
             forced=self._forced,
@@ -563,7 +563,7 @@ class Supervisor:
             tail=self._spool.tail,
         )
 
-    def _record(self, verdict: ending.Verdict) -> Dict[str, Any]:
+    def _record(self, verdict: ending.ExitVerdict) -> Dict[str, Any]:
         if self._cgroup is not None:
             self._peak_memory = max(self._peak_memory, self._cgroup.peak_bytes())
             self._cgroup.remove()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional
 
 from trackyard.runner import records
-from trackyard.runner.spec import Spec
+from trackyard.runner.spec import RunnerSpec
 
 SIBLING_SECONDS = 0.25
 MEMORY_SECONDS = 1.0
@@ -32,7 +32,7 @@ class StopRequest(NamedTuple):
     grace_seconds: float
 
 
-class Requests:
+class StopRequests:
     """Stop requests from any thread, in the order they came."""
 
     def __init__(self) -> None:
@@ -56,12 +56,12 @@ class Requests:
 class StopFile:
     """`stop.json` in the state folder: how the local engine reaches a runner."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: RunnerSpec) -> None:
         self._path = spec.state_dir / "stop.json"
         self._grace = spec.grace_seconds
         self._seen = (0, 0)
 
-    def check(self, requests: Requests) -> None:
+    def check(self, requests: StopRequests) -> None:
         """Pass on a request that is new since the last look."""
         try:
             facts = self._path.stat()
@@ -82,13 +82,13 @@ class StopFile:
 class Siblings:
     """The other members of the gang, where their records lie on a shared disk."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: RunnerSpec) -> None:
         self._gang = spec.gang
         self._grace = spec.grace_seconds
         self._next = 0.0
         self._told = False
 
-    def check(self, requests: Requests) -> None:
+    def check(self, requests: StopRequests) -> None:
         """Ask for a stop when another member failed."""
         if self._told or self._gang.folder is None or self._gang.members == 1:
             return
@@ -114,10 +114,10 @@ class Siblings:
         return record is not None and record.get("cause") == "succeeded"
 
 
-class Signs:
+class ProgressFiles:
     """Progress and checkpoints, as files the command writes."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: RunnerSpec) -> None:
         self.progress_file = spec.state_dir / "progress.json"
         self._promised = spec.progress_seconds
         self._checkpoints = spec.checkpoint_dir

@@ -1,30 +1,37 @@
 """Decide what runs where and why the rest waits: a pure function of a snapshot."""
 
-from trackyard.scheduling.decisions import Admission, Cause, Claim, Decisions, Reservation, Stop
-from trackyard.scheduling.forecast.durations import DurationModel, Estimate
-from trackyard.scheduling.policy import Backfill, Order, Policy, Preemption, preset
-from trackyard.scheduling.scheduler import Scheduler, decide
-from trackyard.scheduling.snapshot import Queue, Running, Snapshot, Team, Waiting
+from trackyard.scheduling.decisions import (
+    Admission,
+    Cause,
+    Decisions,
+    Reservation,
+    RoomClaim,
+    Stop,
+)
+from trackyard.scheduling.forecast.durations import DurationEstimate, DurationModel
+from trackyard.scheduling.policy import Backfill, Policy, PreemptionRules, QueueOrder, preset
+from trackyard.scheduling.scheduler import PassScheduler, decide
+from trackyard.scheduling.snapshot import ActiveJob, Queue, Snapshot, Team, WaitingJob
 
 __all__ = [
     "Admission",
     "Backfill",
     "Cause",
-    "Claim",
+    "RoomClaim",
     "Decisions",
     "DurationModel",
-    "Estimate",
-    "Order",
+    "DurationEstimate",
+    "QueueOrder",
     "Policy",
-    "Preemption",
+    "PreemptionRules",
     "Queue",
     "Reservation",
-    "Running",
-    "Scheduler",
+    "ActiveJob",
+    "PassScheduler",
     "Snapshot",
     "Stop",
     "Team",
-    "Waiting",
+    "WaitingJob",
     "decide",
     "preset",
 ]

@@ -13,11 +13,11 @@ from math import inf
 import numpy as np
 
 from trackyard.core.job import Job
-from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.order.pending import PendingJob
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.sketch import RowSketch
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
-from trackyard.scheduling.state import SOONEST_SECONDS, Held, State, free_from
+from trackyard.scheduling.state import SOONEST_SECONDS, HeldJob, PassState, free_from
 
 #: Rows looked at closely for one reservation.
 _MOST_ROWS = 256
@@ -37,28 +37,28 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptReservation:
     """One reservation."""
 
-    pending: Pending
+    pending: PendingJob
     at: float
     ends_at: float
     parts: tuple[Part, ...]
     view: Capacity
 
 
-class Reservations:
+class ReservationSet:
     """The reservations of a pass, with a view of the capacity behind each."""
 
     def __init__(
-        self, state: State, *, names: bool = False, capacity: Capacity | None = None
+        self, state: PassState, *, names: bool = False, capacity: Capacity | None = None
     ) -> None:
         self._state = state
         #: what is free, where that is not what the state has
         self._capacity = state.capacity if capacity is None else capacity
         #: whether openings name who is in the way
         self._names = names
-        self.kept: list[Kept] = []
+        self.kept: list[KeptReservation] = []
         #: classes and teams whose first job has its reservation
         self.rights: set[int | str] = set()
         self._sorted: tuple[Floats, int] | None = None
@@ -78,7 +78,7 @@ class Reservations:
                 return kept.view
         return None
 
-    def blocker(self, ends_at: float) -> Kept:
+    def blocker(self, ends_at: float) -> KeptReservation:
         """Return the reservation that a job ending then would meet first."""
         return min((kept for kept in self.kept if kept.at < ends_at), key=lambda kept: kept.at)
 
@@ -103,7 +103,7 @@ class Reservations:
         now = self._state.now
         return max((k.at - now for k in self.kept if k.at - now < seconds), default=-1.0)
 
-    def add(self, pending: Pending, allowed: Mask | None) -> Kept | None:
+    def add(self, pending: PendingJob, allowed: Mask | None) -> KeptReservation | None:
         """Keep room for a job where it could start first; None when no such time is foreseen."""
         opening = self._earliest_by_right(pending, allowed)
         if opening is None or opening.at == inf:
@@ -112,7 +112,7 @@ class Reservations:
         for row, gpus in opening.parts:
             self._narrow(view, pending.shape, row, gpus, opening.at)
         ends_at = opening.at + pending.bound
-        kept = Kept(pending, opening.at, ends_at, opening.parts, view)
+        kept = KeptReservation(pending, opening.at, ends_at, opening.parts, view)
         self.kept.append(kept)
         self._free_at = self._free_at.copy()
         self._sorted = None
@@ -121,7 +121,7 @@ class Reservations:
                 self._free_at[row, gpu] = max(self._free_at[row, gpu], ends_at)
         return kept
 
-    def _earliest_by_right(self, pending: Pending, allowed: Mask | None) -> Opening | None:
+    def _earliest_by_right(self, pending: PendingJob, allowed: Mask | None) -> Opening | None:
         """Find when a job could start that stops preemptible jobs of lower classes by then."""
         state, job = self._state, pending.waiting.job
         asked = (job, pending.shape, pending.bound, allowed)
@@ -142,7 +142,7 @@ class Reservations:
         finally:
             self._free_at, self._gives_way, self._sorted = free_at, None, None
 
-    def _end(self, held: Held) -> float:
+    def _end(self, held: HeldJob) -> float:
         """When a job leaves, as far as the job in question is concerned."""
         now = self._state.now
         if self._gives_way is not None and self._gives_way[held.slot]:

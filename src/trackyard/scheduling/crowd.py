@@ -15,13 +15,13 @@ import numpy as np
 from trackyard.core.job import Job
 from trackyard.core.reasons import Reason
 from trackyard.scheduling.order.bucket import WITHIN_QUOTA, Bucket, Key, scale
-from trackyard.scheduling.order.columns import ColumnLine, Columns
-from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.order.columns import ColumnLine, JobColumns
+from trackyard.scheduling.order.pending import PendingJob
 from trackyard.scheduling.place.table import Floats, Ints, Shape
-from trackyard.scheduling.policy import Order
+from trackyard.scheduling.policy import QueueOrder
 from trackyard.scheduling.shares.departments import TeamUse
-from trackyard.scheduling.shares.quota import Ledger
-from trackyard.scheduling.snapshot import Waiting
+from trackyard.scheduling.shares.quota import QuotaLedger
+from trackyard.scheduling.snapshot import WaitingJob
 
 
 class Crowd:
@@ -29,12 +29,12 @@ class Crowd:
 
     def __init__(
         self,
-        columns: Columns,
+        columns: JobColumns,
         *,
-        ledger: Ledger,
-        orders: dict[str, Order],
-        gate_of: Callable[[Waiting, Shape], Reason | None],
-        bucket_of: Callable[[Pending, ColumnLine], Bucket],
+        ledger: QuotaLedger,
+        orders: dict[str, QueueOrder],
+        gate_of: Callable[[WaitingJob, Shape], Reason | None],
+        bucket_of: Callable[[PendingJob, ColumnLine], Bucket],
         answers_limits: bool,
     ) -> None:
         self._columns = columns
@@ -124,11 +124,11 @@ class Crowd:
         job = self._jobs[group]
         return job, self._shapes[group], self._ledger.team(job.team)
 
-    def order(self) -> Order:
+    def order(self) -> QueueOrder:
         """Return the order under which the group stands that was peeked at."""
         return self._orders[self._jobs[self._queue[self._next]].queue]
 
-    def pending(self) -> Pending:
+    def pending(self) -> PendingJob:
         """Return the first job of the group that was peeked at, measured."""
         return self._columns.pending(self._heads[self._queue[self._next]])
 
@@ -195,7 +195,7 @@ class Crowd:
         return found
 
     def _find_gates(
-        self, gate_of: Callable[[Waiting, Shape], Reason | None]
+        self, gate_of: Callable[[WaitingJob, Shape], Reason | None]
     ) -> list[Reason | None]:
         waiting = self._columns.waiting
         team_of, known = self._ledger.team, set[str]()

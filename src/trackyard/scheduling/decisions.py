@@ -78,7 +78,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Claim:
+class RoomClaim:
     """Room that is being made for a waiting job: others are stopping for it."""
 
     #: the job
@@ -134,7 +134,7 @@ class Decisions:
     #: room kept
     reservations: tuple[Reservation, ...] = ()
     #: room that is being made
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[RoomClaim, ...] = ()
     #: for every job left waiting its reasons, the dominant one first
     reasons: Mapping[str, tuple[Reason, ...]]
     #: the line: ids of the jobs left waiting, the next one first

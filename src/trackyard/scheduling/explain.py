@@ -16,19 +16,19 @@ from trackyard.core.job import Job
 from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
-from trackyard.scheduling.backfill import Opening, Reservations
+from trackyard.scheduling.backfill import Opening, ReservationSet
 from trackyard.scheduling.forecast.outlook import EXPECTED, end_of
 from trackyard.scheduling.gate import amount_words
 from trackyard.scheduling.order.bucket import Bucket
-from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.order.pending import PendingJob
 from trackyard.scheduling.place.capacity import Capacity
 from trackyard.scheduling.place.choose import place
 from trackyard.scheduling.place.table import Mask, Shape
 from trackyard.scheduling.shares.departments import TeamUse
-from trackyard.scheduling.state import State
+from trackyard.scheduling.state import PassState
 
 if TYPE_CHECKING:
-    from trackyard.scheduling.passing import Result
+    from trackyard.scheduling.passing import PassResult
 
 #: Shape, and what leases tell jobs apart by.
 Alike = tuple[int, tuple[object, ...]]
@@ -39,7 +39,7 @@ MOST_NAMES = 32
 class Explainer:
     """Finds the reasons of one pass; answers are kept by shape."""
 
-    def __init__(self, state: State, result: Result) -> None:
+    def __init__(self, state: PassState, result: PassResult) -> None:
         self._state = state
         self._result = result
         self._first: Capacity | None = None
@@ -48,7 +48,7 @@ class Explainer:
         self._rooms: dict[Alike, tuple[tuple[int, int], Opening | None, tuple[Reason, ...]]] = {}
         #: whether there was room when the pass began
         self._before: dict[Alike, bool] = {}
-        self._openings = Reservations(state, names=True)
+        self._openings = ReservationSet(state, names=True)
         self._openings_at = 0
         self._by_team: dict[str, list[str]] = {}
         self._teams_at = -1
@@ -71,7 +71,7 @@ class Explainer:
             self._first = self._state.capacity.copy()
 
     def room(
-        self, job: Job, team: TeamUse, pending: Pending, allowed: Mask | None
+        self, job: Job, team: TeamUse, pending: PendingJob, allowed: Mask | None
     ) -> tuple[Reason, ...]:
         """Explain a job for which there is no room now."""
         if allowed is not None:
@@ -93,7 +93,7 @@ class Explainer:
         return answer
 
     def _room(
-        self, job: Job, team: TeamUse, pending: Pending, key: Alike, version: tuple[int, int]
+        self, job: Job, team: TeamUse, pending: PendingJob, key: Alike, version: tuple[int, int]
     ) -> tuple[Reason, ...]:
         known = self._rooms.get(key)
         if known is None or known[0] != version:
@@ -104,14 +104,14 @@ class Explainer:
         lent = self._lent(team, pending, known[1])
         return (*lent, *known[2]) if lent else known[2]
 
-    def _alike(self, job: Job, pending: Pending) -> Alike:
+    def _alike(self, job: Job, pending: PendingJob) -> Alike:
         """What jobs have in common that find room alike; leases tell holders apart."""
         windows = self._state.windows
         if not windows:
             return pending.shape.index, ()
         return pending.shape.index, windows.outlook(job, pending.bound, self._state.now)
 
-    def lease(self, bucket: Bucket, pending: Pending) -> Reason:
+    def lease(self, bucket: Bucket, pending: PendingJob) -> Reason:
         """Explain a job that would fit if nobody had leased the nodes."""
         state = self._state
         able = state.capacity.fits(pending.shape, pending.shape.any_mask())
@@ -129,7 +129,7 @@ class Explainer:
         return _lease_reason(max(upcoming, key=lambda one: (one.starts_at, one.id)), state.now)
 
     def _explain_room(
-        self, job: Job, pending: Pending, allowed: Mask | None
+        self, job: Job, pending: PendingJob, allowed: Mask | None
     ) -> tuple[Opening | None, tuple[Reason, ...]]:
         """Return where there will be room, and why there is none yet."""
         if allowed is None:
@@ -147,7 +147,7 @@ class Explainer:
         )
 
     def _without_leases(
-        self, job: Job, pending: Pending
+        self, job: Job, pending: PendingJob
     ) -> tuple[Opening, tuple[Reason, ...]] | None:
         """The same for all jobs of a shape, where no lease is near the room they wait for.
 
@@ -172,7 +172,7 @@ class Explainer:
         return known[1]
 
     def _lent(
-        self, team: TeamUse, pending: Pending, opening: Opening | None
+        self, team: TeamUse, pending: PendingJob, opening: Opening | None
     ) -> tuple[Reason, ...]:
         """Name the borrowers, where the job is within its team's quota."""
         state, owner = self._state, team.owner
@@ -223,7 +223,7 @@ class Explainer:
                 self._by_team.setdefault(held.job.team, []).append(name)
         return self._by_team
 
-    def _behind(self, job: Job, pending: Pending, allowed: Mask | None) -> Reason | None:
+    def _behind(self, job: Job, pending: PendingJob, allowed: Mask | None) -> Reason | None:
         """Say whether it would have started if nobody had come before it in this pass."""
         if self._first is None or not self._had_room(job, pending, allowed, self._first):
             return None
@@ -241,7 +241,9 @@ class Explainer:
             ahead=count,
         )
 
-    def _had_room(self, job: Job, pending: Pending, allowed: Mask | None, first: Capacity) -> bool:
+    def _had_room(
+        self, job: Job, pending: PendingJob, allowed: Mask | None, first: Capacity
+    ) -> bool:
         """Say whether there was room for it when the pass began."""
         key = self._alike(job, pending)
         is_general = allowed is None
@@ -324,10 +326,10 @@ class Explainer:
         return f"`{table.nodes[int(rows[0])].label(shape.same)}`", most
 
     def _opening(
-        self, job: Job, pending: Pending, allowed: Mask | None, *, leases: bool = True
+        self, job: Job, pending: PendingJob, allowed: Mask | None, *, leases: bool = True
     ) -> Opening | None:
         if self._openings_at != len(self._result.started):
-            self._openings = Reservations(self._state, names=True)
+            self._openings = ReservationSet(self._state, names=True)
             self._openings_at = len(self._result.started)
         asked = (job, pending.shape, pending.bound, allowed)
         self._openings.minds_leases = leases
@@ -337,12 +339,14 @@ class Explainer:
             capacity = self._first.copy()
             for _, held, _ in self._result.started:
                 capacity.take(held.shape, held.parts)
-            unclaimed = Reservations(self._state, names=True, capacity=capacity)
+            unclaimed = ReservationSet(self._state, names=True, capacity=capacity)
             unclaimed.minds_leases = leases
             opening = unclaimed.earliest(*asked)
         return opening
 
-    def _leased(self, job: Job, pending: Pending, opening: Opening | None) -> tuple[Reason, ...]:
+    def _leased(
+        self, job: Job, pending: PendingJob, opening: Opening | None
+    ) -> tuple[Reason, ...]:
         """Add the lease that is in the way where the holders leave room first."""
         windows, now = self._state.windows, self._state.now
         if not windows or opening is None:

@@ -15,17 +15,17 @@ from trackyard.core.job import Dependency, Job, JobState
 from trackyard.core.reasons import Code, Reason, Tier
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.place.table import Ints, Mask, NodeTable, Shape
-from trackyard.scheduling.shares.quota import Ledger
-from trackyard.scheduling.snapshot import Waiting
+from trackyard.scheduling.shares.quota import QuotaLedger
+from trackyard.scheduling.snapshot import WaitingJob
 from trackyard.scheduling.windows import Windows
 
 
 def standing(
-    waiting: Waiting,
+    waiting: WaitingJob,
     *,
     shape: Shape,
     table: NodeTable,
-    ledger: Ledger,
+    ledger: QuotaLedger,
     windows: Windows,
     now: float,
 ) -> Reason | None:
@@ -54,7 +54,7 @@ def standing(
 def moment(
     job: Job,
     *,
-    ledger: Ledger,
+    ledger: QuotaLedger,
     windows: Windows,
     state_of: Callable[[str], JobState | None],
     now: float,
@@ -68,7 +68,7 @@ def moment(
 
 def _moments(
     job: Job,
-    ledger: Ledger,
+    ledger: QuotaLedger,
     windows: Windows,
     state_of: Callable[[str], JobState | None],
     now: float,
@@ -86,7 +86,7 @@ def _moments(
         yield Reason(code=Code.NOT_BEFORE, until=job.not_before)
 
 
-def _budget(job: Job, ledger: Ledger) -> Reason | None:
+def _budget(job: Job, ledger: QuotaLedger) -> Reason | None:
     """Return the budget that holds the job's team; what a running job asked for is no new job."""
     team = ledger.teams.get(job.team)
     hold = None if team is None or job.part_of else team.budget_hold
@@ -112,7 +112,7 @@ def _dependency(
     return None
 
 
-def _queue_fault(job: Job, shape: Shape, ledger: Ledger) -> Reason | None:
+def _queue_fault(job: Job, shape: Shape, ledger: QuotaLedger) -> Reason | None:
     queue = ledger.queues.get(job.queue)
     if queue is None:
         return Reason(code=Code.UNKNOWN_QUEUE, what=job.queue)
@@ -131,7 +131,7 @@ def _queue_fault(job: Job, shape: Shape, ledger: Ledger) -> Reason | None:
     return None
 
 
-def _wall_fault(job: Job, ledger: Ledger) -> Reason | None:
+def _wall_fault(job: Job, ledger: QuotaLedger) -> Reason | None:
     most = ledger.queues[job.queue].max_wall_seconds
     if most is None:
         return None
@@ -172,7 +172,7 @@ def _lease_fault(job: Job, windows: Windows, now: float) -> Reason | None:
 
 
 def _room_fault(
-    waiting: Waiting, shape: Shape, table: NodeTable, windows: Windows
+    waiting: WaitingJob, shape: Shape, table: NodeTable, windows: Windows
 ) -> Reason | None:
     """Say whether idle nodes could hold it: any, those in service, those it does not avoid."""
     able = shape.any_mask()

@@ -14,52 +14,52 @@ from math import inf
 
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
-from trackyard.scheduling.backfill import Reservations
+from trackyard.scheduling.backfill import ReservationSet
 from trackyard.scheduling.crowd import Crowd
 from trackyard.scheduling.decisions import Cause
 from trackyard.scheduling.explain import Explainer
 from trackyard.scheduling.order.bucket import Bucket, Key
 from trackyard.scheduling.order.line import Entry
-from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.order.pending import PendingJob
 from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.choose import place
 from trackyard.scheduling.place.table import Mask, Shape
 from trackyard.scheduling.policy import Backfill
-from trackyard.scheduling.preemption.preempt import Plan, Preemption
-from trackyard.scheduling.state import Held, State
+from trackyard.scheduling.preemption.preempt import PreemptionPlan, VictimSearch
+from trackyard.scheduling.state import HeldJob, PassState
 
 _NO_REASONS: tuple[Reason, ...] = ()
 
 
 @dataclass(slots=True)
-class Result:
+class PassResult:
     """What a pass decided, in the scheduler's own terms."""
 
     #: (job, held, started past an earlier job)
-    started: list[tuple[Pending, Held, bool]] = field(default_factory=list)
+    started: list[tuple[PendingJob, HeldJob, bool]] = field(default_factory=list)
     #: (victim, claimant, why)
-    stopped: list[tuple[Held, str, Cause]] = field(default_factory=list)
+    stopped: list[tuple[HeldJob, str, Cause]] = field(default_factory=list)
     #: claimants whose victims are stopping
     claims: dict[str, Reason] = field(default_factory=dict)
     #: what they will have: (claimant, parts, from when on)
-    claimed: list[tuple[Pending, list[Part], float]] = field(default_factory=list)
+    claimed: list[tuple[PendingJob, list[Part], float]] = field(default_factory=list)
 
 
-class Pass:
+class SchedulingPass:
     """One walk over the buckets, best head first."""
 
-    def __init__(self, state: State, *, explain: bool, reservations: Reservations) -> None:
+    def __init__(self, state: PassState, *, explain: bool, reservations: ReservationSet) -> None:
         self._state = state
         self._capacity = state.capacity
         self._policy = state.policy
-        self._preemption = Preemption(state)
+        self._preemption = VictimSearch(state)
         self._can_preempt = state.policy.preemption.is_on
         backfill = state.policy.backfill
         self._is_strict = backfill is Backfill.STRICT
         self._is_easy = backfill is Backfill.EASY
         self._depth = state.policy.reservations if backfill is Backfill.CONSERVATIVE else 0
         self.reservations = reservations
-        self.result = Result()
+        self.result = PassResult()
         self._explainer = Explainer(state, self.result) if explain else None
         self._hopeless: dict[object, list[tuple[int, int, int, int, int]]] = {}
         self._shut: dict[str, str] = {}
@@ -69,7 +69,7 @@ class Pass:
         self._limited: list[tuple[Key, int, Bucket, Entry]] = []
         self._now_at: Key = (0, 0, 0, 0.0, 0.0, 0)
 
-    def run(self, buckets: Iterable[Bucket], crowd: Crowd | None = None) -> Result:
+    def run(self, buckets: Iterable[Bucket], crowd: Crowd | None = None) -> PassResult:
         """Walk until no bucket can start anything more; those of the crowd are made in turn."""
         ledger = self._state.ledger
         heap = self._heap
@@ -145,7 +145,7 @@ class Pass:
             return inf
         return self._capacity.whole_total * WHOLE
 
-    def claim(self, pending: Pending, victims: list[Held], until: float) -> bool:
+    def claim(self, pending: PendingJob, victims: list[HeldJob], until: float) -> bool:
         """Keep what these stopping jobs hold for the job they stop for."""
         capacity, shape = self._capacity, pending.shape
         for held in victims:
@@ -213,7 +213,7 @@ class Pass:
             scores_of=self._capacity,
         )
 
-    def _allowed(self, bucket: Bucket, pending: Pending) -> Mask | None:
+    def _allowed(self, bucket: Bucket, pending: PendingJob) -> Mask | None:
         """Rows that neither its own past nor anyone's lease closes to it."""
         windows = self._state.windows
         if not windows:
@@ -228,7 +228,7 @@ class Pass:
             self._explainer.freeze()
         ends_at = state.now + pending.bound
         unended = pending.waiting.stopped_for in state.stoppers
-        held = Held(
+        held = HeldJob(
             pending.waiting.job,
             shape=pending.shape,
             parts=parts,
@@ -275,10 +275,10 @@ class Pass:
         self._close_for_room(bucket, entry[4])
         return False
 
-    def _would_fit(self, pending: Pending, allowed: Mask | None) -> bool:
+    def _would_fit(self, pending: PendingJob, allowed: Mask | None) -> bool:
         return self._place(self._capacity, pending.shape, allowed) is not None
 
-    def _reservation_reason(self, pending: Pending) -> Reason:
+    def _reservation_reason(self, pending: PendingJob) -> Reason:
         kept = self.reservations.blocker(self._state.now + pending.bound)
         return Reason(
             code=Code.BEHIND_RESERVATION,
@@ -287,12 +287,12 @@ class Pass:
             ahead=1,
         )
 
-    def _lease_reason(self, bucket: Bucket, pending: Pending) -> Reason:
+    def _lease_reason(self, bucket: Bucket, pending: PendingJob) -> Reason:
         if self._explainer is None:
             return Reason(code=Code.RUNS_INTO_LEASE)
         return self._explainer.lease(bucket, pending)
 
-    def _shorten(self, bucket: Bucket, pending: Pending, reason: Reason) -> None:
+    def _shorten(self, bucket: Bucket, pending: PendingJob, reason: Reason) -> None:
         """From here on only shorter jobs of this bucket have a chance."""
         now = self._state.now
         threshold = self.reservations.threshold_below(pending.bound)
@@ -365,7 +365,7 @@ class Pass:
                 heappush(self._heap, item)
         self._limited.clear()
 
-    def _claim(self, bucket: Bucket, entry: Entry, plan: Plan) -> bool:
+    def _claim(self, bucket: Bucket, entry: Entry, plan: PreemptionPlan) -> bool:
         state, pending = self._state, entry[4]
         until = state.now + self._policy.preemption.grace_seconds
         if not self.claim(pending, [held for held, _ in plan.victims], until):
@@ -380,7 +380,7 @@ class Pass:
     def _close(self, bucket: Bucket, reason: Reason) -> None:
         bucket.closed = (reason,)
 
-    def _close_for_room(self, bucket: Bucket, pending: Pending) -> None:
+    def _close_for_room(self, bucket: Bucket, pending: PendingJob) -> None:
         if self._explainer is None:
             bucket.closed = _NO_REASONS
         else:

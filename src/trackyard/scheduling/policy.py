@@ -17,7 +17,7 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 
 
-class Order(StrEnum):
+class QueueOrder(StrEnum):
     """Who goes first within a priority class."""
 
     #: by submission
@@ -46,7 +46,7 @@ class Backfill(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Preemption:
+class PreemptionRules:
     """When a running job may be stopped for another."""
 
     #: a higher class may stop a lower one
@@ -88,7 +88,7 @@ class Policy:
     #: name in reports
     name: str = "default"
     #: who goes first
-    order: Order = Order.DEFAULT
+    order: QueueOrder = QueueOrder.DEFAULT
     #: what may pass the head
     backfill: Backfill = Backfill.EASY
     #: most reservations held at once under conservative backfill
@@ -96,7 +96,7 @@ class Policy:
     #: where jobs go
     style: Style = Style.LEAST_FRAGMENTATION
     #: who may be stopped
-    preemption: Preemption = field(default_factory=Preemption)
+    preemption: PreemptionRules = field(default_factory=PreemptionRules)
     #: default order: waiting this long halves a job's length in the order
     halving_seconds: float = 2 * DAY
     #: default order: jobs of fewer GPU-seconds than this are taken to be alike
@@ -116,25 +116,25 @@ class Policy:
         return self.halving_seconds * log2(length / self.shortest_length)
 
 
-NO_PREEMPTION = Preemption(lower_classes=False, reclaim=False, yield_to_shorter=False)
+NO_PREEMPTION = PreemptionRules(lower_classes=False, reclaim=False, yield_to_shorter=False)
 
 PRESETS: dict[str, Policy] = {
     "fifo": Policy(
-        name="fifo", order=Order.FIFO, backfill=Backfill.STRICT, preemption=NO_PREEMPTION
+        name="fifo", order=QueueOrder.FIFO, backfill=Backfill.STRICT, preemption=NO_PREEMPTION
     ),
     "fifo-skip": Policy(
-        name="fifo-skip", order=Order.FIFO, backfill=Backfill.SKIP, preemption=NO_PREEMPTION
+        name="fifo-skip", order=QueueOrder.FIFO, backfill=Backfill.SKIP, preemption=NO_PREEMPTION
     ),
-    "easy": Policy(name="easy", order=Order.FIFO, preemption=NO_PREEMPTION),
+    "easy": Policy(name="easy", order=QueueOrder.FIFO, preemption=NO_PREEMPTION),
     "conservative": Policy(
         name="conservative",
-        order=Order.FIFO,
+        order=QueueOrder.FIFO,
         backfill=Backfill.CONSERVATIVE,
         preemption=NO_PREEMPTION,
     ),
-    "sjf": Policy(name="sjf", order=Order.SHORTEST, preemption=NO_PREEMPTION),
-    "fair": Policy(name="fair", order=Order.FAIR, preemption=NO_PREEMPTION),
-    "drf": Policy(name="drf", order=Order.DOMINANT, preemption=NO_PREEMPTION),
+    "sjf": Policy(name="sjf", order=QueueOrder.SHORTEST, preemption=NO_PREEMPTION),
+    "fair": Policy(name="fair", order=QueueOrder.FAIR, preemption=NO_PREEMPTION),
+    "drf": Policy(name="drf", order=QueueOrder.DOMINANT, preemption=NO_PREEMPTION),
     "default": Policy(),
 }
 

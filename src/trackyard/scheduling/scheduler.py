@@ -18,32 +18,39 @@ import numpy as np
 
 from trackyard.core.job import Job, JobState
 from trackyard.core.reasons import Code, Reason
-from trackyard.scheduling.backfill import Reservations
+from trackyard.scheduling.backfill import ReservationSet
 from trackyard.scheduling.crowd import Crowd
-from trackyard.scheduling.decisions import Admission, Claim, Decisions, Ranking, Reservation, Stop
+from trackyard.scheduling.decisions import (
+    Admission,
+    Decisions,
+    Ranking,
+    Reservation,
+    RoomClaim,
+    Stop,
+)
 from trackyard.scheduling.gate import moment, rows_of, standing
 from trackyard.scheduling.order.bucket import Bucket
-from trackyard.scheduling.order.columns import ColumnLine, Columns
-from trackyard.scheduling.order.line import Entry, Line
-from trackyard.scheduling.order.pending import Measurer, Pending
-from trackyard.scheduling.passing import Pass, Result
+from trackyard.scheduling.order.columns import ColumnLine, JobColumns
+from trackyard.scheduling.order.line import Entry, JobLine
+from trackyard.scheduling.order.pending import Measurer, PendingJob
+from trackyard.scheduling.passing import PassResult, SchedulingPass
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Mask, Shape
-from trackyard.scheduling.policy import Backfill, Order
-from trackyard.scheduling.snapshot import Snapshot, Waiting
-from trackyard.scheduling.state import Held, State
+from trackyard.scheduling.policy import Backfill, QueueOrder
+from trackyard.scheduling.snapshot import Snapshot, WaitingJob
+from trackyard.scheduling.state import HeldJob, PassState
 
 #: Shares of use move slowly; stretching lengths by them more often only costs time.
 _STRETCH_EVERY_SECONDS = 300.0
 
 
-class Scheduler:
+class PassScheduler:
     """Waiting jobs in buckets over the state of the yard."""
 
     def __init__(
         self, snapshot: Snapshot, *, keep_fragmentation: bool = True, is_lasting: bool = True
     ) -> None:
-        self.state = State(snapshot)
+        self.state = PassState(snapshot)
         #: whether time will pass for it, so that jobs must be watched for becoming overdue
         self._is_lasting = is_lasting
         self._noted: dict[str, str] = {}
@@ -52,7 +59,7 @@ class Scheduler:
         self._buckets: dict[Hashable, Bucket] = {}
         self._gates: dict[Hashable, Reason | None] = {}
         self._where: dict[str, tuple[Bucket, Entry]] = {}
-        self._gated: dict[str, tuple[Pending, Reason]] = {}
+        self._gated: dict[str, tuple[PendingJob, Reason]] = {}
         #: the ordinary part of the line, where it is seen once
         self._crowd: Crowd | None = None
         #: buckets that may hold someone
@@ -61,7 +68,7 @@ class Scheduler:
         self._everything_changed = True
         #: in strict order a newcomer must be compared with everyone
         self._is_strict = snapshot.policy.backfill is Backfill.STRICT
-        self._reservations = Reservations(self.state)
+        self._reservations = ReservationSet(self.state)
         self._sequence = 0
         self._stretched_at = float("-inf")
         self._lease_change = self.state.windows.changes_after(snapshot.now)
@@ -90,7 +97,7 @@ class Scheduler:
         """Ids of all that ever waited here; few ask."""
         return {one.job.id for one in self._first_waiting}
 
-    def submit(self, waiting: Waiting) -> None:
+    def submit(self, waiting: WaitingJob) -> None:
         """Put a job into the line."""
         pending = self._measure(waiting)
         self._ids.add(waiting.job.id)
@@ -102,7 +109,7 @@ class Scheduler:
             return
         self._enter(pending)
 
-    def finish(self, job: str, *, at: float, outcome: JobState = JobState.SUCCEEDED) -> Held:
+    def finish(self, job: str, *, at: float, outcome: JobState = JobState.SUCCEEDED) -> HeldJob:
         """Take back what a job held until this moment, when it ended so."""
         self._everything_changed = True
         # Its team used it up to now, and not up to the last time that someone looked.
@@ -117,12 +124,12 @@ class Scheduler:
         times = (pending.waiting.job.not_before for pending, _ in self._gated.values())
         return min((time for time in times if time > now), default=inf)
 
-    def step(self, now: float, *, explain: bool = False) -> Result:
+    def step(self, now: float, *, explain: bool = False) -> PassResult:
         """Decide at this moment; what starts is held, what stops is released."""
         self._advance(now)
         if self._everything_changed or explain or self._is_strict:
             self._active = buckets = [bucket for bucket in self._active if bucket.line]
-            self._reservations = Reservations(self.state)
+            self._reservations = ReservationSet(self.state)
         else:
             buckets = list(self._fresh.values())
         for bucket in buckets:
@@ -132,7 +139,7 @@ class Scheduler:
             bucket.is_fresh = False
         self._fresh.clear()
         self._everything_changed = False
-        walk = Pass(self.state, explain=explain, reservations=self._reservations)
+        walk = SchedulingPass(self.state, explain=explain, reservations=self._reservations)
         if explain:
             self._renew_claims(walk)
         result = walk.run(list(buckets), self._crowd)
@@ -177,7 +184,7 @@ class Scheduler:
                 for kept in self._reservations.kept
             ),
             claims=tuple(
-                Claim(
+                RoomClaim(
                     job=pending.waiting.job.id,
                     at=at,
                     placement=self.state.placement(pending.shape, parts),
@@ -189,7 +196,7 @@ class Scheduler:
             line=Ranking(lambda: self._line(result)),
         )
 
-    def _load_plain(self, everyone: Sequence[Waiting]) -> list[tuple[int, Waiting]]:
+    def _load_plain(self, everyone: Sequence[WaitingJob]) -> list[tuple[int, WaitingJob]]:
         """Take in all ordinary jobs in columns; return the others."""
         checked, known, spent = self._checked, self._orders, self.state.ledger.spent
         special = [
@@ -218,7 +225,7 @@ class Scheduler:
             numbers = [number for number in numbers if number not in apart]
             plain = [everyone[number] for number in numbers]
             shapes = [shapes[number] for number in numbers]
-        columns = Columns(
+        columns = JobColumns(
             plain,
             numbers=numbers,
             shapes=shapes,
@@ -241,7 +248,7 @@ class Scheduler:
         )
         return special
 
-    def _column_bucket(self, pending: Pending, line: ColumnLine) -> Bucket:
+    def _column_bucket(self, pending: PendingJob, line: ColumnLine) -> Bucket:
         bucket = self._new_bucket(pending, self._order(pending.waiting.job.queue), line)
         self._buckets["columns", bucket.number] = bucket
         self._active.append(bucket)
@@ -257,7 +264,7 @@ class Scheduler:
                     if job in jobs:
                         self._where[job] = (bucket, entry)
 
-    def _load(self, waiting: list[tuple[int, Waiting]]) -> None:
+    def _load(self, waiting: list[tuple[int, WaitingJob]]) -> None:
         """Take in a whole line at once; the same as submitting each, in one tight loop."""
         members: dict[int, list[Entry]] = {}
         touched: list[Bucket] = []
@@ -288,20 +295,20 @@ class Scheduler:
             else:
                 known.append(entry)
         for bucket in touched:
-            bucket.line = Line(members[bucket.number])
+            bucket.line = JobLine(members[bucket.number])
         self._active.extend(touched)
 
-    def _measure(self, waiting: Waiting) -> Pending:
+    def _measure(self, waiting: WaitingJob) -> PendingJob:
         self._sequence += 1
         job = waiting.job
         shape = self.state.table.shape(job.request)
         measure = Measurer(self.state.durations)
         return measure(waiting, shape, self._sequence, self._order(job.queue))
 
-    def _order(self, queue_name: str) -> Order:
+    def _order(self, queue_name: str) -> QueueOrder:
         return self._orders.get(queue_name, self.state.policy.order)
 
-    def _enter(self, pending: Pending) -> None:
+    def _enter(self, pending: PendingJob) -> None:
         bucket = self._bucket(pending, self._order(pending.waiting.job.queue))
         entry = bucket.entry(pending, self.state.ledger)
         bucket.line.add(entry)
@@ -312,7 +319,7 @@ class Scheduler:
             bucket.is_fresh = True
             self._fresh[bucket.number] = bucket
 
-    def _bucket(self, pending: Pending, order: Order) -> Bucket:
+    def _bucket(self, pending: PendingJob, order: QueueOrder) -> Bucket:
         waiting = pending.waiting
         job = waiting.job
         # Adding 0 turns the class into a plain number, which hashes ten times faster.
@@ -338,7 +345,7 @@ class Scheduler:
         return bucket
 
     def _new_bucket(
-        self, pending: Pending, order: Order, line: ColumnLine | None = None
+        self, pending: PendingJob, order: QueueOrder, line: ColumnLine | None = None
     ) -> Bucket:
         state, waiting = self.state, pending.waiting
         queue = state.ledger.queues.get(waiting.job.queue)
@@ -355,7 +362,7 @@ class Scheduler:
             is_owed=waiting.is_owed,
         )
 
-    def _gate(self, waiting: Waiting, shape: Shape) -> Reason | None:
+    def _gate(self, waiting: WaitingJob, shape: Shape) -> Reason | None:
         """Why jobs like this one cannot run here at all; found once for those alike."""
         job = waiting.job
         if job.lease or waiting.avoid:
@@ -368,7 +375,7 @@ class Scheduler:
             self._gates[alike] = self._standing(waiting, shape)
         return self._gates[alike]
 
-    def _standing(self, waiting: Waiting, shape: Shape) -> Reason | None:
+    def _standing(self, waiting: WaitingJob, shape: Shape) -> Reason | None:
         state = self.state
         return standing(
             waiting,
@@ -379,7 +386,7 @@ class Scheduler:
             now=state.now,
         )
 
-    def _allowed(self, waiting: Waiting) -> Mask | None:
+    def _allowed(self, waiting: WaitingJob) -> Mask | None:
         """Rows that are not closed by its own past or by the lease it asks for; None: all."""
         if not (waiting.avoid or waiting.job.lease):
             return None
@@ -435,9 +442,9 @@ class Scheduler:
             else:
                 self._gated[job] = (pending, reason)
 
-    def _renew_claims(self, walk: Pass) -> None:
+    def _renew_claims(self, walk: SchedulingPass) -> None:
         """Keep for each claimant what its victims are still giving up."""
-        victims: dict[str, list[Held]] = {}
+        victims: dict[str, list[HeldJob]] = {}
         claimants = {held.stops_for for held in self.state.held.values() if held.stops_for}
         if claimants:
             self._find(claimants)
@@ -466,7 +473,7 @@ class Scheduler:
         listed = sorted(demand.items(), key=lambda pair: pair[0].index)
         return Fragmentation(self.state.table, listed)
 
-    def _reasons(self, result: Result) -> dict[str, tuple[Reason, ...]]:
+    def _reasons(self, result: PassResult) -> dict[str, tuple[Reason, ...]]:
         reasons = self._crowd.reasons() if self._crowd is not None else {}
         reasons.update((job, (reason,)) for job, reason in result.claims.items())
         for job, (_, reason) in self._gated.items():
@@ -485,7 +492,7 @@ class Scheduler:
                 reasons[job] = (*reasons[job], Reason(code=Code.ENGINE_REFUSED, what=note))
         return reasons
 
-    def _line(self, result: Result) -> tuple[str, ...]:
+    def _line(self, result: PassResult) -> tuple[str, ...]:
         """Order all that still wait, claimants first, those who cannot run last."""
         ledger = self.state.ledger
         if self._crowd is not None:
@@ -560,4 +567,4 @@ def uncollected() -> Iterator[None]:
 def decide(snapshot: Snapshot) -> Decisions:
     """Decide what starts, what stops and what is kept, and say why the rest waits."""
     with uncollected():
-        return Scheduler(snapshot, is_lasting=False).decide(snapshot.now)
+        return PassScheduler(snapshot, is_lasting=False).decide(snapshot.now)

@@ -14,7 +14,7 @@ from trackyard.core.lease import Lease
 from trackyard.core.node import Node
 from trackyard.core.resources import Placement
 from trackyard.scheduling.forecast.durations import DurationModel
-from trackyard.scheduling.policy import Order, Policy
+from trackyard.scheduling.policy import Policy, QueueOrder
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class Queue:
     #: among jobs of one class, the queue with the lower rank goes first
     rank: int = 0
     #: order within this queue; None: the policy's
-    order: Order | None = None
+    order: QueueOrder | None = None
     #: GPUs at once
     quota_gpus: float | None = None
     #: jobs at once
@@ -97,7 +97,7 @@ MOST_STOPS = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Waiting:
+class WaitingJob:
     """A job in the line."""
 
     #: the job
@@ -119,7 +119,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Running:
+class ActiveJob:
     """A job that holds resources, also while it starts or stops."""
 
     #: the job
@@ -153,9 +153,9 @@ class Snapshot:
     #: hardware
     nodes: tuple[Node, ...]
     #: jobs in the line, in any order
-    waiting: tuple[Waiting, ...] = ()
+    waiting: tuple[WaitingJob, ...] = ()
     #: jobs that hold resources
-    running: tuple[Running, ...] = ()
+    running: tuple[ActiveJob, ...] = ()
     #: tenants
     teams: tuple[Team, ...] = ()
     #: lines

@@ -20,15 +20,15 @@ from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import Floats, Ints, NodeTable, Shape
 from trackyard.scheduling.preemption.victims import Victims
 from trackyard.scheduling.shares.departments import BRIEF_SECONDS
-from trackyard.scheduling.shares.quota import Ledger
-from trackyard.scheduling.snapshot import Running, Snapshot
+from trackyard.scheduling.shares.quota import QuotaLedger
+from trackyard.scheduling.snapshot import ActiveJob, Snapshot
 from trackyard.scheduling.windows import Windows
 
 #: A job that outlives its foreseen end is given as long again as it is late, at least this long.
 SOONEST_SECONDS = 1.0
 
 
-class Held:
+class HeldJob:
     """A job that holds resources."""
 
     __slots__ = (
@@ -101,13 +101,13 @@ class Held:
 
 
 def free_from(free_at: Floats, now: float) -> Floats:
-    """When GPUs are foreseen to be free, seen from now, as `Held.ends_by` has it; 0: they are."""
+    """When GPUs are foreseen to be free, seen from now, as `HeldJob.ends_by` has it; 0: they are."""
     late = np.where(free_at < now, 2 * now - free_at, free_at)
     found: Floats = np.where(free_at == 0.0, 0.0, np.maximum(late, now + SOONEST_SECONDS))
     return found
 
 
-class State:
+class PassState:
     """Everything that a pass changes while it decides."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -116,7 +116,7 @@ class State:
         self.durations = snapshot.durations
         self.table = NodeTable(snapshot.nodes)
         self.capacity = Capacity(self.table)
-        self.ledger = Ledger(
+        self.ledger = QuotaLedger(
             snapshot.teams,
             snapshot.queues,
             table=self.table,
@@ -129,9 +129,9 @@ class State:
         self._stopped_for: dict[str, set[str]] = {}
         #: jobs that others were stopped for and that have not ended
         self.stoppers = {one.stopped_for for one in snapshot.waiting if one.stopped_for}
-        self.held: dict[str, Held] = {}
+        self.held: dict[str, HeldJob] = {}
         #: by row; None: not worked out yet from the slots that `_first_on` lists for each row
-        self._on_row: list[dict[str, Held] | None] = [{} for _ in range(self.table.count)]
+        self._on_row: list[dict[str, HeldJob] | None] = [{} for _ in range(self.table.count)]
         self._first_on: tuple[list[int], list[int]] = ([], [])
         #: when each busy GPU is foreseen to be free; 0: free now
         self.free_at: Floats = np.zeros((self.table.count, self.table.width))
@@ -141,7 +141,7 @@ class State:
         self.fragmentation: Fragmentation | None = None
         self._load(snapshot.running)
 
-    def hold(self, held: Held) -> None:
+    def hold(self, held: HeldJob) -> None:
         """Let a job have its parts."""
         self.held[held.job.id] = held
         self.capacity.take(held.shape, held.parts)
@@ -161,7 +161,7 @@ class State:
                 line[at] = held.ends_at
                 self.slot_on[row, at] = held.slot
 
-    def _load(self, running: Sequence[Running]) -> None:
+    def _load(self, running: Sequence[ActiveJob]) -> None:
         """Hold many at once."""
         jobs = [one.job for one in running]
         shapes = self.table.shapes([job.request for job in jobs])
@@ -209,7 +209,7 @@ class State:
         np.maximum.at(self.free_at.reshape(-1), at, ends[owners])
         capacity.recount_all()
 
-    def on_row(self, row: int) -> dict[str, Held]:
+    def on_row(self, row: int) -> dict[str, HeldJob]:
         """Who is on a row; worked out when someone asks."""
         found = self._on_row[row]
         if found is None:
@@ -225,7 +225,7 @@ class State:
             if name in self.held:
                 self.victims.unspare(self.held[name])
 
-    def release(self, job: str) -> Held:
+    def release(self, job: str) -> HeldJob:
         """Take a job's parts back."""
         held = self.held.pop(job)
         self.capacity.give(held.shape, held.parts)
@@ -269,7 +269,7 @@ class State:
         ]
         self.free_at[row, gpu] = max(ends, default=0.0)
 
-    def _all_held(self, running: Sequence[Running], shapes: Sequence[Shape]) -> list[Held]:
+    def _all_held(self, running: Sequence[ActiveJob], shapes: Sequence[Shape]) -> list[HeldJob]:
         row_of, now, durations = self.table.row, self.now, self.durations
         everyone = []
         for one, shape in zip(running, shapes, strict=True):
@@ -280,7 +280,7 @@ class State:
                 ends = started + limit
             else:
                 ends = _foreseen_end(one, job, now, durations)
-            held = Held(
+            held = HeldJob(
                 job,
                 shape=shape,
                 # Most have one node; a list made in place takes half the time of a loop.
@@ -302,7 +302,7 @@ class State:
         return everyone
 
 
-def _foreseen_end(running: Running, job: Job, now: float, durations: DurationModel) -> float:
+def _foreseen_end(running: ActiveJob, job: Job, now: float, durations: DurationModel) -> float:
     """The end of a running job: its stop, its limit, its estimate, else what was learned."""
     if running.stops_at is not None:
         return running.stops_at

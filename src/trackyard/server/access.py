@@ -55,7 +55,7 @@ _BAD_CREDENTIAL = (
 )
 
 
-class Gate:
+class AccessGate:
     """Decides whether a request may go on, and as whom."""
 
     def __init__(

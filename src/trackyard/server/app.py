@@ -21,11 +21,11 @@ from trackyard.core.errors import (
     WrongMethod,
     YardError,
 )
-from trackyard.server.access import Gate
+from trackyard.server.access import AccessGate
 from trackyard.server.health.tally import Tally
 from trackyard.server.http.live import LiveResponse
 from trackyard.server.http.messages import BODY_SECONDS, Request, Response, error_response
-from trackyard.server.http.pace import Pace, Turn
+from trackyard.server.http.pace import CallPace, CallTurn
 from trackyard.server.http.streams import Streams, caller_of
 from trackyard.server.routing import Route, Router
 from trackyard.server.wire import ProtocolClosed
@@ -40,17 +40,17 @@ class Application:
     def __init__(
         self,
         router: Router,
-        gate: Gate,
+        gate: AccessGate,
         *,
         tally: Tally | None = None,
         prefix: str = "",
-        pace: Pace | None = None,
+        pace: CallPace | None = None,
         body_seconds: float = BODY_SECONDS,
     ) -> None:
         self.router = router
         self.gate = gate
         self._tally = tally or Tally()
-        self._pace = pace or Pace()
+        self._pace = pace or CallPace()
         self.streams = Streams(gate)
         self._body_seconds = body_seconds
         #: path under which a proxy mounts us, without a trailing slash
@@ -168,7 +168,9 @@ class Application:
         """Run a handler within its caller's pace."""
         is_upload = request.method == "PUT"
         # Uploads stay long, so they have a lane of their own and hold up no log call.
-        turn = request.turn = Turn(self._pace, (principal.token_id or principal.name, is_upload))
+        turn = request.turn = CallTurn(
+            self._pace, (principal.token_id or principal.name, is_upload)
+        )
         # A call with a body takes its turn once the body is here: who dawdles holds no place.
         if request.method not in ("POST", "PATCH"):
             await turn.take()

@@ -28,13 +28,13 @@ from trackyard.access.tokens import digest, new_token
 from trackyard.artifacts.blobs import open_blobs
 from trackyard.artifacts.service import Artifacts
 from trackyard.control.dispatch import Dispatcher
-from trackyard.control.forecast.client import Desk
-from trackyard.control.forecast.lease_impact import Foresight
-from trackyard.control.forecast.messages import Setup
-from trackyard.control.lease_sync import Edges
-from trackyard.control.loop import Scheduler
+from trackyard.control.forecast.client import ForecastClient
+from trackyard.control.forecast.lease_impact import LeaseImpact
+from trackyard.control.forecast.messages import ForecastSetup
+from trackyard.control.lease_sync import LeaseSync
+from trackyard.control.loop import SchedulingLoop
 from trackyard.control.service import Jobs
-from trackyard.control.undeclared_use import Rule
+from trackyard.control.undeclared_use import UndeclaredUseRule
 from trackyard.core.clock import Clock
 from trackyard.core.errors import InvalidInput, SetupError
 from trackyard.datasets.service import DataSets
@@ -48,7 +48,7 @@ from trackyard.notify.alerts.loop import AlertLoop
 from trackyard.notify.alerts.outbox import Outbox
 from trackyard.notify.alerts.service import Alerts
 from trackyard.notify.alerts.settings import read_alert_settings
-from trackyard.notify.deliveries import Deliveries
+from trackyard.notify.deliveries import DeliveryLoop
 from trackyard.notify.inbox import Inbox
 from trackyard.notify.webhooks import Webhooks
 from trackyard.outbound.addresses import read_allowed
@@ -60,7 +60,7 @@ from trackyard.queue.submit.variables import opened
 from trackyard.registry.lineage import models_behind
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
-from trackyard.server.access import Gate
+from trackyard.server.access import AccessGate
 from trackyard.server.app import Application
 from trackyard.server.health.companion import Prometheus, check_companions
 from trackyard.server.health.logs import set_up_logging
@@ -94,7 +94,7 @@ from trackyard.server.startup.sealed import key_warnings
 from trackyard.server.startup.store_check import check_store, check_store_later
 from trackyard.server.tunnels.app_hosts import AppHosts
 from trackyard.server.tunnels.tunnels import Tunnels
-from trackyard.server.wire import Listener
+from trackyard.server.wire import HttpListener
 from trackyard.store.database import Database, Tx
 from trackyard.store.faults import is_damaged
 from trackyard.store.idempotency.pending import PendingFile
@@ -254,8 +254,8 @@ def build(settings: Settings) -> Services:
     leases = Leases(database, read_rules(settings.leases))
     scheduler = _scheduler(settings, database, leases, secrets, seal)
     scheduler.on_fence = gate.forget
-    Edges(database, leases, scheduler)
-    leases.foresee = Foresight(scheduler)
+    LeaseSync(database, leases, scheduler)
+    leases.foresee = LeaseImpact(scheduler)
     usage = Usage(database)
     usage.on_change, usage.is_leader = scheduler.wake, lambda: scheduler.is_leader
     allowed = read_allowed(settings.outbound_allow, plain=settings.outbound_http)
@@ -268,8 +268,8 @@ def build(settings: Settings) -> Services:
         tracking,
         Packages(database, blobs),
         scheduler,
-        Rule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
-        desk=Desk(Setup(settings.database_url, policy(settings), leases.rules)),
+        UndeclaredUseRule(action=settings.undeclared, grace_seconds=settings.undeclared_grace),
+        desk=ForecastClient(ForecastSetup(settings.database_url, policy(settings), leases.rules)),
         seal=seal,
     )
     sweeps = Sweeps(database, jobs, seal=seal)
@@ -301,7 +301,7 @@ def build(settings: Settings) -> Services:
         sweeps=sweeps,
         sweep_controller=controller,
         webhooks=webhooks,
-        deliveries=Deliveries(database, webhooks),
+        deliveries=DeliveryLoop(database, webhooks),
         tunnels=Tunnels(),
         alerts=Alerts(database, channels, outbox),
         alert_loop=AlertLoop(
@@ -317,11 +317,11 @@ def build(settings: Settings) -> Services:
 
 def _scheduler(
     settings: Settings, database: Database, leases: Leases, secrets: Secrets, seal: Seal
-) -> Scheduler:
+) -> SchedulingLoop:
     dispatcher = Dispatcher(database, lambda: open_engine(settings), site(settings))
     dispatcher.secrets_of = secrets.values
     dispatcher.opened = partial(opened, seal)
-    scheduler = Scheduler(
+    scheduler = SchedulingLoop(
         database,
         dispatcher,
         policy(settings),
@@ -335,8 +335,10 @@ def _scheduler(
     return scheduler
 
 
-def _gate(settings: Settings, directory: Directory, sessions: Sessions, clock: Clock) -> Gate:
-    return Gate(
+def _gate(
+    settings: Settings, directory: Directory, sessions: Sessions, clock: Clock
+) -> AccessGate:
+    return AccessGate(
         directory=directory,
         sessions=sessions,
         clock=clock,
@@ -414,7 +416,7 @@ async def _listen(
     ending: Ending,
     ready: Callable[[], None],
 ) -> None:
-    listener = Listener(
+    listener = HttpListener(
         application,
         host=settings.host,
         port=settings.port,

@@ -16,12 +16,12 @@ from trackyard.insight.service import Usage
 from trackyard.leases.service import Leases
 from trackyard.notify.alerts.loop import AlertLoop
 from trackyard.notify.alerts.service import Alerts
-from trackyard.notify.deliveries import Deliveries
+from trackyard.notify.deliveries import DeliveryLoop
 from trackyard.notify.inbox import Inbox
 from trackyard.notify.webhooks import Webhooks
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
-from trackyard.server.access import Gate
+from trackyard.server.access import AccessGate
 from trackyard.server.health.companion import Prometheus
 from trackyard.server.health.tally import Tally
 from trackyard.server.health.watchdog import Watchdog
@@ -47,7 +47,7 @@ class Services:
     sessions: Sessions
     seal: Seal
     secrets: Secrets
-    gate: Gate
+    gate: AccessGate
     hub: Hub
     watchdog: Watchdog
     tally: Tally
@@ -62,7 +62,7 @@ class Services:
     sweeps: Sweeps
     sweep_controller: Controller
     webhooks: Webhooks
-    deliveries: Deliveries
+    deliveries: DeliveryLoop
     tunnels: Tunnels
     alerts: Alerts
     alert_loop: AlertLoop

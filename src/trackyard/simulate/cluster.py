@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from trackyard.core.errors import InvalidInput
-from trackyard.core.node import Gpu, Node
+from trackyard.core.node import Node, NodeGpu
 from trackyard.simulate.readers import open_text
 
 _MIB = 2**20
@@ -35,7 +35,7 @@ def read_cluster(spec: str) -> tuple[Node, ...]:
 def _node(name: str, gpus: int, kind: str = "gpu", cpu: int = 0, memory: int = 0) -> Node:
     return Node(
         id=name,
-        gpus=tuple(Gpu(index=index, type=kind) for index in range(gpus)),
+        gpus=tuple(NodeGpu(index=index, type=kind) for index in range(gpus)),
         cpu_milli=cpu,
         memory_bytes=memory,
     )

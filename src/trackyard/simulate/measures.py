@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from trackyard.scheduling.place.table import Floats
-from trackyard.simulate.replay import Lived, Replayed
+from trackyard.simulate.replay import Replayed, ReplayedJob
 
 _BOUNDED_SECONDS = 600.0
 
@@ -90,7 +90,7 @@ def _percentiles(name: str, values: Floats) -> dict[str, float]:
     return {f"p{part}_{name}_seconds": float(np.percentile(values, part)) for part in (50, 90, 99)}
 
 
-def _jain(jobs: list[Lived], completion: Floats, duration: Floats) -> float:
+def _jain(jobs: list[ReplayedJob], completion: Floats, duration: Floats) -> float:
     slowdown = completion / np.maximum(duration, _BOUNDED_SECONDS)
     teams: dict[str, list[float]] = {}
     for lived, value in zip(jobs, slowdown, strict=True):
@@ -100,7 +100,7 @@ def _jain(jobs: list[Lived], completion: Floats, duration: Floats) -> float:
 
 
 def _finish_time_fairness(
-    outcome: Replayed, jobs: list[Lived], completion: Floats, duration: Floats
+    outcome: Replayed, jobs: list[ReplayedJob], completion: Floats, duration: Floats
 ) -> Floats:
     """Completion time over the time it would take with an equal part of the cluster.
 
@@ -123,7 +123,7 @@ def _finish_time_fairness(
     return result
 
 
-def _deadlines(jobs: list[Lived]) -> float | None:
+def _deadlines(jobs: list[ReplayedJob]) -> float | None:
     due = [lived for lived in jobs if lived.source.deadline is not None]
     if not due:
         return None

@@ -15,8 +15,8 @@ import numpy as np
 from trackyard.scheduling.forecast.durations import DurationModel
 from trackyard.scheduling.order.pending import Measurer
 from trackyard.scheduling.place.table import Floats, NodeTable
-from trackyard.scheduling.policy import Order, Policy
-from trackyard.scheduling.snapshot import Waiting
+from trackyard.scheduling.policy import Policy, QueueOrder
+from trackyard.scheduling.snapshot import WaitingJob
 
 #: Nobody waits longer than so many times the longest run while only lower right starts.
 MOST_RUNS = 3.0
@@ -38,11 +38,11 @@ class Overtaking:
         self.longest_seconds = 0.0
         self.worst = ("", "")
 
-    def waits(self, waiting: Waiting, durations: DurationModel, table: NodeTable) -> None:
+    def waits(self, waiting: WaitingJob, durations: DurationModel, table: NodeTable) -> None:
         """Note a job that begins to wait."""
         job = waiting.job
         shape = table.shape(job.request)
-        length = Measurer(durations)(waiting, shape, 0, Order.DEFAULT).length
+        length = Measurer(durations)(waiting, shape, 0, QueueOrder.DEFAULT).length
         passing = self._policy.passing_seconds(length)
         if not self._free:
             self._grow()

@@ -21,8 +21,8 @@ from trackyard.scheduling.place.capacity import Capacity, Part
 from trackyard.scheduling.place.choose import place
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import NodeTable, Shape
-from trackyard.simulate.replay import Requests
-from trackyard.simulate.trace import Trace, TraceJob
+from trackyard.simulate.replay import ReplayRequests
+from trackyard.simulate.trace import JobTrace, TraceJob
 
 #: Ways to choose a node: the scheduler's own, the tightest fit, and any at random.
 PLACEMENTS = ("default", "bestfit", "random")
@@ -34,7 +34,7 @@ Chooser = Callable[[Capacity, Shape, Fragmentation], list[Part] | None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Packed:
+class PackingResult:
     """How much was placed."""
 
     placement: str
@@ -49,12 +49,12 @@ class Packed:
 
 
 def pack(
-    trace: Trace, nodes: tuple[Node, ...], *, placement: str, seed: int, arrive_percent: float
-) -> Packed:
+    trace: JobTrace, nodes: tuple[Node, ...], *, placement: str, seed: int, arrive_percent: float
+) -> PackingResult:
     """Let jobs arrive until so many percent of all GPUs were asked for."""
     table = NodeTable(nodes)
     capacity = Capacity(table)
-    requests = Requests(nodes)
+    requests = ReplayRequests(nodes)
     choose = _CHOOSERS[placement](seed)
     seen: Counter[Shape] = Counter()
     fragmentation = Fragmentation(table, [])
@@ -74,7 +74,7 @@ def pack(
                 capacity.take(shape, parts)
                 given += shape.total_milli
                 placed += 1
-    return Packed(
+    return PackingResult(
         placement=placement,
         seed=seed,
         arrived_percent=100 * arrived / total,
@@ -85,7 +85,7 @@ def pack(
     )
 
 
-def _arrivals(trace: Trace, seed: int) -> Iterator[TraceJob]:
+def _arrivals(trace: JobTrace, seed: int) -> Iterator[TraceJob]:
     """All jobs in random order, then more of them drawn at random."""
     # Not for secrets: a seeded draw that anyone can repeat.
     draw = random.Random(seed)  # noqa: S311

@@ -15,7 +15,7 @@ from pathlib import Path
 from trackyard.core.errors import InvalidInput
 from trackyard.core.resources import WHOLE
 from trackyard.simulate.tabbed import read_tabbed
-from trackyard.simulate.trace import Trace, TraceJob
+from trackyard.simulate.trace import JobTrace, TraceJob
 
 Row = dict[str, str]
 
@@ -32,7 +32,7 @@ _POLLUX_GPU_HOURS = {
 }
 
 
-def read_trace(path: Path, *, limit: int | None = None) -> Trace:
+def read_trace(path: Path, *, limit: int | None = None) -> JobTrace:
     """Read a trace file of any known format."""
     text = _open(path)
     first = text.split("\n", 1)[0]
@@ -46,7 +46,7 @@ def read_trace(path: Path, *, limit: int | None = None) -> Trace:
     if not ordered:
         message = f"{path} holds no jobs"
         raise InvalidInput(message)
-    return Trace(
+    return JobTrace(
         name=path.name,
         format=name,
         jobs=tuple(ordered[:limit]),

@@ -15,17 +15,17 @@ from zlib import crc32
 
 from trackyard.core.job import Job
 from trackyard.core.node import Node
-from trackyard.core.resources import Request
+from trackyard.core.resources import ResourceRequest
 from trackyard.scheduling.forecast.durations import DurationModel
-from trackyard.scheduling.passing import Result
+from trackyard.scheduling.passing import PassResult
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import NodeTable
 from trackyard.scheduling.policy import Policy
-from trackyard.scheduling.scheduler import Scheduler
-from trackyard.scheduling.snapshot import MOST_STOPS, Queue, Snapshot, Team, Waiting
-from trackyard.scheduling.state import Held
+from trackyard.scheduling.scheduler import PassScheduler
+from trackyard.scheduling.snapshot import MOST_STOPS, Queue, Snapshot, Team, WaitingJob
+from trackyard.scheduling.state import HeldJob
 from trackyard.simulate.overtaking import Overtaking
-from trackyard.simulate.trace import Trace, TraceJob
+from trackyard.simulate.trace import JobTrace, TraceJob
 
 #: Passes at one moment; each after the first follows a preemption.
 _MOST_PASSES = 8
@@ -95,7 +95,7 @@ class Setting:
     queues: tuple[Queue, ...] = (Queue(),)
 
 
-class Lived:
+class ReplayedJob:
     """What one job of the trace lived through."""
 
     __slots__ = ("attained", "ended_at", "first_start", "left", "source", "stops", "wasted")
@@ -121,7 +121,7 @@ class Replayed:
 
     policy: str
     total_gpus: int
-    jobs: list[Lived]
+    jobs: list[ReplayedJob]
     #: GPU-seconds in use, and free while someone waited
     busy: float = 0.0
     idle_while_waiting: float = 0.0
@@ -137,7 +137,7 @@ class Replay:
 
     def __init__(
         self,
-        trace: Trace,
+        trace: JobTrace,
         nodes: tuple[Node, ...],
         setting: Setting,
         *,
@@ -146,10 +146,10 @@ class Replay:
         self._setting = setting
         #: hears who waits and who starts, where someone wants to know
         self._overtaking = overtaking
-        self._jobs = [Lived(job) for job in trace.jobs]
+        self._jobs = [ReplayedJob(job) for job in trace.jobs]
         self._by_id = {lived.source.id: lived for lived in self._jobs}
         self._durations = DurationModel()
-        self._requests = Requests(nodes)
+        self._requests = ReplayRequests(nodes)
         policy = setting.policy
         # Victims save while the clock stands still; the price is charged when they resume.
         self._grace = policy.preemption.grace_seconds
@@ -162,7 +162,7 @@ class Replay:
             durations=self._durations,
             policy=policy,
         )
-        self._scheduler = Scheduler(snapshot, keep_fragmentation=False)
+        self._scheduler = PassScheduler(snapshot, keep_fragmentation=False)
         self._scheduler.state.fragmentation = self._requests.fragmentation(
             trace, self._scheduler.state.table
         )
@@ -231,7 +231,7 @@ class Replay:
             self._core.pop(name, None)
         return finished
 
-    def _submit(self, lived: Lived) -> None:
+    def _submit(self, lived: ReplayedJob) -> None:
         source = lived.source
         habits = self._setting.habits
         stated = None
@@ -249,10 +249,10 @@ class Replay:
             preemptible=is_among(source.id, habits.preemptible_share, "preemptible"),
         )
         self._core[source.id] = job
-        self._wait(Waiting(job=job, save_seconds=self._save_seconds(job)))
+        self._wait(WaitingJob(job=job, save_seconds=self._save_seconds(job)))
         self._waiting += 1
 
-    def _wait(self, waiting: Waiting) -> None:
+    def _wait(self, waiting: WaitingJob) -> None:
         self._scheduler.submit(waiting)
         if self._overtaking is not None:
             table = self._scheduler.state.table
@@ -269,7 +269,7 @@ class Replay:
             if not result.stopped:
                 return
 
-    def _apply(self, result: Result, now: float) -> None:
+    def _apply(self, result: PassResult, now: float) -> None:
         claimants = set()
         for held, claimant, _ in result.stopped:
             self._stop(held, claimant, now)
@@ -291,7 +291,7 @@ class Replay:
             self._in_use += lived.source.gpu_share
             self._waiting -= 1
 
-    def _stop(self, held: Held, claimant: str, now: float) -> None:
+    def _stop(self, held: HeldJob, claimant: str, now: float) -> None:
         """Put a stopped job back into the line with what it keeps and what that cost it."""
         job = held.job
         lived = self._by_id[job.id]
@@ -304,7 +304,7 @@ class Replay:
         lived.stops.append(now)
         self._in_use -= lived.source.gpu_share
         self._waiting += 1
-        again = Waiting(
+        again = WaitingJob(
             job=job,
             attained_seconds=lived.attained,
             save_seconds=self._save_seconds(job),
@@ -314,16 +314,16 @@ class Replay:
         self._wait(again)
 
 
-class Requests:
+class ReplayRequests:
     """A trace's sizes as requests to a given cluster: wide jobs become gangs of even parts."""
 
     def __init__(self, nodes: tuple[Node, ...]) -> None:
         self._width = max(len(node.gpus) for node in nodes)
         self._has_cpu = any(node.cpu_milli for node in nodes)
         self._types = {node.gpu_type for node in nodes}
-        self._known: dict[tuple[object, ...], Request] = {}
+        self._known: dict[tuple[object, ...], ResourceRequest] = {}
 
-    def of(self, source: TraceJob) -> Request:
+    def of(self, source: TraceJob) -> ResourceRequest:
         """Return the request for a job of the trace."""
         types = source.gpu_types if set(source.gpu_types) & self._types else ()
         beside = (source.cpu_milli, source.memory_bytes) if self._has_cpu else (0, 0)
@@ -331,7 +331,7 @@ class Requests:
         request = self._known.get(key)
         if request is None:
             nodes = max(-(-source.gpus // self._width), 1)
-            request = self._known[key] = Request(
+            request = self._known[key] = ResourceRequest(
                 nodes=nodes,
                 gpus=-(-source.gpus // nodes),
                 gpu_milli=source.gpu_milli,
@@ -341,7 +341,7 @@ class Requests:
             )
         return request
 
-    def fragmentation(self, trace: Trace, table: NodeTable) -> Fragmentation | None:
+    def fragmentation(self, trace: JobTrace, table: NodeTable) -> Fragmentation | None:
         """Take the trace's own mix as the jobs usually seen."""
         if table.count < 2:
             return None

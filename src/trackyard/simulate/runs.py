@@ -18,36 +18,36 @@ from trackyard.scheduling.policy import (
     NO_PREEMPTION,
     PRESETS,
     Backfill,
-    Order,
     Policy,
-    Preemption,
+    PreemptionRules,
+    QueueOrder,
 )
 from trackyard.scheduling.snapshot import Team
 from trackyard.simulate.measures import Measures, measure
 from trackyard.simulate.overtaking import Overtaking
 from trackyard.simulate.packing import PLACEMENTS
 from trackyard.simulate.replay import EAGER, FREE, Costs, Habits, Replay, Replayed, Setting
-from trackyard.simulate.trace import Trace
+from trackyard.simulate.trace import JobTrace
 
 #: Baselines of the literature, which no queue runs: a large job may wait for ever.
 BASELINES: dict[str, Policy] = {
     "sjf-oracle": Policy(
         name="sjf-oracle",
-        order=Order.SHORTEST,
+        order=QueueOrder.SHORTEST,
         backfill=Backfill.SKIP,
         preemption=NO_PREEMPTION,
     ),
     "sjf-learned": Policy(
         name="sjf-learned",
-        order=Order.SHORTEST,
+        order=QueueOrder.SHORTEST,
         backfill=Backfill.SKIP,
         preemption=NO_PREEMPTION,
     ),
     "srtf": Policy(
         name="srtf",
-        order=Order.SHORTEST,
+        order=QueueOrder.SHORTEST,
         backfill=Backfill.SKIP,
-        preemption=Preemption(
+        preemption=PreemptionRules(
             yield_ratio=1.0,
             loss_ratio=0.0,
             restart_seconds=0.0,
@@ -92,7 +92,7 @@ def setting_for(
 
 
 def replay(
-    trace: Trace,
+    trace: JobTrace,
     nodes: tuple[Node, ...],
     setting: Setting,
     *,
@@ -120,7 +120,7 @@ def _seldom_collected() -> Iterator[None]:
         gc.unfreeze()
 
 
-def even_quotas(trace: Trace, nodes: tuple[Node, ...]) -> tuple[Team, ...]:
+def even_quotas(trace: JobTrace, nodes: tuple[Node, ...]) -> tuple[Team, ...]:
     """Give each team of a trace a quota by its part of the GPU time, borrowing allowed."""
     work: dict[str, float] = {}
     for job in trace.jobs:

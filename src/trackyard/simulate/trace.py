@@ -45,7 +45,7 @@ class TraceJob:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Trace:
+class JobTrace:
     """Jobs in order of submission."""
 
     #: file it came from

@@ -55,7 +55,7 @@ SQLITE = Dialect("sqlite")
 POSTGRESQL = Dialect("postgresql")
 
 
-class Connection(Protocol):
+class DatabaseConnection(Protocol):
     """What the store's queries ask of a database."""
 
     dialect: Dialect

@@ -26,7 +26,7 @@ from trackyard.core.errors import SetupError, TooBusy, YardError
 from trackyard.core.events import Event
 from trackyard.store import crashpoints
 from trackyard.store.connection import (
-    Connection,
+    DatabaseConnection,
     PostgresConnection,
     SqliteConnection,
 )
@@ -49,9 +49,9 @@ from trackyard.store.sqlite.changes import EVERYTHING, Changes, WatchedConnectio
 from trackyard.store.sqlite.checkpoints import keep_short
 from trackyard.store.sqlite.reserve import Reserve
 from trackyard.store.sqlite.sole_writer import SoleWriter
-from trackyard.store.transaction import Reader, Tx
+from trackyard.store.transaction import ReadConnection, Tx
 
-__all__ = ["NOT_QUICK", "Database", "Listener", "Reader", "Tx"]
+__all__ = ["NOT_QUICK", "Database", "Listener", "ReadConnection", "Tx"]
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ class Database:
     # -- reads ------------------------------------------------------------------------------
 
     async def read(
-        self, query: Callable[[Reader], T], *, seconds: float | None = READ_SECONDS
+        self, query: Callable[[ReadConnection], T], *, seconds: float | None = READ_SECONDS
     ) -> T:
         """Run a query function on a reader connection, off the event loop.
 
@@ -219,7 +219,7 @@ class Database:
             return await self._readers.run(lambda _: self._read_over_journal(query), seconds)
         return await self._readers.run(query, seconds)
 
-    async def peek(self, query: Callable[[Reader], T], *, journaled: bool = True) -> T:
+    async def peek(self, query: Callable[[ReadConnection], T], *, journaled: bool = True) -> T:
         """Run a point look-up at once: on the loop for SQLite, where a thread would cost more.
 
         A query that looks at no table of the journal's says so, and waits for none of its rows.
@@ -248,7 +248,7 @@ class Database:
             return False
         return True
 
-    def _read_over_journal(self, query: Callable[[Reader], T]) -> T:
+    def _read_over_journal(self, query: Callable[[ReadConnection], T]) -> T:
         """Run a query on what the tables would hold, where the journal cannot be moved now."""
         conn = self._connect(readonly=False)
         with contextlib.closing(conn):
@@ -433,7 +433,7 @@ class Database:
         writer = self._ensure_writer()
         now_ms = self.clock.time_ms()
         writer.begin()
-        watched: Connection = writer
+        watched: DatabaseConnection = writer
         if self.is_sqlite:
             self._check_alone()
             watched = WatchedConnection(writer, self.changes)
@@ -474,7 +474,7 @@ class Database:
         return True
 
     def _append(
-        self, writer: Connection, now_ms: int, events: Iterable[Event]
+        self, writer: DatabaseConnection, now_ms: int, events: Iterable[Event]
     ) -> list[tuple[int, int, Event]]:
         """Write the group's events last, so that their ids follow commit order."""
         if self.is_sqlite:
@@ -504,7 +504,7 @@ class Database:
         return True
 
     def _append_here(
-        self, writer: Connection, now_ms: int, events: Iterable[Event]
+        self, writer: DatabaseConnection, now_ms: int, events: Iterable[Event]
     ) -> list[tuple[int, int, Event]]:
         """Write a group's events on SQLite, into the journal if all else of the group is there."""
         written = [(self._sole.new_id("events"), now_ms, event) for event in events]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 _COLUMNS = "id, time_ms, team_id, actor, kind, subject, subject_id, data"
 PAGE = 20_000
@@ -28,7 +28,7 @@ class EventRow(NamedTuple):
     data: str
 
 
-def first_id_at(reader: Reader, time_ms: int) -> int:
+def first_id_at(reader: ReadConnection, time_ms: int) -> int:
     """Return the least id such that events from it on are not older than a time."""
     first = reader.one("SELECT id FROM events ORDER BY id LIMIT 1")
     last = reader.one("SELECT id FROM events ORDER BY id DESC LIMIT 1")
@@ -48,7 +48,7 @@ def first_id_at(reader: Reader, time_ms: int) -> int:
 
 
 def events_of(
-    reader: Reader,
+    reader: ReadConnection,
     subject: str,
     subject_id: str,
     *,
@@ -71,7 +71,7 @@ def events_of(
 
 
 def events_between(
-    reader: Reader,
+    reader: ReadConnection,
     ids: tuple[int, int],
     *,
     team_id: int | None,
@@ -95,7 +95,7 @@ def events_between(
 
 
 def pages_between(
-    reader: Reader, ids: tuple[int, int], *, team_id: int, kinds: Sequence[str]
+    reader: ReadConnection, ids: tuple[int, int], *, team_id: int, kinds: Sequence[str]
 ) -> Iterator[list[EventRow]]:
     """Yield all events of a range of ids in pages, the oldest first."""
     marks = ",".join("?" * len(kinds))

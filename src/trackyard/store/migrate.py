@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trackyard.core.errors import SetupError
-from trackyard.store.connection import Connection, PostgresConnection, SqliteConnection
+from trackyard.store.connection import DatabaseConnection, PostgresConnection, SqliteConnection
 
 #: The migration this release ends at; a test compares it with the migrations folder.
 HEAD = "0029"
@@ -37,7 +37,7 @@ def prepare(url: str) -> None:
         conn.close()
 
 
-def current(conn: Connection) -> str | None:
+def current(conn: DatabaseConnection) -> str | None:
     """Return the schema version the database holds, or None for an empty one."""
     if conn.dialect.name == "sqlite":
         known = conn.one("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'")

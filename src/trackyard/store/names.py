@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 
 class Names:
@@ -36,7 +36,7 @@ class Names:
         """Return the ids of several names."""
         return [self.id(tx, name) for name in names]
 
-    def find(self, reader: Reader, name: str) -> int | None:
+    def find(self, reader: ReadConnection, name: str) -> int | None:
         """Return the id of a name that exists, without making one."""
         known = self._ids.get(name)
         if known is None:

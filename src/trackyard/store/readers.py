@@ -16,7 +16,7 @@ from trackyard.core.errors import SetupError
 from trackyard.store.connection import PostgresConnection, SqliteConnection
 from trackyard.store.faults import away, explain_read
 from trackyard.store.postgres.patience import bounded_read
-from trackyard.store.transaction import Reader
+from trackyard.store.transaction import ReadConnection
 from trackyard.store.turns import CALLER, Turns
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ class Readers:
         self._free: SimpleQueue[Opened] = SimpleQueue()
         self._turns = Turns(count)
 
-    async def run(self, query: Callable[[Reader], T], seconds: float | None) -> T:
+    async def run(self, query: Callable[[ReadConnection], T], seconds: float | None) -> T:
         """Run a query once it is its caller's turn; None for `seconds` lets it take its time."""
         loop, caller = asyncio.get_running_loop(), CALLER.get()
         await self._turns.take(caller)
@@ -52,7 +52,7 @@ class Readers:
         while not self._free.empty():
             self._free.get().close()
 
-    def _read(self, query: Callable[[Reader], T], seconds: float | None) -> T:
+    def _read(self, query: Callable[[ReadConnection], T], seconds: float | None) -> T:
         for is_last in (False, True):
             conn = self._take()
             try:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from trackyard.core.events import EVENT_KINDS, Event
-from trackyard.store.connection import Connection, Dialect, Row
+from trackyard.store.connection import DatabaseConnection, Dialect, Row
 
 Values = Sequence[Any]
 #: Rows that a write looks up or changes in passing; one of more says `is_long`.
@@ -50,7 +50,7 @@ class Tx:
 
     def __init__(
         self,
-        conn: Connection,
+        conn: DatabaseConnection,
         now_ms: int,
         *,
         later: Deferred = _nowhere,
@@ -94,7 +94,7 @@ class Tx:
         )
 
 
-class Reader(Protocol):
+class ReadConnection(Protocol):
     """What a read function is given: a connection it must not write to."""
 
     dialect: Dialect
@@ -108,7 +108,7 @@ class Reader(Protocol):
         ...
 
 
-def size_bytes(reader: Reader) -> int:
+def size_bytes(reader: ReadConnection) -> int:
     """Return the size of the database."""
     if reader.dialect.name == "sqlite":
         pages, size = reader.one("PRAGMA page_count"), reader.one("PRAGMA page_size")

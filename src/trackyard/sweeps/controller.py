@@ -19,18 +19,26 @@ from typing import Any
 from trackyard.access.sealing import Seal
 from trackyard.artifacts.service import Artifacts
 from trackyard.control.leader import Superseded
-from trackyard.control.loop import Scheduler
+from trackyard.control.loop import SchedulingLoop
 from trackyard.core.errors import Conflict, YardError
 from trackyard.core.events import Event
 from trackyard.core.job import JobState
 from trackyard.core.ports import ExitCause
 from trackyard.queue.records import FEW_JOBS, JobRow, job_by_inner, load_jobs
 from trackyard.queue.shares.held import held
-from trackyard.queue.specification import JobSpec, Wish
+from trackyard.queue.specification import JobRequest, JobSpec
 from trackyard.queue.transitions import ask_stop
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.sweeps import records
-from trackyard.sweeps.decisions import LiveTrial, Look, Next, TrialChange, best_of, decide, history
+from trackyard.sweeps.decisions import (
+    LiveTrial,
+    SweepSnapshot,
+    SweepStep,
+    TrialChange,
+    best_of,
+    decide,
+    history,
+)
 from trackyard.sweeps.handover import hand_over
 from trackyard.sweeps.leftovers import ended_with_live, stop_all
 from trackyard.sweeps.population import explore
@@ -55,7 +63,7 @@ _MOVES = frozenset(("job.succeeded", "job.failed", "job.stopped", "job.requeued"
 
 
 #: A new trial and the job it submits.
-_Copy = tuple[NewTrial, tuple[Wish, JobSpec]]
+_Copy = tuple[NewTrial, tuple[JobRequest, JobSpec]]
 
 
 @dataclass(slots=True)
@@ -74,7 +82,7 @@ class _Loaded:
     sweep: SweepRow
     trials: list[TrialRow]
     jobs: dict[int, JobRow]
-    look: Look
+    look: SweepSnapshot
 
 
 class Controller:
@@ -83,7 +91,7 @@ class Controller:
     def __init__(
         self,
         database: Database,
-        scheduler: Scheduler,
+        scheduler: SchedulingLoop,
         tracking: Tracking,
         artifacts: Artifacts,
         *,
@@ -185,7 +193,7 @@ class Controller:
 
     # -- load -------------------------------------------------------------------------------
 
-    def _load(self, reader: Reader, sweep: SweepRow, memory: _Memory) -> _Loaded:
+    def _load(self, reader: ReadConnection, sweep: SweepRow, memory: _Memory) -> _Loaded:
         now_ms = self._clock.time_ms()
         if memory.version != sweep.version:
             memory.trials, memory.version = load_trials(reader, sweep.id), sweep.version
@@ -216,7 +224,7 @@ class Controller:
                     gpu_seconds=times[row.job].gpu_seconds if row.job in times else 0.0,
                 )
             )
-        look = Look(
+        look = SweepSnapshot(
             spec=spec,
             ended=[row for row in memory.trials if row.state != records.LIVE],
             live=found,
@@ -234,7 +242,7 @@ class Controller:
             raise Conflict("the sweep was changed meanwhile")
         return found
 
-    def _apply(self, tx: Tx, loaded: _Loaded, plan: Next, copies: Sequence[_Copy]) -> None:
+    def _apply(self, tx: Tx, loaded: _Loaded, plan: SweepStep, copies: Sequence[_Copy]) -> None:
         sweep = self._prove(tx, loaded.sweep)
         spec = loaded.look.spec
         before = best_of(spec, loaded.trials)
@@ -329,7 +337,7 @@ class Controller:
                 memory.refused_until = self._clock.monotonic() + REFUSED_SECONDS
                 return
 
-    async def _copies(self, loaded: _Loaded, plan: Next) -> list[_Copy]:
+    async def _copies(self, loaded: _Loaded, plan: SweepStep) -> list[_Copy]:
         """Prepare trials that begin with another one's checkpoint, in place of one that is
         stopped; they are held until they have it.
         """
@@ -381,7 +389,7 @@ class Controller:
             log.warning("copying checkpoints of a sweep will be retried: %s", fault.message)
 
 
-def _jobs(reader: Reader, inner: Sequence[int]) -> list[JobRow]:
+def _jobs(reader: ReadConnection, inner: Sequence[int]) -> list[JobRow]:
     found: list[JobRow] = []
     for at in range(0, len(inner), 500):
         part = inner[at : at + 500]
@@ -389,7 +397,7 @@ def _jobs(reader: Reader, inner: Sequence[int]) -> list[JobRow]:
     return found
 
 
-def _fresh(reader: Reader, inner: int) -> tuple[SweepRow, list[TrialRow]]:
+def _fresh(reader: ReadConnection, inner: int) -> tuple[SweepRow, list[TrialRow]]:
     return load_sweeps(reader, "id = ?", (inner,))[0], load_trials(reader, inner)
 
 

@@ -16,9 +16,9 @@ from trackyard.core.job import JobState
 from trackyard.sweeps import records
 from trackyard.sweeps.population import replacement
 from trackyard.sweeps.records import TrialRow
-from trackyard.sweeps.samplers import Past
+from trackyard.sweeps.samplers import PastTrial
 from trackyard.sweeps.space import nearest
-from trackyard.sweeps.stopping import Curve, Judgement, Seen, judge
+from trackyard.sweeps.stopping import Curve, CurveJudgement, ObservedTrial, judge
 from trackyard.sweeps.wishes import OWN_SAMPLERS, SweepSpec
 
 #: Most trials started in one pass, so that no pass takes long.
@@ -40,7 +40,7 @@ class LiveTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class SweepSnapshot:
     """A sweep as it stands."""
 
     spec: SweepSpec
@@ -68,7 +68,7 @@ class TrialChange:
 
 
 @dataclass(slots=True, kw_only=True)
-class Next:
+class SweepStep:
     """What a sweep does next."""
 
     changes: list[TrialChange] = field(default_factory=list)
@@ -79,9 +79,9 @@ class Next:
     sentence: str = ""
 
 
-def decide(look: Look) -> Next:
+def decide(look: SweepSnapshot) -> SweepStep:
     """Return what to do now."""
-    spec, found = look.spec, Next()
+    spec, found = look.spec, SweepStep()
     live = [trial for trial in look.live if not _settle(spec, trial, found)]
     ended_now = {change.number: change for change in found.changes}
     used = sum(row.gpu_seconds for row in look.ended) + sum(t.gpu_seconds for t in look.live)
@@ -139,7 +139,7 @@ def records_left(spec: SweepSpec, total: int) -> int:
     return 10**9 if spec.trials is None else max(0, spec.trials - total)
 
 
-def _settle(spec: SweepSpec, trial: LiveTrial, found: Next) -> bool:
+def _settle(spec: SweepSpec, trial: LiveTrial, found: SweepStep) -> bool:
     """Record the end of a trial whose job has ended; return whether it has."""
     state = JobState(trial.job_state)
     if not state.is_final:
@@ -199,7 +199,7 @@ def thinned(curve: Curve, most: int = 200) -> Curve:
     return [*curve[::stride], curve[-1]]
 
 
-def _stop_all(live: Sequence[LiveTrial], found: Next, sentence: str) -> None:
+def _stop_all(live: Sequence[LiveTrial], found: SweepStep, sentence: str) -> None:
     for trial in live:
         value, step = (trial.curve[-1][1], trial.curve[-1][0]) if trial.curve else (None, None)
         found.changes.append(
@@ -237,9 +237,9 @@ def _failure_sentence(
     return f"{failed} trials failed in a row. The last: {told[-1] if told else ''}"
 
 
-def seen_of(spec: SweepSpec, row: TrialRow, curve: Curve, *, is_live: bool) -> Seen:
+def seen_of(spec: SweepSpec, row: TrialRow, curve: Curve, *, is_live: bool) -> ObservedTrial:
     """Return a trial as the stopping rules see it: losses for values."""
-    return Seen(
+    return ObservedTrial(
         number=row.number,
         curve=[(step, spec.sign * value) for step, value in curve],
         is_complete=row.state == records.COMPLETE,
@@ -251,10 +251,10 @@ def seen_of(spec: SweepSpec, row: TrialRow, curve: Curve, *, is_live: bool) -> S
 
 def _judge_all(
     spec: SweepSpec,
-    look: Look,
+    look: SweepSnapshot,
     live: Sequence[LiveTrial],
     ended_now: Mapping[int, TrialChange],
-    found: Next,
+    found: SweepStep,
 ) -> None:
     if spec.stop.method == "none":
         return
@@ -288,8 +288,8 @@ def _judge_all(
 
 
 def _milestones(
-    spec: SweepSpec, live: Sequence[LiveTrial], by_number: Mapping[int, Seen]
-) -> dict[int, Judgement]:
+    spec: SweepSpec, live: Sequence[LiveTrial], by_number: Mapping[int, ObservedTrial]
+) -> dict[int, CurveJudgement]:
     """Record which milestones the members of a population have reached."""
     found = {}
     for trial in live:
@@ -300,7 +300,11 @@ def _milestones(
 
 
 def _replace(
-    spec: SweepSpec, trial: LiveTrial, change: TrialChange, one: Seen, seen: Sequence[Seen]
+    spec: SweepSpec,
+    trial: LiveTrial,
+    change: TrialChange,
+    one: ObservedTrial,
+    seen: Sequence[ObservedTrial],
 ) -> bool:
     """Replace a trial with a copy of a better one, if the rule says so."""
     if spec.stop.method != "pbt":
@@ -316,7 +320,9 @@ def _replace(
     return True
 
 
-def _note_rungs(spec: SweepSpec, one: Seen, seen: Sequence[Seen], change: TrialChange) -> None:
+def _note_rungs(
+    spec: SweepSpec, one: ObservedTrial, seen: Sequence[ObservedTrial], change: TrialChange
+) -> None:
     while True:
         verdict = judge(spec.stop, one, seen)
         if not verdict.rungs:
@@ -335,10 +341,10 @@ def _prune(
     change.sentence, change.stops = sentence, True
 
 
-def history(spec: SweepSpec, rows: Sequence[TrialRow]) -> list[Past]:
+def history(spec: SweepSpec, rows: Sequence[TrialRow]) -> list[PastTrial]:
     """Return the trials as samplers see them."""
     return [
-        Past(
+        PastTrial(
             number=row.number,
             point=row.point,
             state=row.state if row.state in ("complete", "pruned", "running") else "failed",

@@ -11,15 +11,15 @@ from functools import partial
 from trackyard.core.job import JobState
 from trackyard.core.ports import ExitCause
 from trackyard.queue.records import FEW_JOBS, job_by_inner
-from trackyard.queue.shares.held import Held, held
+from trackyard.queue.shares.held import JobHolding, held
 from trackyard.queue.transitions import ask_stop
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.sweeps import records
 from trackyard.sweeps.records import SweepRow
 from trackyard.tracking.metrics.curves import latest_marks
 
 
-def ended_with_live(reader: Reader) -> list[SweepRow]:
+def ended_with_live(reader: ReadConnection) -> list[SweepRow]:
     """Return sweeps that have ended and still have running trials."""
     return records.load_sweeps(
         reader,
@@ -55,7 +55,7 @@ def _stop_part(tx: Tx, sweep: SweepRow, actor: str, sentence: str) -> bool:
             sentence=sentence,
             step=step,
             value=value,
-            gpu_seconds=times.get(job.id, Held()).gpu_seconds,
+            gpu_seconds=times.get(job.id, JobHolding()).gpu_seconds,
             ended_ms=tx.now_ms,
         )
         if not JobState(job.state).is_final:

@@ -11,13 +11,15 @@ import random
 from collections.abc import Sequence
 
 from trackyard.sweeps.space import Parameter, Point, Space
-from trackyard.sweeps.stopping import Seen, StopRule
+from trackyard.sweeps.stopping import ObservedTrial, StopRule
 
 #: Factors by which a number is perturbed.
 FACTORS = (0.8, 1.2)
 
 
-def replacement(rule: StopRule, trial: Seen, trials: Sequence[Seen], seed: str) -> int | None:
+def replacement(
+    rule: StopRule, trial: ObservedTrial, trials: Sequence[ObservedTrial], seed: str
+) -> int | None:
     """Return the trial whose checkpoint should replace this one; None if it continues.
 
     Trials are compared by what they had at their last milestone, as far as they got.
@@ -66,10 +68,10 @@ def _moved(parameter: Parameter, old: object, source: random.Random) -> str | in
     return round(moved) if parameter.kind == "int" else float(f"{moved:.12g}")
 
 
-def _last(trial: Seen) -> float:
+def _last(trial: ObservedTrial) -> float:
     loss = trial.rungs[max(trial.rungs)]
     return math.inf if math.isnan(loss) else loss
 
 
-def _by_number(line: Sequence[Seen], number: int) -> float:
+def _by_number(line: Sequence[ObservedTrial], number: int) -> float:
     return next(_last(other) for other in line if other.number == number)

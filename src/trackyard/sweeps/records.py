@@ -14,8 +14,8 @@ import msgspec
 from trackyard.access.principal import Principal
 from trackyard.core.errors import NotFound
 from trackyard.core.ids import JOB_NAME, SWEEP_ID
-from trackyard.queue.specification import Wish
-from trackyard.store.database import Reader, Tx
+from trackyard.queue.specification import JobRequest
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.sweeps.space import Point
 from trackyard.sweeps.wishes import SweepSpec
 
@@ -25,7 +25,7 @@ LIVE, COMPLETE, PRUNED, BROKEN, ENDED = "running", "complete", "pruned", "failed
 SYSTEM = "system"
 
 _decode_spec = msgspec.json.Decoder(SweepSpec).decode
-_decode_wish = msgspec.json.Decoder(Wish).decode
+_decode_wish = msgspec.json.Decoder(JobRequest).decode
 
 
 class SweepRow(NamedTuple):
@@ -56,7 +56,7 @@ class SweepRow(NamedTuple):
         return _decode_spec(self.spec)
 
     @property
-    def wish(self) -> Wish:
+    def wish(self) -> JobRequest:
         """What each trial submits; values of variables may be sealed apart."""
         return _decode_wish(self.job)
 
@@ -108,13 +108,15 @@ SWEEP_COLUMNS = ", ".join(SweepRow._fields)
 TRIAL_COLUMNS = ", ".join(TrialRow._fields)
 
 
-def load_sweeps(reader: Reader | Tx, where: str, params: Sequence[Any] = ()) -> list[SweepRow]:
+def load_sweeps(
+    reader: ReadConnection | Tx, where: str, params: Sequence[Any] = ()
+) -> list[SweepRow]:
     """Return sweeps by a condition."""
     rows = reader.all(f"SELECT {SWEEP_COLUMNS} FROM sweeps WHERE {where}", params)
     return [SweepRow(*row) for row in rows]
 
 
-def load_trials(reader: Reader | Tx, sweep: int) -> list[TrialRow]:
+def load_trials(reader: ReadConnection | Tx, sweep: int) -> list[TrialRow]:
     """Return every trial of a sweep, the first one first."""
     rows = reader.all(
         f"SELECT {TRIAL_COLUMNS} FROM sweep_trials WHERE sweep = ? ORDER BY number", (sweep,)
@@ -122,7 +124,7 @@ def load_trials(reader: Reader | Tx, sweep: int) -> list[TrialRow]:
     return [TrialRow(*row) for row in rows]
 
 
-def live_trials(reader: Reader | Tx, sweep: int, most: int) -> list[TrialRow]:
+def live_trials(reader: ReadConnection | Tx, sweep: int, most: int) -> list[TrialRow]:
     """Return the first trials of a sweep that have not ended."""
     rows = reader.all(
         f"SELECT {TRIAL_COLUMNS} FROM sweep_trials WHERE sweep = ? AND state = ?"
@@ -132,7 +134,7 @@ def live_trials(reader: Reader | Tx, sweep: int, most: int) -> list[TrialRow]:
     return [TrialRow(*row) for row in rows]
 
 
-def counts(reader: Reader, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
+def counts(reader: ReadConnection, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
     """Return how many trials of each sweep are in which state."""
     found: dict[int, dict[str, int]] = {sweep: {} for sweep in sweeps}
     if sweeps:
@@ -146,7 +148,7 @@ def counts(reader: Reader, sweeps: Sequence[int]) -> dict[int, dict[str, int]]:
     return found
 
 
-def find_sweep(reader: Reader | Tx, principal: Principal, text: str) -> SweepRow:
+def find_sweep(reader: ReadConnection | Tx, principal: Principal, text: str) -> SweepRow:
     """Return the sweep of an id, or the newest of a name, of the caller's team."""
     found: list[SweepRow] = []
     if SWEEP_ID.match(text):

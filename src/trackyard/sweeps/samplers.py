@@ -29,7 +29,7 @@ _STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "running": "RUNNING"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
+class PastTrial:
     """A trial as a sampler sees it; lower losses are better."""
 
     number: int
@@ -66,7 +66,7 @@ def check_installed(sampler: str) -> None:
 
 
 def propose(
-    sampler: str, space: Space, history: Sequence[Past], *, seed: int, number: int
+    sampler: str, space: Space, history: Sequence[PastTrial], *, seed: int, number: int
 ) -> Proposal | None:
     """Return the point of trial `number`; None once a grid is exhausted."""
     if sampler == "grid":
@@ -78,7 +78,7 @@ def propose(
     return _by_optuna(sampler, space, history, seed=seed * 100_003 + number)
 
 
-def _by_optuna(sampler: str, space: Space, history: Sequence[Past], *, seed: int) -> Proposal:
+def _by_optuna(sampler: str, space: Space, history: Sequence[PastTrial], *, seed: int) -> Proposal:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -115,7 +115,7 @@ def _sampler(optuna: Any, sampler: str, seed: int) -> Any:
     )
 
 
-def _frozen(optuna: Any, space: Space, past: Past) -> Any:
+def _frozen(optuna: Any, space: Space, past: PastTrial) -> Any:
     state, loss = _STATES.get(past.state, "FAIL"), past.loss
     is_told = loss is not None and math.isfinite(loss)
     if state in ("COMPLETE", "PRUNED") and not is_told:

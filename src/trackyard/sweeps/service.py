@@ -18,11 +18,11 @@ from trackyard.control.service import Jobs
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.core.ids import new_name, new_sweep_id
 from trackyard.queue.records import job_by_inner
-from trackyard.queue.specification import Wish, check
+from trackyard.queue.specification import JobRequest, check
 from trackyard.queue.submit.submission import acting_for, prepare
 from trackyard.queue.views import JobView
 from trackyard.store.bounds import Free, Int64, Word
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.sweeps import records
 from trackyard.sweeps.decisions import best_of
 from trackyard.sweeps.leftovers import stop_all
@@ -33,9 +33,9 @@ from trackyard.sweeps.starting import open_wish, seal_wish
 from trackyard.sweeps.views import SweepDetail, SweepList, SweepView, load_detail, load_list
 from trackyard.sweeps.wishes import (
     MAX_TRIALS,
-    Budget,
+    SweepBudget,
+    SweepRequest,
     SweepSpec,
-    SweepWish,
     applied,
     check_sweep,
 )
@@ -48,17 +48,17 @@ TRAINED_TAG = "sweep.trial"
 AROUND = 5
 
 
-class Around(msgspec.Struct, forbid_unknown_fields=True):
+class SearchAround(msgspec.Struct, forbid_unknown_fields=True):
     """A search around the best trials of a sweep."""
 
     #: how many of the best trials; the span of their values is searched, and an eighth of the
     #: range on each side of it
     top: Int64 = AROUND
-    budget: Budget = msgspec.field(default_factory=Budget)
+    budget: SweepBudget = msgspec.field(default_factory=SweepBudget)
     name: Word = ""
 
 
-class TrainWish(msgspec.Struct, forbid_unknown_fields=True):
+class TrainRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A full training with the values of a trial."""
 
     #: null for the best
@@ -103,7 +103,9 @@ class Sweeps:
 
     # -- create -----------------------------------------------------------------------------
 
-    async def create(self, principal: Principal, wish: SweepWish, *, origin: str = "") -> Created:
+    async def create(
+        self, principal: Principal, wish: SweepRequest, *, origin: str = ""
+    ) -> Created:
         """Validate a sweep and start it."""
         loop = asyncio.get_running_loop()
         spec = await loop.run_in_executor(None, partial(_checked, wish))
@@ -180,7 +182,7 @@ class Sweeps:
         self._jobs.scheduler.wake()
         return (await self.detail(principal, text)).sweep
 
-    async def extend(self, principal: Principal, text: str, more: Budget) -> SweepView:
+    async def extend(self, principal: Principal, text: str, more: SweepBudget) -> SweepView:
         """Give a sweep a larger budget; an ended sweep resumes."""
 
         def change(tx: Tx) -> None:
@@ -204,12 +206,12 @@ class Sweeps:
         self.on_change()
         return (await self.detail(principal, text)).sweep
 
-    async def around(self, principal: Principal, text: str, wish: Around) -> Created:
+    async def around(self, principal: Principal, text: str, wish: SearchAround) -> Created:
         """Start a sweep in the part of the space where another sweep's best trials lie."""
         if not 1 <= wish.top <= 1000:
             raise InvalidInput("top must be between 1 and 1000")
 
-        def load(reader: Reader) -> tuple[SweepRow, list[TrialRow]]:
+        def load(reader: ReadConnection) -> tuple[SweepRow, list[TrialRow]]:
             row = find_sweep(reader, principal, text)
             return row, load_trials(reader, row.id)
 
@@ -225,9 +227,9 @@ class Sweeps:
         loop = asyncio.get_running_loop()
         job = await loop.run_in_executor(None, open_wish, row, self._seal)
         budget = wish.budget
-        if budget == Budget():
-            budget = Budget(spec.trials or len(trials), spec.gpu_hours, spec.seconds)
-        again = SweepWish(
+        if budget == SweepBudget():
+            budget = SweepBudget(spec.trials or len(trials), spec.gpu_hours, spec.seconds)
+        again = SweepRequest(
             metric=spec.metric,
             space=space.document(),
             job=job,
@@ -245,7 +247,7 @@ class Sweeps:
         )
         return await self.create(principal, again, origin=row.sweep_id)
 
-    async def train(self, principal: Principal, text: str, wish: TrainWish) -> JobView:
+    async def train(self, principal: Principal, text: str, wish: TrainRequest) -> JobView:
         """Submit a job with the values of the best trial and no early stopping."""
         row, trial = await self._chosen(principal, text, wish.trial)
         loop = asyncio.get_running_loop()
@@ -272,7 +274,7 @@ class Sweeps:
     async def _chosen(
         self, principal: Principal, text: str, number: int | None
     ) -> tuple[SweepRow, TrialRow]:
-        def load(reader: Reader) -> tuple[SweepRow, TrialRow]:
+        def load(reader: ReadConnection) -> tuple[SweepRow, TrialRow]:
             row = find_sweep(reader, principal, text)
             trials = load_trials(reader, row.id)
             if number is None:
@@ -293,13 +295,13 @@ class Sweeps:
         return await self._db.read(load)
 
 
-def _checked(wish: SweepWish) -> SweepSpec:
+def _checked(wish: SweepRequest) -> SweepSpec:
     spec = check_sweep(wish, has_optuna=has_optuna())
     check_installed(spec.sampler)
     return spec
 
 
-def _preview(spec: SweepSpec, job: Wish) -> list[Wish]:
+def _preview(spec: SweepSpec, job: JobRequest) -> list[JobRequest]:
     """Return the first submissions; a model begins at random, so these points are examples."""
     space = spec.parsed()
     sampler = spec.sampler if spec.sampler == "grid" else "random"
@@ -328,8 +330,8 @@ def _own(tx: Tx, principal: Principal, text: str, verb: str) -> SweepRow:
     return row
 
 
-def _extended(spec: SweepSpec, more: Budget, done: int) -> SweepSpec:
-    if more == Budget():
+def _extended(spec: SweepSpec, more: SweepBudget, done: int) -> SweepSpec:
+    if more == SweepBudget():
         raise InvalidInput("say how much more: trials, gpu_hours or time")
     for name, value in (("gpu_hours", more.gpu_hours), ("time", more.seconds)):
         if value is not None and not 0 < value < 1e9:

@@ -14,10 +14,10 @@ from trackyard.access.principal import Principal, Role
 from trackyard.access.sealing import Seal
 from trackyard.access.standing import standing
 from trackyard.core.errors import Denied
-from trackyard.queue.specification import JobSpec, Wish, check
+from trackyard.queue.specification import JobRequest, JobSpec, check
 from trackyard.queue.submit.submission import add_member
 from trackyard.queue.submit.variables import sealed
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.names import Names
 from trackyard.sweeps import records
 from trackyard.sweeps.records import SweepRow
@@ -40,7 +40,7 @@ class NewTrial:
     #: the trial whose checkpoint it is to begin with
     parent: int | None = None
 
-    def prepare(self, sweep: SweepRow, seal: Seal | None) -> tuple[Wish, JobSpec]:
+    def prepare(self, sweep: SweepRow, seal: Seal | None) -> tuple[JobRequest, JobSpec]:
         """Return what is submitted, its variables sealed; takes longer than the loop may."""
         spec = sweep.asks
         wish = applied(open_wish(sweep, seal), spec, self.point)
@@ -61,7 +61,7 @@ class NewTrial:
         return wish, job
 
 
-def seal_wish(wish: Wish, seal: Seal | None, team_id: int) -> tuple[str, str]:
+def seal_wish(wish: JobRequest, seal: Seal | None, team_id: int) -> tuple[str, str]:
     """Return a wish as it may be stored, and its variables sealed apart."""
     if seal is None or not wish.env:
         return records.encode(wish), ""
@@ -69,7 +69,7 @@ def seal_wish(wish: Wish, seal: Seal | None, team_id: int) -> tuple[str, str]:
     return records.encode(msgspec.structs.replace(wish, env={})), text
 
 
-def open_wish(sweep: SweepRow, seal: Seal | None) -> Wish:
+def open_wish(sweep: SweepRow, seal: Seal | None) -> JobRequest:
     """Return what a sweep submits, with its variables."""
     if not sweep.sealed or seal is None:
         return sweep.wish
@@ -81,7 +81,7 @@ def _purpose(team_id: int) -> str:
     return f"sweep:{team_id}"
 
 
-def owner_of(reader: Reader | Tx, sweep: SweepRow) -> Principal:
+def owner_of(reader: ReadConnection | Tx, sweep: SweepRow) -> Principal:
     """Return who made a sweep, with the rights they have now."""
     found = standing(
         reader,
@@ -98,7 +98,7 @@ def owner_of(reader: Reader | Tx, sweep: SweepRow) -> Principal:
 
 
 def begin(
-    tx: Tx, names: Names, sweep: SweepRow, new: NewTrial, ready: tuple[Wish, JobSpec]
+    tx: Tx, names: Names, sweep: SweepRow, new: NewTrial, ready: tuple[JobRequest, JobSpec]
 ) -> None:
     """Queue the job of a trial and write the trial down."""
     wish, spec = ready

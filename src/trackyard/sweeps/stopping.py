@@ -54,7 +54,7 @@ class StopRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(slots=True)
-class Seen:
+class ObservedTrial:
     """A trial as the rules see it."""
 
     number: int
@@ -68,7 +68,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class CurveJudgement:
     """The verdict on a trial's curve."""
 
     #: rungs it has newly reached, with its loss there
@@ -155,24 +155,28 @@ def bracket_for(rule: StopRule, number: int) -> int:
     return at
 
 
-def judge(rule: StopRule, trial: Seen, trials: Sequence[Seen]) -> Judgement:
+def judge(rule: StopRule, trial: ObservedTrial, trials: Sequence[ObservedTrial]) -> CurveJudgement:
     """Judge a running trial's curve against all trials."""
     if not trial.curve:
-        return Judgement({})
+        return CurveJudgement({})
     reached = trial.curve[-1][0]
     if rule.stop_at_max and rule.max and reached >= rule.max:
-        return Judgement({}, f"It reached {rule.max}, the end.", is_end=True)
+        return CurveJudgement({}, f"It reached {rule.max}, the end.", is_end=True)
     if rule.method in ("asha", "hyperband"):
         return _at_rungs(rule, trial, trials)
     if rule.method == "median":
         return _against_median(rule, trial, trials)
     if rule.method == "pbt":
         marks = range(rule.interval, reached + 1, rule.interval)
-        return Judgement({at: _loss_at(trial.curve, at) for at in marks if at not in trial.rungs})
-    return Judgement({})
+        return CurveJudgement(
+            {at: _loss_at(trial.curve, at) for at in marks if at not in trial.rungs}
+        )
+    return CurveJudgement({})
 
 
-def _at_rungs(rule: StopRule, trial: Seen, trials: Sequence[Seen]) -> Judgement:
+def _at_rungs(
+    rule: StopRule, trial: ObservedTrial, trials: Sequence[ObservedTrial]
+) -> CurveJudgement:
     new: dict[int, float] = {}
     for at in rungs_of(rule, trial.bracket):
         if trial.curve[-1][0] < at:
@@ -189,12 +193,12 @@ def _at_rungs(rule: StopRule, trial: Seen, trials: Sequence[Seen]) -> Judgement:
         limit = cutoff(others, rule.eta)
         if math.isnan(loss) or (limit is not None and loss > limit):
             rank = 1 + sum(other < loss for other in others)
-            return Judgement(
+            return CurveJudgement(
                 new,
                 f"At step {at} it ranked {rank} of {len(others) + 1};"
                 f" the best {share(rule.eta)} continue.",
             )
-    return Judgement(new)
+    return CurveJudgement(new)
 
 
 def share(eta: int) -> str:
@@ -213,10 +217,12 @@ def cutoff(losses: Sequence[float], eta: int) -> float | None:
     return real[low] + (real[high] - real[low]) * (place - low)
 
 
-def _against_median(rule: StopRule, trial: Seen, trials: Sequence[Seen]) -> Judgement:
+def _against_median(
+    rule: StopRule, trial: ObservedTrial, trials: Sequence[ObservedTrial]
+) -> CurveJudgement:
     at = trial.curve[-1][0]
     if at < max(rule.warmup, 1):
-        return Judgement({})
+        return CurveJudgement({})
     others = [
         _loss_at(other.curve, at)
         for other in trials
@@ -224,12 +230,14 @@ def _against_median(rule: StopRule, trial: Seen, trials: Sequence[Seen]) -> Judg
     ]
     real = [loss for loss in others if not math.isnan(loss)]
     if len(real) < rule.startup:
-        return Judgement({})
+        return CurveJudgement({})
     best = min((loss for _, loss in trial.curve if not math.isnan(loss)), default=math.nan)
     middle = median(real)
     if best <= middle:
-        return Judgement({})
-    return Judgement({}, f"At step {at} its best was worse than the median of {len(real)} trials.")
+        return CurveJudgement({})
+    return CurveJudgement(
+        {}, f"At step {at} its best was worse than the median of {len(real)} trials."
+    )
 
 
 def _loss_at(curve: Curve, at: int) -> float:

@@ -14,8 +14,8 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.queue.records import JobRow, load_jobs
-from trackyard.queue.shares.held import Held, held
-from trackyard.store.database import Reader
+from trackyard.queue.shares.held import JobHolding, held
+from trackyard.store.database import ReadConnection
 from trackyard.sweeps import records
 from trackyard.sweeps.decisions import best_of, records_left
 from trackyard.sweeps.importance import METHOD, importance
@@ -154,14 +154,14 @@ class SweepDetail(msgspec.Struct):
     cost: CostView
 
 
-def load_list(reader: Reader, principal: Principal, *, limit: int) -> SweepList:
+def load_list(reader: ReadConnection, principal: Principal, *, limit: int) -> SweepList:
     """Return the sweeps of a team."""
     rows = load_sweeps(reader, "team_id = ? ORDER BY id DESC LIMIT ?", (principal.team_id, limit))
     told = counts(reader, [row.id for row in rows])
     return SweepList([sweep_view(row, told[row.id], *_best(reader, row)) for row in rows])
 
 
-def _best(reader: Reader, sweep: SweepRow) -> tuple[int | None, float | None]:
+def _best(reader: ReadConnection, sweep: SweepRow) -> tuple[int | None, float | None]:
     order = "" if sweep.asks.goal == "minimize" else " DESC"
     row = reader.one(
         "SELECT number, value FROM sweep_trials WHERE sweep = ? AND value IS NOT NULL"
@@ -198,7 +198,7 @@ def sweep_view(
     )
 
 
-def load_detail(reader: Reader, row: SweepRow, now_ms: int) -> SweepDetail:
+def load_detail(reader: ReadConnection, row: SweepRow, now_ms: int) -> SweepDetail:
     """Show everything about a sweep."""
     spec, rows = row.asks, load_trials(reader, row.id)
     jobs = {job.id: job for job in load_jobs(reader, "array_id = ?", (row.array_id,))}
@@ -238,11 +238,11 @@ def _best_view(trial: TrialRow, job: JobRow) -> BestView:
 def _trial_view(
     trial: TrialRow,
     job: JobRow,
-    times: dict[int, Held],
+    times: dict[int, JobHolding],
     marks: dict[str, tuple[int, int, float | None]],
 ) -> TrialDetail:
     mark = marks.get(job.run_uuid)
-    spent = times.get(job.id, Held())
+    spent = times.get(job.id, JobHolding())
     return TrialDetail(
         number=trial.number,
         state=trial.state,
@@ -322,7 +322,7 @@ def _cost(
     sweep: SweepRow,
     spec: SweepSpec,
     rows: Sequence[TrialRow],
-    times: dict[int, Held],
+    times: dict[int, JobHolding],
     now_ms: int,
 ) -> CostView:
     """Say what was used, and foresee the rest by what an ended trial took on average."""

@@ -14,7 +14,7 @@ import msgspec
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import JOB_NAME
-from trackyard.queue.specification import YEAR, Wish
+from trackyard.queue.specification import YEAR, JobRequest
 from trackyard.store.bounds import Free, Int64, Word
 from trackyard.sweeps.space import Point, Space, Value, nearest, parse_space
 from trackyard.sweeps.stopping import StopRule, parse_rule
@@ -31,7 +31,7 @@ _PLACE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_.-]{0,99})\}")
 _METRIC = re.compile(r"[^\x00-\x1f\x7f]{1,250}\Z")
 
 
-class Budget(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class SweepBudget(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """What a sweep may use; the limit that is reached first ends it."""
 
     trials: Int64 | None = None
@@ -39,13 +39,13 @@ class Budget(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     seconds: float | None = None
 
 
-class SweepWish(msgspec.Struct, forbid_unknown_fields=True):
+class SweepRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A sweep as it comes over the wire."""
 
     metric: Word
     space: Free
     #: what each trial submits; `command` before the chosen values are added
-    job: Wish
+    job: JobRequest
     name: Word = ""
     goal: Word = "minimize"
     #: empty: tpe where the server has Optuna, else random
@@ -53,7 +53,7 @@ class SweepWish(msgspec.Struct, forbid_unknown_fields=True):
     seed: Int64 = 0
     #: early stopping: `method` and its settings
     stop: Free = {}
-    budget: Budget = msgspec.field(default_factory=Budget)
+    budget: SweepBudget = msgspec.field(default_factory=SweepBudget)
     #: trials that run at once
     slots: Int64 = 1
     #: how values reach the command: flags, assignments, env or params
@@ -99,7 +99,7 @@ class SweepSpec(msgspec.Struct, frozen=True, kw_only=True):
         return parse_space(self.space)
 
 
-def check_sweep(wish: SweepWish, *, has_optuna: bool) -> SweepSpec:
+def check_sweep(wish: SweepRequest, *, has_optuna: bool) -> SweepSpec:
     """Check every field and return what is kept."""
     if wish.name and not JOB_NAME.match(wish.name):
         raise InvalidInput(
@@ -140,7 +140,7 @@ def check_sweep(wish: SweepWish, *, has_optuna: bool) -> SweepSpec:
     return spec
 
 
-def _sampler(wish: SweepWish, *, has_optuna: bool) -> str:
+def _sampler(wish: SweepRequest, *, has_optuna: bool) -> str:
     if not wish.sampler:
         return "tpe" if has_optuna else "random"
     sampler = _one_of("sampler", wish.sampler, SAMPLERS)
@@ -152,7 +152,7 @@ def _sampler(wish: SweepWish, *, has_optuna: bool) -> str:
     return sampler
 
 
-def _trials(wish: SweepWish, space: Space, sampler: str, stop: StopRule) -> int | None:
+def _trials(wish: SweepRequest, space: Space, sampler: str, stop: StopRule) -> int | None:
     trials = wish.budget.trials
     if trials is not None:
         _within("budget.trials", trials, 1, MAX_TRIALS)
@@ -220,7 +220,7 @@ def words(value: Value) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def applied(wish: Wish, spec: SweepSpec, point: Point) -> Wish:
+def applied(wish: JobRequest, spec: SweepSpec, point: Point) -> JobRequest:
     """Return what one trial submits: the sweep's job with the chosen values."""
     command, used = fill(wish.command, spec.parsed(), point)
     env = dict(wish.env)

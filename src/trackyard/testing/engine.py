@@ -25,8 +25,8 @@ from trackyard.core.ports import (
     LaunchSpec,
     LeaseHold,
     Listener,
+    NodeGrant,
     NodeReport,
-    NodeShare,
     NoticeKind,
     Unsubscribe,
 )
@@ -246,7 +246,7 @@ class FakeEngine:
         self.started.append(spec.attempt_id)
         self._tell(NoticeKind.ATTEMPT_STARTED, spec.attempt_id)
 
-    def _check(self, share: NodeShare) -> None:
+    def _check(self, share: NodeGrant) -> None:
         node = self._nodes.get(share.node_id)
         if node is None or node.state is not NodeState.READY:
             raise LaunchRefused(f"there is no node {share.node_id!r} that takes work")
@@ -313,7 +313,7 @@ def _cause(attempt: _Attempt, exit_code: int) -> ExitCause:
     )
 
 
-def _less(node: NodeReport, held: Sequence[NodeShare]) -> NodeReport:
+def _less(node: NodeReport, held: Sequence[NodeGrant]) -> NodeReport:
     shares = [share for share in held if share.node_id == node.node_id]
     used: dict[int, float] = {}
     for share in shares:

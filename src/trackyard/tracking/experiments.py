@@ -13,7 +13,7 @@ from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
 from trackyard.core.ids import EXPERIMENT_ID, new_experiment_id
 from trackyard.core.spelling import plain
 from trackyard.core.storage_uri import STORAGE_SCHEMES, is_plain, scheme_of
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.validation import (
     MAX_EXPERIMENT_TAG_V3,
     check_experiment_name,
@@ -127,7 +127,7 @@ def check_location(location: str | None, schemes: Collection[str]) -> str | None
     return location.rstrip("/")
 
 
-def get_experiment(reader: Reader, principal: Principal, inner: int) -> dict[str, Any]:
+def get_experiment(reader: ReadConnection, principal: Principal, inner: int) -> dict[str, Any]:
     """Return an experiment in MLflow's form."""
     found = load_experiments(reader, principal, [inner])
     if not found:
@@ -135,7 +135,9 @@ def get_experiment(reader: Reader, principal: Principal, inner: int) -> dict[str
     return found[0]
 
 
-def get_experiment_by_name(reader: Reader, principal: Principal, name: str) -> dict[str, Any]:
+def get_experiment_by_name(
+    reader: ReadConnection, principal: Principal, name: str
+) -> dict[str, Any]:
     """Return an experiment by its name, deleted ones too."""
     row = reader.one(
         "SELECT id FROM experiments WHERE team_id = ? AND name = ?", (principal.team_id, name)
@@ -146,7 +148,7 @@ def get_experiment_by_name(reader: Reader, principal: Principal, name: str) -> d
 
 
 def load_experiments(
-    reader: Reader, principal: Principal, ids: Sequence[int]
+    reader: ReadConnection, principal: Principal, ids: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return experiments of the caller's team in the order of their ids."""
     if not ids:
@@ -239,7 +241,7 @@ def delete_experiment_tag(tx: Tx, principal: Principal, inner: int, key: str) ->
     _event(tx, "experiment.tagged", principal, inner, key=key, removed=True)
 
 
-def require(tx: Tx | Reader, principal: Principal, inner: int) -> tuple[str, str, str]:
+def require(tx: Tx | ReadConnection, principal: Principal, inner: int) -> tuple[str, str, str]:
     """Return name, lifecycle and artifact location of an experiment of the caller's team."""
     row = tx.one(
         "SELECT name, lifecycle, artifact_location FROM experiments WHERE id = ? AND team_id = ?",

@@ -10,7 +10,7 @@ import msgspec
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import MODEL_ID
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.runs import find_active_run
 
@@ -50,7 +50,7 @@ def log_outputs(
 
 
 def search_datasets(
-    reader: Reader, principal: Principal, experiments: Sequence[int]
+    reader: ReadConnection, principal: Principal, experiments: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return the distinct data sets runs of these experiments used."""
     if not experiments:

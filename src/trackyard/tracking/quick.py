@@ -34,10 +34,10 @@ from trackyard.tracking.runs import (
     ENDED,
     RUN_NAME_TAG,
     USER_TAG,
-    Run,
     RunData,
     RunInfo,
     RunRow,
+    RunView,
     agree_on_name,
     record,
 )
@@ -241,7 +241,7 @@ class QuickRuns:
         record(tx, "run.created", principal, run_id, experiment_id, name=name)
         by_name = sorted(zip((row[1] for row in checked), tagged, checked, strict=True))
         shown = [{"key": key, "value": row[2]} for _, key, row in by_name]
-        return Run(info, RunData(tags=shown))
+        return RunView(info, RunData(tags=shown))
 
     def update(
         self,

@@ -6,13 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 #: Runs removed in one transaction, so that a purge never holds up other writes for long.
 _AT_ONCE = 50
 
 
-def deleted_runs(reader: Reader, before_ms: int, limit: int = _AT_ONCE) -> list[tuple[int, str]]:
+def deleted_runs(
+    reader: ReadConnection, before_ms: int, limit: int = _AT_ONCE
+) -> list[tuple[int, str]]:
     """Return runs deleted before a time: (inner id, run id)."""
     rows = reader.all(
         "SELECT id, uuid FROM runs WHERE lifecycle = 'deleted' AND deleted_ms < ?"
@@ -22,7 +24,7 @@ def deleted_runs(reader: Reader, before_ms: int, limit: int = _AT_ONCE) -> list[
     return [(row[0], row[1]) for row in rows]
 
 
-def count_deleted(reader: Reader, before_ms: int) -> int:
+def count_deleted(reader: ReadConnection, before_ms: int) -> int:
     """Count the runs a purge would remove."""
     row = reader.one(
         "SELECT count(*) FROM runs WHERE lifecycle = 'deleted' AND deleted_ms < ?", (before_ms,)

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from trackyard.store.sqlite.changes import EVERYTHING
-from trackyard.tracking.runs import Run
+from trackyard.tracking.runs import RunView
 
 #: Bytes of finished JSON kept at a time, and changed runs remembered one by one.
 CACHE_BYTES = 32 << 20
@@ -22,7 +22,7 @@ CHANGED_RUNS = 20_000
 
 class _Kept(NamedTuple):
     team_id: int
-    run: Run
+    run: RunView
     size: int
 
 
@@ -45,12 +45,12 @@ class RunCache:
         """Return the present moment; to be asked before loading what is put."""
         return self._commit
 
-    def get(self, inner: int, team_id: int) -> Run | None:
+    def get(self, inner: int, team_id: int) -> RunView | None:
         """Return a run of a team, if it is here."""
         kept = self._runs.get(inner)
         return kept.run if kept is not None and kept.team_id == team_id else None
 
-    def put(self, inner: int, team_id: int, run: Run, *, size: int, mark: int) -> None:
+    def put(self, inner: int, team_id: int, run: RunView, *, size: int, mark: int) -> None:
         """Keep a run that was loaded since `mark`, unless it was changed meanwhile."""
         with self._lock:
             if mark < self._complete_from or self._changed.get(inner, -1) > mark:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from trackyard.access.principal import Principal
 from trackyard.core.ids import RUN_ID
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.runs import find_run
 
 #: tag -> how a sentence says it
@@ -45,14 +45,14 @@ class RunHead(NamedTuple):
         return [(words, run_id) for words, run_id in named if RUN_ID.match(run_id)]
 
 
-class RunMetric(NamedTuple):
+class NamedMetric(NamedTuple):
     """A metric of a run by name."""
 
     name_id: int
     name: str
 
 
-def load_head(reader: Reader, principal: Principal, run_id: str) -> RunHead:
+def load_head(reader: ReadConnection, principal: Principal, run_id: str) -> RunHead:
     """Return a run of the caller's team with its parameters and tags."""
     inner = find_run(reader, principal, run_id).id
     row = reader.one(
@@ -65,7 +65,7 @@ def load_head(reader: Reader, principal: Principal, run_id: str) -> RunHead:
     return RunHead._make(facts)
 
 
-def _pairs(reader: Reader, table: str, inner: int) -> dict[str, str]:
+def _pairs(reader: ReadConnection, table: str, inner: int) -> dict[str, str]:
     rows = reader.all(
         f"SELECT n.name, t.value FROM {table} t JOIN names n ON n.id = t.name_id"
         " WHERE t.run_id = ?",
@@ -74,7 +74,7 @@ def _pairs(reader: Reader, table: str, inner: int) -> dict[str, str]:
     return {str(row[0]): str(row[1]) for row in rows}
 
 
-def load_lineage(reader: Reader, principal: Principal, run_id: str) -> list[RunHead]:
+def load_lineage(reader: ReadConnection, principal: Principal, run_id: str) -> list[RunHead]:
     """Return a run with those it goes back to and those that go back to it, the oldest first."""
     found: dict[str, RunHead] = {}
     waiting = [run_id]
@@ -91,17 +91,17 @@ def load_lineage(reader: Reader, principal: Principal, run_id: str) -> list[RunH
     return sorted(found.values(), key=lambda head: (head.start_ms or 0, head.id))
 
 
-def load_metrics(reader: Reader, run: int) -> list[RunMetric]:
+def load_metrics(reader: ReadConnection, run: int) -> list[NamedMetric]:
     """Return the names of a run's metrics."""
     rows = reader.all(
         "SELECT m.name_id, n.name FROM metric_latest m JOIN names n ON n.id = m.name_id"
         " WHERE m.run_id = ? ORDER BY n.name",
         (run,),
     )
-    return [RunMetric(*row) for row in rows]
+    return [NamedMetric(*row) for row in rows]
 
 
-def names_of(reader: Reader, team_id: int, run_ids: Iterable[str]) -> dict[str, str]:
+def names_of(reader: ReadConnection, team_id: int, run_ids: Iterable[str]) -> dict[str, str]:
     """Return the names of a team's runs by id."""
     wanted = sorted(set(run_ids))
     found: dict[str, str] = {}
@@ -116,14 +116,14 @@ def names_of(reader: Reader, team_id: int, run_ids: Iterable[str]) -> dict[str, 
     return found
 
 
-def _is_own(reader: Reader, principal: Principal, run_id: str) -> bool:
+def _is_own(reader: ReadConnection, principal: Principal, run_id: str) -> bool:
     row = reader.one(
         "SELECT 1 FROM runs WHERE uuid = ? AND team_id = ?", (run_id, principal.team_id)
     )
     return row is not None
 
 
-def _children(reader: Reader, head: RunHead) -> list[str]:
+def _children(reader: ReadConnection, head: RunHead) -> list[str]:
     marks = ",".join("?" * len(RELATIONS))
     rows = reader.all(f"SELECT id FROM names WHERE name IN ({marks})", tuple(RELATIONS))
     found: list[str] = []

@@ -13,7 +13,7 @@ from trackyard.access.principal import Principal
 from trackyard.access.reach import check_reach
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import RUN_ID, new_name, new_run_id
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.names import Names
 from trackyard.store.sqlite.journal import INSERT_RUN, UPSERT_TAG
 from trackyard.tracking.experiments import outer_experiment_id, require_active
@@ -74,7 +74,7 @@ class RunData(msgspec.Struct, omit_defaults=True):
     tags: msgspec.Raw | list[Any] = []
 
 
-class RunInputs(msgspec.Struct, omit_defaults=True):
+class RunInputsView(msgspec.Struct, omit_defaults=True):
     """Data sets and models a run read."""
 
     dataset_inputs: list[dict[str, Any]] = []
@@ -87,16 +87,16 @@ class RunOutputs(msgspec.Struct, omit_defaults=True):
     model_outputs: list[dict[str, Any]] = []
 
 
-class Run(msgspec.Struct, omit_defaults=True):
+class RunView(msgspec.Struct, omit_defaults=True):
     """A whole run on the wire."""
 
     info: RunInfo
     data: RunData
-    inputs: RunInputs = msgspec.field(default_factory=RunInputs)
+    inputs: RunInputsView = msgspec.field(default_factory=RunInputsView)
     outputs: RunOutputs | None = None
 
 
-def find_run(tx: Tx | Reader, principal: Principal, run_id: str) -> RunRow:
+def find_run(tx: Tx | ReadConnection, principal: Principal, run_id: str) -> RunRow:
     """Return a run of the caller's team by its id."""
     if RUN_ID.match(run_id) is None:
         raise run_not_found(run_id)
@@ -169,7 +169,7 @@ def create_run(
     return run_id
 
 
-class NewRun(NamedTuple):
+class RunDraft(NamedTuple):
     """One of several runs that are made at once."""
 
     name: str
@@ -180,7 +180,7 @@ def create_runs(
     tx: Tx,
     names: Names,
     principal: Principal,
-    wanted: Sequence[NewRun],
+    wanted: Sequence[RunDraft],
     *,
     experiment_id: int,
     status: str,
@@ -324,8 +324,11 @@ def _tag_rows(
 
 
 def load_runs(
-    reader: Reader, principal: Principal, inner_ids: Sequence[int], cache: RunCache | None = None
-) -> list[Run]:
+    reader: ReadConnection,
+    principal: Principal,
+    inner_ids: Sequence[int],
+    cache: RunCache | None = None,
+) -> list[RunView]:
     """Return whole runs in the order of their inner ids; from the cache where it has them."""
     if cache is None:
         found = _load(reader, principal, inner_ids)
@@ -339,14 +342,16 @@ def load_runs(
     return [run for run in wanted if run is not None]
 
 
-def _size(run: Run) -> int:
+def _size(run: RunView) -> int:
     """Return about how many bytes a run takes."""
     data = run.data
     texts = (data.metrics, data.params, data.tags)
     return 1000 + sum(len(bytes(text)) for text in texts if isinstance(text, msgspec.Raw))
 
 
-def _load(reader: Reader, principal: Principal, inner_ids: Sequence[int]) -> dict[int, Run]:
+def _load(
+    reader: ReadConnection, principal: Principal, inner_ids: Sequence[int]
+) -> dict[int, RunView]:
     """Load whole runs in three queries, however many they are."""
     if not inner_ids:
         return {}
@@ -373,7 +378,7 @@ def _load(reader: Reader, principal: Principal, inner_ids: Sequence[int]) -> dic
     return shaped
 
 
-def _shape(principal: Principal, row: tuple[Any, ...]) -> Run:
+def _shape(principal: Principal, row: tuple[Any, ...]) -> RunView:
     params, tags, metrics = row[10:]
     info = RunInfo(
         row[1],
@@ -392,20 +397,20 @@ def _shape(principal: Principal, row: tuple[Any, ...]) -> Run:
         params=msgspec.Raw(params.encode()) if params and params != "[]" else [],
         tags=msgspec.Raw(tags.encode()) if tags and tags != "[]" else [],
     )
-    return Run(info, data)
+    return RunView(info, data)
 
 
-def _add_inputs(reader: Reader, chosen: str, shaped: dict[int, Run]) -> None:
+def _add_inputs(reader: ReadConnection, chosen: str, shaped: dict[int, RunView]) -> None:
     datasets = reader.all(
         "SELECT l.run_id, l.tags, d.name, d.digest, d.source_type, d.source, d.schema, d.profile"
         " FROM run_datasets l JOIN datasets d ON d.id = l.dataset_id"
         f" WHERE l.run_id IN ({chosen}) ORDER BY l.id"
     )
     keys = ("name", "digest", "source_type", "source", "schema", "profile")
-    filled: dict[int, RunInputs] = {}
+    filled: dict[int, RunInputsView] = {}
     for inner, tags, *facts in datasets:
         if inner in shaped:
-            inputs = filled.setdefault(inner, RunInputs([], []))
+            inputs = filled.setdefault(inner, RunInputsView([], []))
             dataset = {k: v for k, v in zip(keys, facts, strict=True) if v is not None}
             inputs.dataset_inputs.append({"tags": msgspec.Raw(tags.encode()), "dataset": dataset})
     for inner, model_id, direction, step in reader.all(
@@ -415,7 +420,7 @@ def _add_inputs(reader: Reader, chosen: str, shaped: dict[int, Run]) -> None:
         if inner not in shaped:
             continue
         if direction == "input":
-            inputs = filled.setdefault(inner, RunInputs([], []))
+            inputs = filled.setdefault(inner, RunInputsView([], []))
             inputs.model_inputs.append({"model_id": model_id})
         else:
             run = shaped[inner]

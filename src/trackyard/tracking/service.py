@@ -12,7 +12,7 @@ from typing import Any
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InternalFault
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 from trackyard.store.names import Names
 from trackyard.tracking.metrics import compaction
 from trackyard.tracking.metrics.points import BLOCK_POINTS
@@ -20,12 +20,12 @@ from trackyard.tracking.metrics.settling import (
     BUSY_SHARE,
     CALLERS,
     SETTLE_EVERY,
-    Pace,
+    QuietRuns,
     share_of,
 )
 from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.run_cache import RunCache
-from trackyard.tracking.runs import Run, find_run, load_runs
+from trackyard.tracking.runs import RunView, find_run, load_runs
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Tracking:
         self.cache = RunCache() if database.is_sqlite else None
         if self.cache is not None:
             database.commit_hooks.append(self.cache.committed)
-        self.pace = Pace()
+        self.pace = QuietRuns()
         self._task: asyncio.Task[None] | None = None
         #: told (team id, run id) after points of a run were committed
         self.on_points: Callable[[int, str, int], None] = lambda _team, _run, _count: None
@@ -58,10 +58,10 @@ class Tracking:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def run(self, principal: Principal, run_id: str) -> Run:
+    async def run(self, principal: Principal, run_id: str) -> RunView:
         """Return one whole run."""
 
-        def load(reader: Reader) -> Run:
+        def load(reader: ReadConnection) -> RunView:
             inner = find_run(reader, principal, run_id).id
             return load_runs(reader, principal, [inner], self.cache)[0]
 

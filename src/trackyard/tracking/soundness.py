@@ -8,7 +8,7 @@ import sqlite3
 from functools import partial
 
 from trackyard.core.errors import InternalFault, YardError
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 from trackyard.store.faults import is_damaged
 from trackyard.tracking.metrics.points import decode_block
 
@@ -62,7 +62,7 @@ def _complaint(fault: YardError) -> str:
     return " ".join(str(cause).split())
 
 
-def _sqlite_pages(reader: Reader) -> list[str]:
+def _sqlite_pages(reader: ReadConnection) -> list[str]:
     """Have SQLite go through every page and index."""
     try:
         rows = reader.all(f"PRAGMA integrity_check({_COMPLAINTS})")
@@ -72,7 +72,7 @@ def _sqlite_pages(reader: Reader) -> list[str]:
     return [] if words == ["ok"] else [f"the database file: {word}" for word in words]
 
 
-def _tables(reader: Reader) -> list[str]:
+def _tables(reader: ReadConnection) -> list[str]:
     rows = reader.all(
         "SELECT table_name FROM information_schema.tables"
         " WHERE table_schema = current_schema() AND table_type = 'BASE TABLE' ORDER BY 1"
@@ -80,12 +80,12 @@ def _tables(reader: Reader) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def _read_whole(reader: Reader, table: str) -> None:
+def _read_whole(reader: ReadConnection, table: str) -> None:
     """Read every row with all that is stored beside it, so that PostgreSQL checks its pages."""
     reader.one(f'SELECT sum(length(t::text)) FROM "{table}" t')
 
 
-def _blocks(reader: Reader, after: int) -> list[tuple[int, str, str, bytes]]:
+def _blocks(reader: ReadConnection, after: int) -> list[tuple[int, str, str, bytes]]:
     rows = reader.all(
         "SELECT b.id, r.uuid, n.name, b.data FROM metric_blocks b"
         " JOIN runs r ON r.id = b.run_id JOIN names n ON n.id = b.name_id"

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from trackyard.access.principal import Principal
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.metrics.points import Buckets
@@ -54,7 +54,7 @@ class KeyNames(msgspec.Struct):
     tags: list[str]
 
 
-class Series(msgspec.Struct):
+class MetricSeries(msgspec.Struct):
     """A metric of a run as roll-ups; every list has one entry per bucket of `width` steps."""
 
     run_id: str
@@ -70,7 +70,7 @@ class Series(msgspec.Struct):
 
 
 def read_table(
-    reader: Reader,
+    reader: ReadConnection,
     names: Names,
     principal: Principal,
     ids: Sequence[int],
@@ -121,7 +121,9 @@ def read_table(
 JOB_TAG = "yard.job"
 
 
-def _heard(reader: Reader, names: Names, ordered: Sequence[Sequence[Any]]) -> list[int | None]:
+def _heard(
+    reader: ReadConnection, names: Names, ordered: Sequence[Sequence[Any]]
+) -> list[int | None]:
     """Return when each run that goes on without a job was last heard of."""
     going = {row[0]: row[7] for row in ordered if row[5] == "RUNNING"}
     if not going:
@@ -142,7 +144,13 @@ def _heard(reader: Reader, names: Names, ordered: Sequence[Sequence[Any]]) -> li
 
 
 def _column(
-    reader: Reader, names: Names, place: dict[int, int], chosen: str, *, table: str, key: str
+    reader: ReadConnection,
+    names: Names,
+    place: dict[int, int],
+    chosen: str,
+    *,
+    table: str,
+    key: str,
 ) -> list[str | None]:
     cells: list[str | None] = [None] * len(place)
     name_id = names.find(reader, key)
@@ -157,7 +165,7 @@ def _column(
 
 
 def _metric_column(
-    reader: Reader, names: Names, place: dict[int, int], chosen: str, key: str
+    reader: ReadConnection, names: Names, place: dict[int, int], chosen: str, key: str
 ) -> MetricColumn:
     count = len(place)
     column = MetricColumn([None] * count, [None] * count, [None] * count, [None] * count)
@@ -180,7 +188,9 @@ def _metric_column(
 LATEST = 300
 
 
-def read_names(reader: Reader, principal: Principal, experiments: Sequence[int]) -> KeyNames:
+def read_names(
+    reader: ReadConnection, principal: Principal, experiments: Sequence[int]
+) -> KeyNames:
     """Return the names of metrics, parameters and tags that runs of these experiments hold.
 
     Parameters and tags are found by the index of short values. A name that only ever had long
@@ -209,14 +219,14 @@ def read_names(reader: Reader, principal: Principal, experiments: Sequence[int])
     return KeyNames(used("metric_latest"), used("params", short), used("tags", short))
 
 
-def shape_series(run_id: str, key: str, buckets: Buckets | None) -> Series:
+def shape_series(run_id: str, key: str, buckets: Buckets | None) -> MetricSeries:
     """Return roll-ups as JSON shows them, rounded to what a chart can draw."""
     if buckets is None:
-        return Series(run_id, key, 1, [], [], [], [], [], [], [])
+        return MetricSeries(run_id, key, 1, [], [], [], [], [], [], [])
     counts = buckets.count.tolist()
     totals = buckets.total.tolist()
     means = [total / count if count else None for total, count in zip(totals, counts, strict=True)]
-    return Series(
+    return MetricSeries(
         run_id=run_id,
         key=key,
         width=1 << buckets.shift,

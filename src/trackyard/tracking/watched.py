@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: Runs that one query asks about.
 SLICE = 400
@@ -43,7 +43,7 @@ class LatestPoint(NamedTuple):
 _COLUMNS = "id, uuid, team_id, name, user_name, coalesce(start_ms, 0), status"
 
 
-def running_runs(reader: Reader) -> list[WatchedRun]:
+def running_runs(reader: ReadConnection) -> list[WatchedRun]:
     """Return every run that has not ended."""
     rows = reader.all(
         f"SELECT {_COLUMNS} FROM runs WHERE status IN ('RUNNING', 'SCHEDULED')"
@@ -52,7 +52,7 @@ def running_runs(reader: Reader) -> list[WatchedRun]:
     return [WatchedRun(*row) for row in rows]
 
 
-def runs_by_uuid(reader: Reader, uuids: Sequence[str]) -> list[WatchedRun]:
+def runs_by_uuid(reader: ReadConnection, uuids: Sequence[str]) -> list[WatchedRun]:
     """Return runs by their ids, whatever their state."""
     found = []
     for part in _slices(uuids):
@@ -62,13 +62,13 @@ def runs_by_uuid(reader: Reader, uuids: Sequence[str]) -> list[WatchedRun]:
     return found
 
 
-def is_run_of(reader: Reader | Tx, team_id: int, uuid: str) -> bool:
+def is_run_of(reader: ReadConnection | Tx, team_id: int, uuid: str) -> bool:
     """Tell whether a team has a run."""
     row = reader.one("SELECT 1 FROM runs WHERE uuid = ? AND team_id = ?", (uuid, team_id))
     return row is not None
 
 
-def metric_ids(reader: Reader, names: Iterable[str]) -> dict[str, int]:
+def metric_ids(reader: ReadConnection, names: Iterable[str]) -> dict[str, int]:
     """Return the inner ids of metrics that were ever logged."""
     wanted = sorted(set(names))
     found: dict[str, int] = {}
@@ -79,14 +79,14 @@ def metric_ids(reader: Reader, names: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def loss_ids(reader: Reader) -> list[int]:
+def loss_ids(reader: ReadConnection) -> list[int]:
     """Return the inner ids of all metrics that are called a loss."""
     rows = reader.all("SELECT id FROM names WHERE lower(name) LIKE '%loss%' LIMIT 200")
     return [int(row[0]) for row in rows]
 
 
 def latest_points(
-    reader: Reader, runs: Sequence[int], name_ids: Sequence[int]
+    reader: ReadConnection, runs: Sequence[int], name_ids: Sequence[int]
 ) -> Iterable[LatestPoint]:
     """Return the latest points of some metrics of many runs."""
     names = sorted(set(name_ids))
@@ -105,7 +105,7 @@ def latest_points(
                 yield LatestPoint(run, name_id, step, time_ms, number, least, most)
 
 
-def last_logged(reader: Reader, uuids: Sequence[str]) -> dict[str, tuple[int, int]]:
+def last_logged(reader: ReadConnection, uuids: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return the last time and step at which runs logged a metric of their own."""
     found: dict[str, tuple[int, int]] = {}
     for part in _slices(uuids):

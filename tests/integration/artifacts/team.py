@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from trackyard.access.directory import create_team
 from trackyard.access.principal import AttemptScope, Principal, Role
-from trackyard.artifacts.owners import Owner, find_owner
+from trackyard.artifacts.owners import ArtifactOwner, find_owner
 from trackyard.core.ids import new_model_id
 from trackyard.store.database import Database, Tx
 from trackyard.store.names import Names
@@ -19,11 +19,11 @@ class Team:
     database: Database
     principal: Principal
 
-    async def run(self) -> Owner:
+    async def run(self) -> ArtifactOwner:
         """Make a run of the team's Default experiment."""
         names = Names(self.database)
 
-        def operation(tx: Tx) -> Owner:
+        def operation(tx: Tx) -> ArtifactOwner:
             run_id = create_run(
                 tx,
                 names,
@@ -38,11 +38,11 @@ class Team:
 
         return await self.database.write(operation)
 
-    async def logged_model(self, source_run: str) -> Owner:
+    async def logged_model(self, source_run: str) -> ArtifactOwner:
         """Make a logged model that a run put out."""
         model_id, experiment = new_model_id(), self.principal.default_experiment
 
-        def operation(tx: Tx) -> Owner:
+        def operation(tx: Tx) -> ArtifactOwner:
             tx.run(
                 "INSERT INTO logged_models (id, team_id, experiment_id, name, artifact_uri,"
                 " status, status_message, model_type, source_run, lifecycle, created_ms,"
@@ -60,13 +60,13 @@ class Team:
 
         return await self.database.write(operation)
 
-    async def delete_run(self, run: Owner) -> None:
+    async def delete_run(self, run: ArtifactOwner) -> None:
         """Delete a run as its owner would."""
         await self.database.write(
             lambda tx: tx.run("UPDATE runs SET lifecycle = 'deleted' WHERE uuid = ?", (run.id,))
         )
 
-    def attempt(self, run: Owner) -> Principal:
+    def attempt(self, run: ArtifactOwner) -> Principal:
         """Return the caller that a running attempt of a run is."""
         return replace(self.principal, scope=AttemptScope(run_id=run.id))
 

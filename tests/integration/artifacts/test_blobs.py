@@ -10,14 +10,14 @@ import pytest
 
 from tests.integration.artifacts.conftest import Bucket
 from tests.integration.artifacts.team import cut_stream, stream
-from trackyard.artifacts.blobs import BlobFault, BlobStore, Stored, checked, join, open_blobs
+from trackyard.artifacts.blobs import BlobFault, BlobStore, StoredBlob, checked, join, open_blobs
 from trackyard.artifacts.object_store import ObjectBlobs
 from trackyard.core.errors import BadRequest, SetupError, TooBusy
 
 MIB = 1024 * 1024
 
 
-async def read_all(blobs: BlobStore, stored: Stored) -> bytes:
+async def read_all(blobs: BlobStore, stored: StoredBlob) -> bytes:
     return b"".join([piece async for piece in blobs.read(stored.blob, 0, stored.size)])
 
 
@@ -117,7 +117,7 @@ async def test_parts_become_one_blob_in_their_order(blobs: BlobStore) -> None:
 
 async def test_a_damaged_part_is_not_joined(blobs: BlobStore) -> None:
     part = await blobs.write(stream(b"good"))
-    wrong = Stored(blob=part.blob, size=part.size, sha256=hashlib.sha256(b"bad!").hexdigest())
+    wrong = StoredBlob(blob=part.blob, size=part.size, sha256=hashlib.sha256(b"bad!").hexdigest())
     with pytest.raises(BlobFault, match="part 1"):
         await join(blobs, [wrong])
     assert await ids(blobs) == {part.blob}

@@ -13,7 +13,7 @@ def quiet(_phase: str, _done: int, _total: int | None) -> None:
     pass
 
 
-def bring(bucket: Bucket, prefix: str) -> data_source.Origin:
+def bring(bucket: Bucket, prefix: str) -> data_source.DatasetOrigin:
     address = f"s3://{bucket.name}/{prefix}"
     return data_source.bring(address, unpack=False, layout="auto", progress=quiet)
 

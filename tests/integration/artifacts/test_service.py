@@ -11,9 +11,9 @@ from tests.integration.artifacts.conftest import EVERYWHERE
 from tests.integration.artifacts.team import Team, cut_stream, stream
 from trackyard.artifacts import tree
 from trackyard.artifacts.blobs import BlobStore
-from trackyard.artifacts.owners import Owner
+from trackyard.artifacts.owners import ArtifactOwner
 from trackyard.artifacts.service import Artifacts, forget_owner
-from trackyard.artifacts.tree import Size
+from trackyard.artifacts.tree import StoredSize
 from trackyard.core.errors import BadRequest, InvalidInput, NotFound
 from trackyard.store.database import Database
 
@@ -22,11 +22,13 @@ pytestmark = EVERYWHERE
 MIB = 1024 * 1024
 
 
-async def put(artifacts: Artifacts, team: Team, owner: Owner, path: str, data: bytes) -> None:
+async def put(
+    artifacts: Artifacts, team: Team, owner: ArtifactOwner, path: str, data: bytes
+) -> None:
     await artifacts.put(team.principal, owner, path, stream(data), length=len(data))
 
 
-async def get(artifacts: Artifacts, owner: Owner, path: str) -> bytes:
+async def get(artifacts: Artifacts, owner: ArtifactOwner, path: str) -> bytes:
     return await artifacts.read_all(await artifacts.find(owner.id, path))
 
 
@@ -205,16 +207,16 @@ class TestListing:
     )
 
     @pytest.fixture
-    async def run(self, artifacts: Artifacts, team: Team) -> Owner:
+    async def run(self, artifacts: Artifacts, team: Team) -> ArtifactOwner:
         run = await team.run()
         for path in self.PATHS:
             await put(artifacts, team, run, path, path.encode())
         return run
 
     async def test_a_folder_shows_files_and_folders_directly_below_it(
-        self, artifacts: Artifacts, run: Owner
+        self, artifacts: Artifacts, run: ArtifactOwner
     ) -> None:
-        def shown(entries: list[tree.Entry]) -> list[tuple[str, int | None]]:
+        def shown(entries: list[tree.TreeEntry]) -> list[tuple[str, int | None]]:
             return [(entry.path, entry.size) for entry in entries]
 
         assert shown(await artifacts.list(run.id)) == [
@@ -233,7 +235,7 @@ class TestListing:
         assert await artifacts.list(run.id, "nothing") == []
 
     async def test_what_exists_and_how_much_there_is(
-        self, artifacts: Artifacts, team: Team, run: Owner
+        self, artifacts: Artifacts, team: Team, run: ArtifactOwner
     ) -> None:
         empty = await team.run()
         assert await artifacts.exists(run.id, "a/b") is True
@@ -243,12 +245,12 @@ class TestListing:
         assert await artifacts.exists(empty.id, "") is False
         total = sum(len(path.encode()) for path in self.PATHS)
         assert await artifacts.sizes([run.id, empty.id]) == {
-            run.id: Size(files=len(self.PATHS), total_bytes=total),
-            empty.id: Size(),
+            run.id: StoredSize(files=len(self.PATHS), total_bytes=total),
+            empty.id: StoredSize(),
         }
 
     async def test_a_folder_is_not_a_file_and_nothing_is_not_found(
-        self, artifacts: Artifacts, run: Owner
+        self, artifacts: Artifacts, run: ArtifactOwner
     ) -> None:
         with pytest.raises(InvalidInput, match="directory, not a file"):
             await artifacts.find(run.id, "a/b")
@@ -256,7 +258,7 @@ class TestListing:
             await artifacts.find(run.id, "a/c")
 
     async def test_deleting_a_folder_takes_all_below_it_and_nothing_beside_it(
-        self, artifacts: Artifacts, blobs: BlobStore, team: Team, run: Owner
+        self, artifacts: Artifacts, blobs: BlobStore, team: Team, run: ArtifactOwner
     ) -> None:
         assert await artifacts.delete(team.principal, run, "a") == 3
         left = [entry.path for entry in await artifacts.list(run.id)]
@@ -270,7 +272,7 @@ class TestListing:
         assert (await team.events())[-3:] == [("artifact.deleted", "run")] * 3
 
     async def test_a_purged_owner_holds_nothing(
-        self, artifacts: Artifacts, team: Team, run: Owner
+        self, artifacts: Artifacts, team: Team, run: ArtifactOwner
     ) -> None:
         dropped = await team.database.write(lambda tx: forget_owner(tx, run.id))
         assert dropped == len(self.PATHS)

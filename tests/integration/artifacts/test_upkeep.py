@@ -9,17 +9,19 @@ import pytest
 from tests.integration.artifacts.conftest import EVERYWHERE
 from tests.integration.artifacts.team import Team, stream
 from trackyard.artifacts.blobs import BlobFault, BlobStore
-from trackyard.artifacts.owners import Owner
+from trackyard.artifacts.owners import ArtifactOwner
 from trackyard.artifacts.service import Artifact, Artifacts, forget_owner
 from trackyard.artifacts.upkeep import collect_garbage
-from trackyard.artifacts.verify import Slice, check_all_files, check_files
+from trackyard.artifacts.verify import VerifySlice, check_all_files, check_files
 from trackyard.core.errors import InvalidInput
 from trackyard.store.database import Database
 
 pytestmark = EVERYWHERE
 
 
-async def put(artifacts: Artifacts, team: Team, run: Owner, path: str, data: bytes) -> Artifact:
+async def put(
+    artifacts: Artifacts, team: Team, run: ArtifactOwner, path: str, data: bytes
+) -> Artifact:
     return await artifacts.put(team.principal, run, path, stream(data))
 
 
@@ -100,7 +102,7 @@ async def test_damage_is_named_and_the_rest_is_served(
 async def in_slices(database: Database, blobs: BlobStore) -> list[str]:
     """Read one file a call, as a slow disk would have it."""
     found: list[str] = []
-    step = Slice(next_place="")
+    step = VerifySlice(next_place="")
     while step.next_place is not None:
         step = await check_files(database, blobs, after=step.next_place, seconds=0)
         assert step.files <= 1

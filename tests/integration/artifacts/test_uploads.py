@@ -11,7 +11,7 @@ from tests.integration.artifacts.team import Team, cut_stream, stream
 from trackyard.artifacts.blobs import BlobStore
 from trackyard.artifacts.service import Artifacts
 from trackyard.artifacts.upkeep import collect_garbage
-from trackyard.artifacts.uploads import LIFETIME_MS, PART_BYTES, Part, Upload, Uploads
+from trackyard.artifacts.uploads import LIFETIME_MS, PART_BYTES, CompletedPart, PartUpload, Uploads
 from trackyard.core.errors import BadRequest, Conflict, Denied, InvalidInput, NotFound
 
 pytestmark = EVERYWHERE
@@ -20,14 +20,16 @@ PIECES = [os.urandom(size) for size in (70_000, 6_000_000, 5)]
 WHOLE = b"".join(PIECES)
 
 
-async def put_part(uploads: Uploads, upload: Upload, number: int, data: bytes) -> Part:
+async def put_part(
+    uploads: Uploads, upload: PartUpload, number: int, data: bytes
+) -> CompletedPart:
     stored = await uploads.put_part(
         upload.id, number, upload.tokens()[number - 1], stream(data), length=len(data)
     )
-    return Part(number=number, etag=f'"{stored.sha256}"')
+    return CompletedPart(number=number, etag=f'"{stored.sha256}"')
 
 
-async def put_all(uploads: Uploads, upload: Upload) -> list[Part]:
+async def put_all(uploads: Uploads, upload: PartUpload) -> list[CompletedPart]:
     numbers = list(range(1, len(PIECES) + 1))[::-1]
     parts = [await put_part(uploads, upload, number, PIECES[number - 1]) for number in numbers]
     return parts[::-1]
@@ -92,7 +94,11 @@ async def test_an_upload_that_lacks_a_part_is_not_completed(
             await uploads.complete(team.principal, run, "big", upload.id, named)
     with pytest.raises(InvalidInput, match="part 2 has not arrived"):
         await uploads.complete(
-            team.principal, run, "big", upload.id, [first, Part(number=2, etag="x"), third]
+            team.principal,
+            run,
+            "big",
+            upload.id,
+            [first, CompletedPart(number=2, etag="x"), third],
         )
     second = await put_part(uploads, upload, 2, b"2")
     with pytest.raises(InvalidInput, match="part 2 is not the one"):

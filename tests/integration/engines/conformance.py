@@ -31,7 +31,7 @@ from trackyard.core.ports import (
     LaunchRefused,
     LaunchSpec,
     LeaseHold,
-    NodeShare,
+    NodeGrant,
     NoticeKind,
 )
 
@@ -82,7 +82,7 @@ class Harness:
             "epoch": 1,
             "job_id": f"j{number}",
             "argv": self.command(behaviour) if behaviour else ("true",),
-            "placement": (NodeShare(node_id=self.node_id),),
+            "placement": (NodeGrant(node_id=self.node_id),),
             "grace_seconds": 5.0,
         }
         values.update(changes)
@@ -165,7 +165,7 @@ class EngineConformance:
         assert "trk-nowhere-a1" not in [r.attempt_id for r in harness.engine.attempts()]
 
     def test_an_unknown_node_is_refused_and_nothing_starts(self, harness: Harness) -> None:
-        spec = harness.spec("succeed", placement=(NodeShare(node_id="no-such-node"),))
+        spec = harness.spec("succeed", placement=(NodeGrant(node_id="no-such-node"),))
         with pytest.raises(LaunchRefused):
             harness.engine.launch(spec)
         assert harness.engine.lookup(spec.attempt_id) is None
@@ -236,7 +236,7 @@ class EngineConformance:
         harness.wait_for(spec.attempt_id, AttemptPhase.EXITED)
 
     def test_what_an_attempt_holds_is_not_free_until_it_ends(self, harness: Harness) -> None:
-        share = NodeShare(
+        share = NodeGrant(
             node_id=harness.node_id,
             gpus=harness.gpu_shares,
             cpus=0.5,
@@ -334,7 +334,7 @@ class ProcessConformance(EngineConformance):
         seen = json.loads(harness.engine.read_log(none.attempt_id, 0, offset=0, limit=100_000))
         assert seen["CUDA_VISIBLE_DEVICES"] == ""
         gpu = GpuShare(index=harness.gpu_index, fraction=0.5)
-        share = NodeShare(node_id=harness.node_id, gpus=(gpu,))
+        share = NodeGrant(node_id=harness.node_id, gpus=(gpu,))
         half = harness.spec("print environment", placement=(share,))
         harness.run(half)
         seen = json.loads(harness.engine.read_log(half.attempt_id, 0, offset=0, limit=100_000))
@@ -382,7 +382,7 @@ class ProcessConformance(EngineConformance):
         node = harness.engine.nodes()
         spec = harness.spec(
             "member 1 fails",
-            placement=tuple(NodeShare(node_id=node[i % len(node)].node_id) for i in (0, 1)),
+            placement=tuple(NodeGrant(node_id=node[i % len(node)].node_id) for i in (0, 1)),
         )
         report = harness.run(spec)
         causes = {record.member: record.cause for record in report.exits}
@@ -394,7 +394,7 @@ class ProcessConformance(EngineConformance):
         node = harness.engine.nodes()
         spec = harness.spec(
             "print environment",
-            placement=tuple(NodeShare(node_id=node[i % len(node)].node_id) for i in (0, 1)),
+            placement=tuple(NodeGrant(node_id=node[i % len(node)].node_id) for i in (0, 1)),
         )
         harness.run(spec)
         seen = [

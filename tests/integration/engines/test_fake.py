@@ -13,7 +13,7 @@ from trackyard.core.ports import (
     EngineUnavailable,
     LaunchRefused,
     LaunchSpec,
-    NodeShare,
+    NodeGrant,
     NoticeKind,
 )
 from trackyard.testing.clock import FakeClock
@@ -78,7 +78,7 @@ class TestFakeEngine(EngineConformance):
         seen: list[tuple[NoticeKind, str]] = []
         harness.fake.subscribe(lambda notice: seen.append((notice.kind, notice.subject)))
         here: LaunchSpec = harness.spec("sleep")
-        there = harness.spec("sleep", placement=(NodeShare(node_id="n1"),))
+        there = harness.spec("sleep", placement=(NodeGrant(node_id="n1"),))
         harness.fake.launch(here)
         harness.fake.launch(there)
         harness.fake.lose_node("n1")

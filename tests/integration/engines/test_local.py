@@ -22,12 +22,12 @@ from trackyard.core.ports import (
     ExitCause,
     ExitRecord,
     GpuShare,
-    NodeShare,
+    NodeGrant,
     NoticeKind,
     ReportTo,
 )
 from trackyard.engines.local import LocalEngine
-from trackyard.engines.machine import Declared, Looking
+from trackyard.engines.machine import Declared, HealthChecking
 
 SCRIPTS = {
     "succeed": "pass",
@@ -204,7 +204,7 @@ class TestLocalEngine(ProcessConformance):
         assert processes_of(spec.attempt_id) == []
 
     def test_a_lost_member_ends_the_rest_of_its_gang(self, harness: LocalHarness) -> None:
-        spec = harness.spec("sleep", placement=tuple(NodeShare(node_id=n) for n in ("n0", "n1")))
+        spec = harness.spec("sleep", placement=tuple(NodeGrant(node_id=n) for n in ("n0", "n1")))
         harness.engine.launch(spec)
         harness.wait_until(
             (harness.home / "attempts" / spec.attempt_id / "m1/started.json").exists,
@@ -329,7 +329,7 @@ class TestLocalEngine(ProcessConformance):
             for n in (0, 1)
         ]
         write_whole(home / "gpus.json", two)
-        engine = LocalEngine(home, looking=Looking(every_seconds=0.2))
+        engine = LocalEngine(home, looking=HealthChecking(every_seconds=0.2))
         seen: list[NoticeKind] = []
         engine.subscribe(lambda notice: seen.append(notice.kind))
         node = engine.nodes()[0]
@@ -351,8 +351,8 @@ class TestLocalEngine(ProcessConformance):
         home = harness.folder / "worn"
         home.mkdir()
         (home / "gpus.json").write_text(json.dumps([{"index": 0, "ecc_uncorrected": 3}]))
-        engine = LocalEngine(home, looking=Looking(every_seconds=3600))
-        share = NodeShare(node_id=engine.nodes()[0].node_id, gpus=(GpuShare(index=0),))
+        engine = LocalEngine(home, looking=HealthChecking(every_seconds=3600))
+        share = NodeGrant(node_id=engine.nodes()[0].node_id, gpus=(GpuShare(index=0),))
         found = {}
         for behaviour, name in (("exit 7", "worn-1"), ("succeed", "worn-2")):
             engine.launch(harness.spec(behaviour, attempt_id=name, placement=(share,)))
@@ -371,10 +371,10 @@ class TestLocalEngine(ProcessConformance):
         home = harness.folder / "unfit"
         home.mkdir()
         (home / "gpus.json").write_text(json.dumps([{"index": 0}, {"index": 1}]))
-        engine = LocalEngine(home, looking=Looking(every_seconds=3600))
+        engine = LocalEngine(home, looking=HealthChecking(every_seconds=3600))
         (home / "gpus.json").write_text(json.dumps([{"index": 0}]))
         node = engine.nodes()[0].node_id
-        share = NodeShare(node_id=node, gpus=(GpuShare(index=1),))
+        share = NodeGrant(node_id=node, gpus=(GpuShare(index=1),))
         engine.launch(harness.spec("", attempt_id="unfit-1", placement=(share,)))
         harness.wait_until(lambda: _record(engine, "unfit-1") is not None, "no record")
         record = _record(engine, "unfit-1")
@@ -382,8 +382,8 @@ class TestLocalEngine(ProcessConformance):
         assert record.cause is ExitCause.NODE_UNFIT
         assert record.sentence.endswith("GPU 1, given to the job, is not there.")
         engine.close()
-        engine = LocalEngine(home, looking=Looking(limits={"disk_fail_gb": 1e9}))
-        share = NodeShare(node_id=node)
+        engine = LocalEngine(home, looking=HealthChecking(limits={"disk_fail_gb": 1e9}))
+        share = NodeGrant(node_id=node)
         engine.launch(harness.spec("", attempt_id="unfit-2", placement=(share,)))
         harness.wait_until(lambda: _record(engine, "unfit-2") is not None, "no record")
         record = _record(engine, "unfit-2")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.jobs.yard import Yard
 from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.core.health import CheckName, CheckReport, Verdict
+from trackyard.core.health import CheckName, CheckReport, CheckVerdict
 from trackyard.core.node import NodeState
 from trackyard.core.ports import ExitCause, ExitRecord
 from trackyard.fleet import nodes, verdicts
@@ -21,7 +21,7 @@ LOOK = 10.0
 def check(yard: Yard, verdict: str = "fail", name: str = "ecc", number: float = 1) -> CheckReport:
     return CheckReport(
         name=CheckName(name),
-        verdict=Verdict(verdict),
+        verdict=CheckVerdict(verdict),
         sentence=f"{name} is {verdict}.",
         number=number,
         unit="errors",

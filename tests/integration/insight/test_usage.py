@@ -12,7 +12,7 @@ from trackyard.fleet import nodes
 from trackyard.insight.rates import Rate, RateCard
 from trackyard.insight.report import Filter, UsageReport
 from trackyard.insight.service import Usage
-from trackyard.queue.shares.budgets import Budget, month_bounds, month_of
+from trackyard.queue.shares.budgets import TeamBudget, month_bounds, month_of
 from trackyard.queue.shares.queues import set_share
 from trackyard.queue.shares.settings import TeamShare
 
@@ -130,7 +130,7 @@ async def test_cost_follows_the_rate_card_and_a_closed_month_keeps_its_own(yard:
 
 async def test_a_spent_budget_holds_new_jobs_and_says_why(yard: Yard) -> None:
     usage = Usage(yard.database)
-    await usage.set_budget("lab", Budget(gpu_hours=10, warn_at=0.5), actor="admin")
+    await usage.set_budget("lab", TeamBudget(gpu_hours=10, warn_at=0.5), actor="admin")
     running = await yard.run_job(gpus=1)
     yard.clock.advance(6 * HOUR)
     await usage.count_budgets()
@@ -148,7 +148,7 @@ async def test_a_spent_budget_holds_new_jobs_and_says_why(yard: Yard) -> None:
     assert reason.code == "budget_used_up"
     assert "`lab` has used up its budget of the month: 12.0 GPU-hours of 10" in reason.sentence
     assert await yard.state(running) == "running", "what runs goes on"
-    await usage.set_budget("lab", Budget(gpu_hours=100), actor="admin")
+    await usage.set_budget("lab", TeamBudget(gpu_hours=100), actor="admin")
     await yard.tick()
     assert await yard.state(waiting.job_id) == "starting"
 
@@ -160,14 +160,14 @@ async def test_a_department_s_budget_counts_and_holds_its_teams(yard: Yard) -> N
     await yard.database.write(
         lambda tx: set_share(tx, "lab", TeamShare(parent="dept"), actor="admin")
     )
-    await usage.set_budget("dept", Budget(gpu_hours=5), actor="admin")
+    await usage.set_budget("dept", TeamBudget(gpu_hours=5), actor="admin")
     await yard.run_job(gpus=1)
     yard.clock.advance(6 * HOUR)
     await usage.count_budgets()
     held = await yard.submit("train", gpus=1)
     (reason, *_) = (await yard.detail(held.job_id)).reasons
     assert (reason.code, "`dept`" in reason.sentence) == ("budget_used_up", True)
-    await usage.set_budget("dept", Budget(gpu_hours=5, hold=False), actor="admin")
+    await usage.set_budget("dept", TeamBudget(gpu_hours=5, hold=False), actor="admin")
     await yard.tick()
     assert await yard.state(held.job_id) == "starting"
 

@@ -22,34 +22,42 @@ from trackyard.access.directory import Directory
 from trackyard.access.principal import Principal
 from trackyard.artifacts.disk import DiskBlobs
 from trackyard.control.dispatch import Dispatcher
-from trackyard.control.launching import Site
+from trackyard.control.launching import LaunchSite
 from trackyard.control.leader import Superseded
-from trackyard.control.lease_sync import Edges
-from trackyard.control.loop import Pass, Scheduler
+from trackyard.control.lease_sync import LeaseSync
+from trackyard.control.loop import LastPass, SchedulingLoop
 from trackyard.control.service import Jobs
 from trackyard.core.errors import YardError
 from trackyard.core.job import JobState, PriorityClass
 from trackyard.core.ports import LaunchSpec
 from trackyard.leases.service import Leases
-from trackyard.leases.wishes import NewLease, Release
+from trackyard.leases.wishes import LeaseEnd, NewLease
 from trackyard.queue.attempts.heartbeats import Heartbeat, Saved
 from trackyard.queue.records import load_jobs
-from trackyard.queue.requeue import Change
+from trackyard.queue.requeue import Requeue
 from trackyard.queue.shares.queues import QueueSettings, TeamShare, set_queue, set_share
-from trackyard.queue.specification import After, Wish
+from trackyard.queue.specification import After, JobRequest
 from trackyard.queue.submit.packages import Packages
 from trackyard.scheduling import Queue, Team
 from trackyard.simulate.check.history import (
     ENGINE_FAULTS,
-    Event,
-    History,
-    Kind,
-    Planned,
-    Reply,
+    CheckHistory,
+    EventKind,
+    HistoryEvent,
+    PlannedJob,
+    StopReply,
     clock,
 )
-from trackyard.simulate.check.machine import Outcome
-from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises, Rest, Violation
+from trackyard.simulate.check.machine import HistoryOutcome
+from trackyard.simulate.check.watch import (
+    Fact,
+    FinalState,
+    Invariant,
+    Occurrence,
+    PassRecord,
+    Promises,
+    Violation,
+)
 from trackyard.store.database import Database
 from trackyard.testing.clock import FakeClock
 from trackyard.testing.engine import Program, fake_node
@@ -66,12 +74,12 @@ _MOST_STEPS = 1000
 _LONGEST_PAUSE = 3840.0
 
 
-class Watched(Scheduler):
+class Watched(SchedulingLoop):
     """A scheduler whose passes are seen."""
 
     seen: Any = None
 
-    async def run_pass(self) -> Pass:
+    async def run_pass(self) -> LastPass:
         looked = await super().run_pass()
         if self.seen is not None:
             await self.seen(looked)
@@ -83,7 +91,7 @@ class Live:
 
     def __init__(
         self,
-        history: History,
+        history: CheckHistory,
         invariants: Iterable[type[Invariant]],
         url: str,
         home: Path,
@@ -94,7 +102,7 @@ class Live:
         self._invariants = [one(history, self._promises) for one in invariants]
         self._clock = FakeClock(BEGIN)
         self._policy = history.policy
-        self._jobs_of: dict[str, Planned] = {}
+        self._jobs_of: dict[str, PlannedJob] = {}
         self._names: dict[str, str] = {}
         self._saved: dict[str, float] = {}
         self._told_saved: dict[str, int] = {}
@@ -106,13 +114,13 @@ class Live:
         self._facts = 0
         self._passes = 0
         self._settled: set[str] = set()
-        self._last: Look | None = None
+        self._last: PassRecord | None = None
         nodes = [self._report(node.id) for node in history.nodes]
         self.engine = Engine(self._clock, nodes, program=self._program)
 
     # -- the server -------------------------------------------------------------------------
 
-    async def run(self) -> Outcome:
+    async def run(self) -> HistoryOutcome:
         """Run to the end, or to the first promise that is not kept."""
         self.database = Database(self._url, clock=self._clock)
         self.database.start()
@@ -128,7 +136,7 @@ class Live:
             await self.scheduler.dispatcher.close()
             for one in databases:
                 await one.close()
-        return Outcome(
+        return HistoryOutcome(
             history=self.history,
             violations=tuple(self._violations),
             log=tuple(self._log),
@@ -163,7 +171,9 @@ class Live:
 
     async def _serve(self, database: Database) -> None:
         """Put new server objects over the database, as a start does."""
-        dispatcher = Dispatcher(database, lambda: self.engine, Site(url="http://127.0.0.1:1"))
+        dispatcher = Dispatcher(
+            database, lambda: self.engine, LaunchSite(url="http://127.0.0.1:1")
+        )
         self.scheduler = Watched(database, dispatcher, self._policy)
         self.scheduler.seen = self._seen
         tracking = Tracking(database)
@@ -171,7 +181,7 @@ class Live:
         self.jobs = Jobs(database, tracking, packages, self.scheduler)
         self.directory = Directory(database)
         self.leases = Leases(database)
-        Edges(database, self.leases, self.scheduler)
+        LeaseSync(database, self.leases, self.scheduler)
         self.scheduler._leases = self.leases.for_scheduler
         await self.scheduler.open()
 
@@ -308,7 +318,7 @@ class Live:
         left, code = max(1.0, planned.work_seconds - saved) + restart, 0
         if number <= len(planned.fails_after) and planned.fails_after[number - 1] < left:
             left, code = planned.fails_after[number - 1], 1
-        reply = {Reply.SAVES: 85, Reply.ENDS: 143, Reply.IGNORES: None}[planned.reply]
+        reply = {StopReply.SAVES: 85, StopReply.ENDS: 143, StopReply.IGNORES: None}[planned.reply]
         return Program(ends_after=left, exit_code=code, on_stop=reply)
 
     def _kept(self, attempt_id: str, ran: float, told: bool) -> float:
@@ -322,67 +332,72 @@ class Live:
 
     # -- outside ----------------------------------------------------------------------------
 
-    async def _happen(self, event: Event, databases: list[Database]) -> None:
+    async def _happen(self, event: HistoryEvent, databases: list[Database]) -> None:
         self._say(event.words)
         with contextlib.suppress(YardError):
             await self._do(event, databases)
         if event.planned is None:
-            self._tell(Fact(at=self._now, came=Came.CHANGED, subject=event.subject))
+            self._tell(Fact(at=self._now, came=Occurrence.CHANGED, subject=event.subject))
 
-    async def _do(self, event: Event, databases: list[Database]) -> None:
+    async def _do(self, event: HistoryEvent, databases: list[Database]) -> None:
         if event.planned is not None:
             await self._submit(event.planned)
         elif event.lease is not None:
             await self._lease(event)
         elif event.team is not None:
             await self._set_team(event.team)
-        elif event.kind in (Kind.POLICY, Kind.OUTAGE, Kind.DIED, Kind.SUPERSEDED):
+        elif event.kind in (
+            EventKind.POLICY,
+            EventKind.OUTAGE,
+            EventKind.DIED,
+            EventKind.SUPERSEDED,
+        ):
             await self._upset_server(event, databases)
         elif event.kind in ENGINE_FAULTS:
             self._upset_engine(event)
-        elif event.kind is Kind.LEASE_DROPPED:
+        elif event.kind is EventKind.LEASE_DROPPED:
             await self._drop_lease(event.subject)
-        elif event.kind is Kind.NODE_UP:
+        elif event.kind is EventKind.NODE_UP:
             self.engine.add_node(self._report(event.subject))
-        elif event.kind in (Kind.NODE_DOWN, Kind.NODE_DRAINED):
+        elif event.kind in (EventKind.NODE_DOWN, EventKind.NODE_DRAINED):
             self.engine.lose_node(event.subject)
         else:
             await self._change_job(event)
 
-    async def _upset_server(self, event: Event, databases: list[Database]) -> None:
-        if event.kind is Kind.SUPERSEDED:
+    async def _upset_server(self, event: HistoryEvent, databases: list[Database]) -> None:
+        if event.kind is EventKind.SUPERSEDED:
             await self._supersede(databases)
             return
-        if event.kind is Kind.DIED:
+        if event.kind is EventKind.DIED:
             looked = await self.scheduler._look(self.scheduler.board)
             await self.database.write(lambda tx: self.scheduler._apply(tx, looked))
         self._policy = event.policy or self._policy
         await self._restart(event.value)
 
-    def _upset_engine(self, event: Event) -> None:
+    def _upset_engine(self, event: HistoryEvent) -> None:
         engine, until = self.engine, self._clock.monotonic() + event.value
-        if event.kind is Kind.LOST_ANSWER:
+        if event.kind is EventKind.LOST_ANSWER:
             engine.lose_next_answer()
-        elif event.kind is Kind.REFUSED:
+        elif event.kind is EventKind.REFUSED:
             engine.refuse_next_launch("busy")
-        elif event.kind is Kind.LOST_NOTICES:
+        elif event.kind is EventKind.LOST_NOTICES:
             engine.lost_until = until
-        elif event.kind is Kind.LATE_NOTICES:
+        elif event.kind is EventKind.LATE_NOTICES:
             engine.late_until = until
-        elif event.kind is Kind.ENGINE_AWAY:
+        elif event.kind is EventKind.ENGINE_AWAY:
             engine.away_until = until
 
     async def _drop_lease(self, name: str) -> None:
         lease = next(one.lease for one in self.history.events if one.subject == name)
         assert lease is not None
         person = who(self._people[f"{lease.team}-a"], is_admin=True)
-        await self.leases.release(person, name, Release())
+        await self.leases.release(person, name, LeaseEnd())
 
-    async def _submit(self, planned: Planned) -> None:
+    async def _submit(self, planned: PlannedJob) -> None:
         job, request = planned.job, planned.job.request
         known = {name: job_id for job_id, name in self._names.items()}
         gpus = request.gpus if request.gpu_milli == 1000 else request.gpu_milli / 1000
-        wish = Wish(
+        wish = JobRequest(
             command=["train"],
             name=job.name,
             priority=job.priority.name.lower(),
@@ -410,7 +425,7 @@ class Live:
         job_id = done.jobs[0].job_id
         self._jobs_of[job_id], self._names[job_id] = planned, job.id
 
-    async def _lease(self, event: Event) -> None:
+    async def _lease(self, event: HistoryEvent) -> None:
         lease = event.lease
         assert lease is not None
         begin = BEGIN.timestamp()
@@ -422,20 +437,20 @@ class Live:
         )
         await self.leases.create(who(self._people[f"{lease.team}-a"], is_admin=True), wish)
 
-    async def _change_job(self, event: Event) -> None:
+    async def _change_job(self, event: HistoryEvent) -> None:
         job_id = next((one for one, name in self._names.items() if name == event.subject), "")
         if not job_id:
             return
         person = self._people[self._jobs_of[job_id].job.user]
-        if event.kind is Kind.CANCEL:
+        if event.kind is EventKind.CANCEL:
             await self.jobs.stop_jobs(person, job_id, None)
-        elif event.kind is Kind.HOLD:
+        elif event.kind is EventKind.HOLD:
             await self.jobs.hold_jobs(person, job_id)
-        elif event.kind is Kind.RELEASE:
+        elif event.kind is EventKind.RELEASE:
             await self.jobs.release_jobs(person, job_id)
         elif job_id not in self._settled:
             level = PriorityClass(int(event.value)).name.lower()
-            change = Change(priority=level) if event.kind is Kind.RECLASS else Change()
+            change = Requeue(priority=level) if event.kind is EventKind.RECLASS else Requeue()
             await self.jobs.requeue_jobs(person, job_id, change)
 
     def _report(self, name: str) -> Any:
@@ -450,10 +465,10 @@ class Live:
 
     # -- what is seen -----------------------------------------------------------------------
 
-    async def _seen(self, looked: Pass) -> None:
+    async def _seen(self, looked: LastPass) -> None:
         """Show a pass to the invariants, and then what came of it."""
         self._passes += 1
-        look = self._last = Look(snapshot=looked.loaded.snapshot, decisions=looked.decisions)
+        look = self._last = PassRecord(snapshot=looked.loaded.snapshot, decisions=looked.decisions)
         for one in self._invariants:
             self._note(one, one.on_look(look))
         await self._hear()
@@ -469,21 +484,21 @@ class Live:
         for number, kind, subject, data in rows:
             self._cursor = number
             came = {
-                "job.submitted": Came.SUBMITTED,
-                "job.admitted": Came.STARTED,
-                "job.preempting": Came.STOPPING,
-                "job.stopping": Came.STOPPING,
-                "job.requeued": Came.REQUEUED,
-            }.get(kind, Came.ENDED if kind in _ENDED else None)
+                "job.submitted": Occurrence.SUBMITTED,
+                "job.admitted": Occurrence.STARTED,
+                "job.preempting": Occurrence.STOPPING,
+                "job.stopping": Occurrence.STOPPING,
+                "job.requeued": Occurrence.REQUEUED,
+            }.get(kind, Occurrence.ENDED if kind in _ENDED else None)
             if kind.startswith("job.") or kind in ("attempt.ended", "attempt.lost"):
                 words = data if kind in ("job.requeued", "attempt.ended", "attempt.lost") else ""
                 self._say(f"{kind} {self._names.get(subject, subject)} {words}")
             if came is None:
                 continue
             self._facts += 1
-            if came is Came.ENDED:
+            if came is Occurrence.ENDED:
                 self._settled.add(subject)
-            elif came is Came.REQUEUED:
+            elif came is Occurrence.REQUEUED:
                 self._settled.discard(subject)
             self._tell(Fact(at=self._now, came=came, subject=subject, state=_ENDED.get(kind)))
         for fault in self.engine.faults:
@@ -497,7 +512,9 @@ class Live:
             if job_id not in there:
                 self._fail("one attempt", f"{name} was accepted and is lost")
         looked = await self.scheduler._look(self.scheduler.board)
-        rest = Rest(at=self._now, snapshot=looked.loaded.snapshot, serial_seconds=self._serial)
+        rest = FinalState(
+            at=self._now, snapshot=looked.loaded.snapshot, serial_seconds=self._serial
+        )
         for one in self._invariants:
             self._note(one, one.on_end(rest))
 
@@ -530,14 +547,14 @@ def _settings(queue: Queue) -> QueueSettings:
 
 
 def check_live(
-    history: History, invariants: Sequence[type[Invariant]], template: Path, home: Path
-) -> Outcome:
+    history: CheckHistory, invariants: Sequence[type[Invariant]], template: Path, home: Path
+) -> HistoryOutcome:
     """Run a history over a new SQLite database, copied from a prepared one."""
     home.mkdir(parents=True, exist_ok=True)
     path = home / "yard.db"
     path.write_bytes(template.read_bytes())
 
-    async def run() -> Outcome:
+    async def run() -> HistoryOutcome:
         return await Live(history, invariants, f"sqlite:///{path}", home).run()
 
     return asyncio.run(run())

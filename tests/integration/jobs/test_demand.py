@@ -9,8 +9,8 @@ from tests.integration.jobs.yard import Yard, member
 from trackyard.control.late_demand import DemandReply
 from trackyard.core.errors import Conflict, Denied, InvalidInput
 from trackyard.core.ports import ExitCause
-from trackyard.queue.attempts.demand import Demand
-from trackyard.queue.requeue import Change
+from trackyard.queue.attempts.demand import DemandRequest
+from trackyard.queue.requeue import Requeue
 from trackyard.queue.shares.queues import QueueSettings, TeamShare, set_queue, set_share
 
 
@@ -134,11 +134,11 @@ async def test_a_claim_is_not_queued_again_by_itself_and_a_stopping_job_gets_not
     claim = (await ask(yard, job, 1)).claim
     await give_back(yard, job)
     with pytest.raises(InvalidInput, match="part of"):
-        await yard.jobs.requeue_jobs(yard.user, claim, Change())
+        await yard.jobs.requeue_jobs(yard.user, claim, Requeue())
     runner, _, _ = await yard.runner(job)
     await yard.jobs.stop_jobs(yard.user, job, 30)
     with pytest.raises(Conflict, match="nothing more"):
-        await yard.jobs.demands.ask(runner, Demand(key="late", workers=1))
+        await yard.jobs.demands.ask(runner, DemandRequest(key="late", workers=1))
 
 
 async def test_asking_again_keeps_the_nodes_and_another_size_replaces_the_claim(
@@ -219,17 +219,17 @@ async def test_limits_hold_for_demands_and_do_not_count_them_as_jobs(two_nodes: 
 
 async def test_only_the_running_attempt_itself_may_ask(two_nodes: Yard) -> None:
     yard = two_nodes
-    demand = Demand(key="train", workers=1, resources={"GPU": 1})
+    demand = DemandRequest(key="train", workers=1, resources={"GPU": 1})
     with pytest.raises(Denied, match="token of an attempt"):
         await yard.jobs.demands.ask(yard.user, demand)
     job = await yard.run_job()
     runner, _, _ = await yard.runner(job)
     for wrong in (
-        Demand(key="", workers=1),
-        Demand(key="k", workers=0),
-        Demand(key="k", workers=1, resources={"GPU": 1.5}),
-        Demand(key="k", workers=1, strategy="SOMEWHERE"),
-        Demand(key="k", workers=1, least=2),
+        DemandRequest(key="", workers=1),
+        DemandRequest(key="k", workers=0),
+        DemandRequest(key="k", workers=1, resources={"GPU": 1.5}),
+        DemandRequest(key="k", workers=1, strategy="SOMEWHERE"),
+        DemandRequest(key="k", workers=1, least=2),
     ):
         with pytest.raises(InvalidInput):
             await yard.jobs.demands.ask(runner, wrong)
@@ -313,7 +313,9 @@ async def test_an_elastic_demand_keeps_to_its_team_limit_and_learns_when_it_may_
     first = await ask(yard, job, 2, least=1, generation=1)
     assert (first.state, first.workers) == ("granted", 1)
     runner, _, _ = await yard.runner(job)
-    probe = Demand(key="train", workers=2, least=1, resources={"GPU": 1, "CPU": 1}, probe=True)
+    probe = DemandRequest(
+        key="train", workers=2, least=1, resources={"GPU": 1, "CPU": 1}, probe=True
+    )
     assert (await yard.jobs.demands.ask(runner, probe)).state == "waiting"
     await limit(2)
     assert (await yard.jobs.demands.ask(runner, probe)).state == "granted"

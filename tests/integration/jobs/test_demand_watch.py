@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.integration.jobs.asking import ask
 from tests.integration.jobs.yard import Yard
-from trackyard.control.undeclared_use import STOP, Rule, beyond
+from trackyard.control.undeclared_use import STOP, UndeclaredUseRule, beyond
 
 
 def uses(yard: Yard, job: str, **nodes: dict[str, float]) -> None:
@@ -65,7 +65,7 @@ async def test_by_rule_a_job_that_keeps_what_it_did_not_ask_for_is_stopped(
 ) -> None:
     """Within the grace nothing happens to it; after that it is stopped with the remedy."""
     yard = two_nodes
-    yard.jobs.watch.rule = Rule(action=STOP, grace_seconds=30)
+    yard.jobs.watch.rule = UndeclaredUseRule(action=STOP, grace_seconds=30)
     job = await yard.run_job(gang="1x1gpu,1cpu")
     uses(yard, job, n1={"GPU": 1.0}, n2={"GPU": 1.0})
     await looks(yard)
@@ -112,7 +112,7 @@ async def test_what_comes_and_goes_is_charged_by_what_lasts_and_a_restart_forget
 
 async def test_more_cpus_alone_are_counted_but_end_no_job(two_nodes: Yard) -> None:
     yard = two_nodes
-    yard.jobs.watch.rule = Rule(action=STOP, grace_seconds=0)
+    yard.jobs.watch.rule = UndeclaredUseRule(action=STOP, grace_seconds=0)
     job = await yard.run_job()
     uses(yard, job, n1={"CPU": 3.0})
     await looks(yard, times=3)

@@ -6,8 +6,8 @@ from tests.integration.jobs.yard import Yard, member
 from trackyard.core.errors import Conflict, InvalidInput, NotFound
 from trackyard.core.ports import ExitCause
 from trackyard.queue.attempts.heartbeats import Heartbeat
-from trackyard.queue.requeue import Change
-from trackyard.queue.specification import Wish
+from trackyard.queue.requeue import Requeue
+from trackyard.queue.specification import JobRequest
 
 
 async def test_a_job_waits_starts_runs_and_succeeds_with_its_run(yard: Yard) -> None:
@@ -155,7 +155,7 @@ async def test_stop_works_at_every_state(yard: Yard) -> None:
 
 async def test_a_stopped_job_never_starts_though_its_launch_was_under_way(yard: Yard) -> None:
     """The engine is told before it has heard of the attempt; nothing runs, the job is stopped."""
-    done = await yard.jobs.submit(yard.user, Wish(command=["train"], gpus=1))
+    done = await yard.jobs.submit(yard.user, JobRequest(command=["train"], gpus=1))
     job = done.jobs[0].job_id
     admitted = await yard.admit_only()
     await yard.jobs.stop_jobs(yard.user, job, 0.0)
@@ -181,14 +181,14 @@ async def test_requeue_changes_a_waiting_job_and_brings_an_ended_one_back(yard: 
     """A job too large waits with the reason; made smaller it starts. An ended one runs again."""
     large = (await yard.submit(gpus=8)).job_id
     assert (await yard.detail(large)).reasons[0].tier == "infeasible"
-    await yard.jobs.requeue_jobs(yard.user, large, Change(gpus=2))
+    await yard.jobs.requeue_jobs(yard.user, large, Requeue(gpus=2))
     await yard.tick()
     assert await yard.state(large) == "starting"
     await yard.beat(large)
     await yard.end(large, 1)
     run_id = (await yard.row(large)).run_uuid
     yard.clock.advance(3600)
-    await yard.jobs.requeue_jobs(yard.user, large, Change())
+    await yard.jobs.requeue_jobs(yard.user, large, Requeue())
     await yard.tick(2)
     detail = await yard.detail(large)
     assert detail.waited_ms == 2000
@@ -197,7 +197,7 @@ async def test_requeue_changes_a_waiting_job_and_brings_an_ended_one_back(yard: 
 
 async def test_requeue_of_a_running_job_saves_and_waits_again(yard: Yard) -> None:
     job = await yard.run_job(gpus=1)
-    await yard.jobs.requeue_jobs(yard.user, job, Change(priority="low"))
+    await yard.jobs.requeue_jobs(yard.user, job, Requeue(priority="low"))
     await yard.tick()
     detail = await yard.detail(job)
     assert detail.attempts[0].state == "preempted"
@@ -212,8 +212,8 @@ async def test_the_time_limit_reaches_the_engine_and_ends_the_job(yard: Yard) ->
 
 
 async def test_the_same_key_submits_once(yard: Yard) -> None:
-    first = await yard.jobs.submit(yard.user, Wish(command=["a"], key="k1"))
-    again = await yard.jobs.submit(yard.user, Wish(command=["a"], key="k1"))
+    first = await yard.jobs.submit(yard.user, JobRequest(command=["a"], key="k1"))
+    again = await yard.jobs.submit(yard.user, JobRequest(command=["a"], key="k1"))
     assert [job.job_id for job in again.jobs] == [job.job_id for job in first.jobs]
     assert again.repeated
     assert len(await yard.events("job.submitted")) == 1

@@ -3,12 +3,12 @@
 from typing import Any
 
 from tests.integration.jobs.yard import Yard, member
-from trackyard.control.listing import ListWish
+from trackyard.control.listing import ListQuery
 from trackyard.queue.views import JobList
 
 
 async def listed(yard: Yard, **wish: Any) -> JobList:
-    return await yard.jobs.listing(ListWish(team_id=yard.user.team_id, **wish))
+    return await yard.jobs.listing(ListQuery(team_id=yard.user.team_id, **wish))
 
 
 async def test_a_kept_job_is_shown_anew_once_it_changed(yard: Yard) -> None:
@@ -70,7 +70,7 @@ async def test_the_line_shows_a_team_its_own_jobs_alone(yard: Yard) -> None:
     await yard.run_job(gpus=2)
     mine = (await yard.submit(gpus=1, name="mine")).job_id
     other = await member(yard.directory, "bob", "rivals")
-    found = await yard.jobs.listing(ListWish(team_id=other.team_id, by_position=True))
+    found = await yard.jobs.listing(ListQuery(team_id=other.team_id, by_position=True))
     assert found.jobs == []
     assert found.counts["queued"] == 0
     named = await listed(yard, by_position=True, filters={"name": "mine"})

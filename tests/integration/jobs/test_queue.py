@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.integration.jobs.yard import Yard, member
-from trackyard.control.listing import ListWish
+from trackyard.control.listing import ListQuery
 from trackyard.core.errors import InvalidInput
 from trackyard.core.node import NodeState
 from trackyard.fleet import nodes
@@ -19,7 +19,7 @@ from trackyard.queue.shares.queues import (
     set_queue,
     set_share,
 )
-from trackyard.queue.specification import After, Wish
+from trackyard.queue.specification import After, JobRequest
 from trackyard.testing.engine import fake_node
 
 
@@ -30,7 +30,7 @@ async def test_half_gpus_share_a_gpu(yard: Yard) -> None:
     placed = [
         attempt.placement[0].gpus[0]
         for job in (
-            await yard.jobs.listing(ListWish(team_id=yard.user.team_id, states=["running"]))
+            await yard.jobs.listing(ListQuery(team_id=yard.user.team_id, states=["running"]))
         ).jobs
         for attempt in (await yard.detail(job.job_id)).attempts
     ]
@@ -59,7 +59,7 @@ async def test_a_higher_class_preempts_and_its_victim_resumes(yard: Yard) -> Non
     await yard.tick()
     assert await yard.states(victim, urgent) == ["queued", "starting"]
     assert ("job.preempting", victim) in await yard.events()
-    found = (await yard.jobs.listing(ListWish(team_id=yard.user.team_id, states=["queued"]))).jobs
+    found = (await yard.jobs.listing(ListQuery(team_id=yard.user.team_id, states=["queued"]))).jobs
     assert [(job.job_id, job.made_room_for) for job in found] == [(victim, urgent)]
     await yard.beat(urgent)
     await yard.end(urgent)
@@ -95,7 +95,7 @@ async def test_a_chain_runs_in_order_and_a_broken_link_says_so(yard: Yard) -> No
 
 async def test_an_array_keeps_its_cap_and_every_member_its_own_run(yard: Yard) -> None:
     done = await yard.jobs.submit(
-        yard.user, Wish(command=["train"], gpus=0.25, array="0-4%2", name="sweep")
+        yard.user, JobRequest(command=["train"], gpus=0.25, array="0-4%2", name="sweep")
     )
     await yard.tick()
     jobs = [job.job_id for job in done.jobs]
@@ -150,7 +150,7 @@ async def test_queue_and_team_limits_hold_and_are_audited(yard: Yard) -> None:
     second = (await yard.submit(queue="short", gpus=0)).job_id
     assert await yard.states(first, second) == ["starting", "queued"]
     assert (await yard.detail(second)).reasons[0].code == "queue_jobs"
-    done = await yard.jobs.submit(other, Wish(command=["x"], gpus=1))
+    done = await yard.jobs.submit(other, JobRequest(command=["x"], gpus=1))
     await yard.tick()
     detail = await yard.jobs.detail(other, done.jobs[0].job_id)
     assert detail.reasons[0].tier == "over_quota"
@@ -174,7 +174,7 @@ async def test_quota_comes_back_from_a_sibling_in_the_department(yard: Yard) -> 
     }
     await yard.database.write(lambda tx: apply_config(tx, read_config({}, tables)))
     held = [await yard.run_job(f"job{number}", gpus=1, preemptible=True) for number in range(2)]
-    mine = (await yard.jobs.submit(other, Wish(command=["own"], gpus=1))).jobs[0].job_id
+    mine = (await yard.jobs.submit(other, JobRequest(command=["own"], gpus=1))).jobs[0].job_id
     await yard.tick()
     reasons = (await yard.jobs.detail(other, mine)).reasons
     assert reasons[0].code == "quota_lent"
@@ -195,7 +195,7 @@ async def test_two_teams_share_by_weight(yard: Yard) -> None:
     other = await member(yard.directory, "bob", "other")
     await yard.database.write(lambda tx: set_share(tx, "lab", TeamShare(share=2), actor="root"))
     for who in (yard.user, other):
-        await yard.jobs.submit(who, Wish(command=["x"], gpus=1, array="0-59"))
+        await yard.jobs.submit(who, JobRequest(command=["x"], gpus=1, array="0-59"))
     used = {"lab": 0, "other": 0}
     ids = {yard.user.team_id: "lab", other.team_id: "other"}
     for _ in range(45):
@@ -211,16 +211,20 @@ async def test_two_teams_share_by_weight(yard: Yard) -> None:
 
 async def test_the_answer_before_queueing(yard: Yard) -> None:
     """Free: at once. Full: behind whom and about when, and what would start now. Never: said."""
-    at_once = await yard.jobs.submit(yard.user, Wish(command=["x"], gpus=2, dry_run=True))
+    at_once = await yard.jobs.submit(yard.user, JobRequest(command=["x"], gpus=2, dry_run=True))
     assert (at_once.answer.starts_now, at_once.jobs) == (True, [])
     await yard.run_job(gpus=1, time_limit_seconds=600)
-    full = (await yard.jobs.submit(yard.user, Wish(command=["x"], gpus=2, dry_run=True))).answer
+    full = (
+        await yard.jobs.submit(yard.user, JobRequest(command=["x"], gpus=2, dry_run=True))
+    ).answer
     assert (full.feasible, full.starts_now, full.position) == (True, False, 1)
     assert full.eta is not None
     assert full.eta.latest_ms is not None
     assert 0 < full.eta.latest_ms - yard.clock.time_ms() <= 600_000
     assert full.smaller[0].gpus == 1
-    never = (await yard.jobs.submit(yard.user, Wish(command=["x"], gpus=16, dry_run=True))).answer
+    never = (
+        await yard.jobs.submit(yard.user, JobRequest(command=["x"], gpus=16, dry_run=True))
+    ).answer
     assert (never.feasible, never.reasons[0].tier) == (False, "infeasible")
     assert await yard.events("job.submitted") != []
     assert len(await yard.events("job.submitted")) == 1
@@ -266,7 +270,7 @@ async def test_who_looks_sees_what_started_and_what_was_queued_since_the_last_pa
     job = (await yard.submit(gpus=1)).job_id
     looked = await yard.scheduler.view()
     assert [one.job.id for one in looked.loaded.snapshot.running] == [job]
-    later = await yard.jobs.submit(yard.user, Wish(command=["train"], gpus=1))
+    later = await yard.jobs.submit(yard.user, JobRequest(command=["train"], gpus=1))
     looked = await yard.scheduler.view()
     assert later.jobs[0].job_id in [one.job.id for one in looked.loaded.snapshot.waiting]
     assert await yard.scheduler.view() is looked

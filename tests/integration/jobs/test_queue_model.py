@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.jobs.live import Live, check_live
 from trackyard.simulate.check.generate import generate
-from trackyard.simulate.check.history import History
+from trackyard.simulate.check.history import CheckHistory
 from trackyard.simulate.check.run import INVARIANTS, explain
 from trackyard.simulate.check.scenarios import SCENARIOS
 
@@ -24,13 +24,13 @@ MOST_JOBS = 8
 FIRST_SEEDS = [int(ONLY)] if ONLY else [part * HISTORIES for part in range(PARTS)]
 
 
-def small_histories(first: int, count: int) -> list[History]:
+def small_histories(first: int, count: int) -> list[CheckHistory]:
     """Return the histories of these seeds that are small enough, or of the one asked for."""
     found = [generate(seed, engine_faults=True) for seed in range(first, first + count)]
     return [one for one in found if ONLY or len(one.planned) <= MOST_JOBS]
 
 
-def assert_kept(history: History, template: Path, home: Path) -> None:
+def assert_kept(history: CheckHistory, template: Path, home: Path) -> None:
     """Run a history; on a failure show the smallest one that fails so."""
     numbers = itertools.count()
 

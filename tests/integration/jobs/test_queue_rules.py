@@ -9,10 +9,10 @@ from tests.integration.jobs.yard import Yard, member
 from trackyard.access.principal import Principal, Role
 from trackyard.control.service import Submitted
 from trackyard.core.errors import Denied, InvalidInput
-from trackyard.queue.requeue import Change
+from trackyard.queue.requeue import Requeue
 from trackyard.queue.shares.queues import set_queue, set_share
 from trackyard.queue.shares.settings import QueueSettings, TeamShare
-from trackyard.queue.specification import After, Wish
+from trackyard.queue.specification import After, JobRequest
 
 GIB = 2**30
 HOUR = 3600.0
@@ -29,7 +29,7 @@ async def team(yard: Yard, **share: Any) -> None:
 
 
 async def ask(yard: Yard, who: Principal | None = None, **wish: Any) -> Submitted:
-    return await yard.jobs.submit(who or yard.user, Wish(command=["train"], **wish))
+    return await yard.jobs.submit(who or yard.user, JobRequest(command=["train"], **wish))
 
 
 def maintainer(yard: Yard) -> Principal:
@@ -59,7 +59,7 @@ async def test_no_cpus_may_be_asked_for_where_the_queue_allows_it(yard: Yard) ->
     with pytest.raises(InvalidInput, match="takes no jobs without CPUs"):
         await ask(yard, cpus=0, queue="strict")
     with pytest.raises(InvalidInput, match="takes no jobs without CPUs"):
-        await yard.jobs.requeue_jobs(yard.user, array[0].job_id, Change(queue="strict"))
+        await yard.jobs.requeue_jobs(yard.user, array[0].job_id, Requeue(queue="strict"))
     assert (await ask(yard, queue="strict")).jobs
 
 
@@ -108,12 +108,12 @@ async def test_urgent_needs_a_maintainer(yard: Yard) -> None:
         await ask(yard, priority="urgent")
     job = (await ask(yard, priority="high", hold=True)).jobs[0].job_id
     with pytest.raises(Denied):
-        await yard.jobs.requeue_jobs(yard.user, job, Change(priority="urgent"))
-    await yard.jobs.requeue_jobs(maintainer(yard), job, Change(priority="urgent"))
+        await yard.jobs.requeue_jobs(yard.user, job, Requeue(priority="urgent"))
+    await yard.jobs.requeue_jobs(maintainer(yard), job, Requeue(priority="urgent"))
     # Its owner cannot send it round again in that class either.
     with pytest.raises(Denied):
-        await yard.jobs.requeue_jobs(yard.user, job, Change(gpus=1))
-    await yard.jobs.requeue_jobs(yard.user, job, Change(priority="normal"))
+        await yard.jobs.requeue_jobs(yard.user, job, Requeue(gpus=1))
+    await yard.jobs.requeue_jobs(yard.user, job, Requeue(priority="normal"))
 
 
 async def test_the_queue_decides_before_the_team_and_the_team_before_the_product(
@@ -155,7 +155,7 @@ async def test_the_urgent_budget_is_a_bound(yard: Yard) -> None:
     # Moving it out of the class gives back what it has not used.
     await yard.tick(HOUR)
     await yard.end(second)
-    await yard.jobs.requeue_jobs(yard.user, second, Change(priority="low"))
+    await yard.jobs.requeue_jobs(yard.user, second, Requeue(priority="low"))
     with pytest.raises(Denied, match="has 2 of 4 left"):
         await ask(yard, gpus=1, priority="urgent", time_limit_seconds=3 * HOUR)
     # A week later all of it is back; jobs without GPUs cost nothing.
@@ -211,7 +211,7 @@ async def test_a_job_that_recorded_a_checkpoint_is_known_to_save(yard: Yard) -> 
     yard.clock.advance(50)
     await yard.beat(job)
     assert await known() == (saved_at, 100)
-    await yard.jobs.requeue_jobs(yard.user, job, Change())
+    await yard.jobs.requeue_jobs(yard.user, job, Requeue())
     await yard.end(job, exit_code=85)
     await yard.tick()
     await yard.beat(job)

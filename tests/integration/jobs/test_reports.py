@@ -10,7 +10,7 @@ from trackyard.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from trackyard.core.ports import ExitCause, ExitRecord
 from trackyard.queue.attempts import logs
 from trackyard.queue.attempts.heartbeats import Heartbeat, Sample, Samples
-from trackyard.queue.specification import Wish
+from trackyard.queue.specification import JobRequest
 from trackyard.queue.submit import packages
 from trackyard.tracking.metrics import history
 
@@ -256,7 +256,7 @@ async def test_packages_are_what_their_name_says_and_stay_in_their_team(yard: Ya
     with pytest.raises(NotFound):
         await keeper.open(other, digest)
     with pytest.raises(InvalidInput, match="upload it first"):
-        await yard.jobs.submit(other, Wish(command=["x"], package=digest))
+        await yard.jobs.submit(other, JobRequest(command=["x"], package=digest))
     job = await yard.run_job(gpus=1, package=digest)
     spec = yard.specs[f"{job}-a1"]
     assert spec.package is not None

@@ -9,10 +9,10 @@ import pytest
 
 from tests.integration.jobs.yard import Yard
 from trackyard.control import isolation
-from trackyard.control.listing import ListWish
+from trackyard.control.listing import ListQuery
 from trackyard.core.errors import InvalidInput
-from trackyard.queue.requeue import Change
-from trackyard.queue.specification import Wish
+from trackyard.queue.requeue import Requeue
+from trackyard.queue.specification import JobRequest
 from trackyard.scheduling import Cause, Decisions, Snapshot, Stop, decide
 from trackyard.store.database import Tx
 
@@ -38,14 +38,14 @@ async def _spoil(yard: Yard, job: str, **values: Any) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        Change(nodes=10**16),
-        Change(nodes=0),
-        Change(gpus=5000),
-        Change(time_limit_seconds=1e300),
-        Change(time_limit_seconds=0.5),
+        Requeue(nodes=10**16),
+        Requeue(nodes=0),
+        Requeue(gpus=5000),
+        Requeue(time_limit_seconds=1e300),
+        Requeue(time_limit_seconds=0.5),
     ],
 )
-async def test_requeue_keeps_the_bounds_of_submit(yard: Yard, change: Change) -> None:
+async def test_requeue_keeps_the_bounds_of_submit(yard: Yard, change: Requeue) -> None:
     job = (await yard.submit(gpus=2, hold=True)).job_id
     with pytest.raises(InvalidInput):
         await yard.jobs.requeue_jobs(yard.user, job, change)
@@ -54,7 +54,7 @@ async def test_requeue_keeps_the_bounds_of_submit(yard: Yard, change: Change) ->
 
 async def test_a_declared_gang_keeps_the_bounds_of_submit(yard: Yard) -> None:
     with pytest.raises(InvalidInput, match="cpus on one node"):
-        await yard.jobs.submit(yard.user, Wish(command=["x"], gang="2x9007199254740992cpu"))
+        await yard.jobs.submit(yard.user, JobRequest(command=["x"], gang="2x9007199254740992cpu"))
 
 
 async def test_a_job_beyond_all_bounds_is_set_aside_and_the_others_start(yard: Yard) -> None:
@@ -67,9 +67,9 @@ async def test_a_job_beyond_all_bounds_is_set_aside_and_the_others_start(yard: Y
     assert (detail.reasons[0].code, detail.reasons[0].tier) == ("set_aside", "misconfigured")
     assert "10000000000000000" in detail.reasons[0].sentence
     assert detail.position is None
-    listed = await yard.jobs.listing(ListWish(team_id=None))
+    listed = await yard.jobs.listing(ListQuery(team_id=None))
     assert {job.job_id for job in listed.jobs} == {spoiled, other}
-    line = await yard.jobs.listing(ListWish(team_id=None, by_position=True))
+    line = await yard.jobs.listing(ListQuery(team_id=None, by_position=True))
     assert [job.job_id for job in line.jobs] == [spoiled]
     await yard.restart()
     await yard.beat(other)
@@ -79,7 +79,7 @@ async def test_a_job_beyond_all_bounds_is_set_aside_and_the_others_start(yard: Y
     assert yard.scheduler.trouble() == ""
     # Mended by its owner, it is weighed again.
     await yard.end(another)
-    await yard.jobs.requeue_jobs(yard.user, spoiled, Change(nodes=1))
+    await yard.jobs.requeue_jobs(yard.user, spoiled, Requeue(nodes=1))
     await yard.tick()
     assert await yard.state(spoiled) == "starting"
 
@@ -135,7 +135,7 @@ async def test_a_pass_that_fails_whatever_waits_is_told_and_lists_still_answer(
     yard.scheduler.wake()
     await yard.scheduler.attend()
     assert "the last scheduling pass failed" in yard.scheduler.trouble()
-    listed = await yard.jobs.listing(ListWish(team_id=None))
+    listed = await yard.jobs.listing(ListQuery(team_id=None))
     assert [job.job_id for job in listed.jobs] == [waiting]
     assert (await yard.detail(waiting)).reasons[0].code == "evaluating"
     monkeypatch.setattr(isolation, "decide", decide)

@@ -5,7 +5,7 @@ import pytest
 from tests.integration.jobs.yard import Yard, make_scheduler
 from trackyard.control.leader import Superseded
 from trackyard.queue.records import load_attempts
-from trackyard.queue.specification import Wish
+from trackyard.queue.specification import JobRequest
 from trackyard.store.database import Database
 
 
@@ -24,7 +24,7 @@ async def test_a_server_that_dies_between_the_ledger_and_the_engine_starts_it_af
     yard: Yard,
 ) -> None:
     """The attempt is there with its epoch; the new server launches that same attempt, once."""
-    done = await yard.jobs.submit(yard.user, Wish(command=["x"], gpus=1))
+    done = await yard.jobs.submit(yard.user, JobRequest(command=["x"], gpus=1))
     job = done.jobs[0].job_id
     await yard.admit_only()
     assert yard.engine.started == []
@@ -65,7 +65,7 @@ async def test_one_of_two_servers_schedules_and_the_frozen_one_is_refused(
     try:
         await rival.tick()
         assert (yard.scheduler.is_leader, rival.is_leader) == (True, False)
-        done = await yard.jobs.submit(yard.user, Wish(command=["x"], gpus=1))
+        done = await yard.jobs.submit(yard.user, JobRequest(command=["x"], gpus=1))
         frozen = await yard.scheduler._look(yard.scheduler.board)
         assert frozen.decisions.admissions
         yard.clock.advance(11)
@@ -87,7 +87,7 @@ async def test_one_of_two_servers_schedules_and_the_frozen_one_is_refused(
 
 async def test_a_deposed_server_gives_up_no_attempt_of_its_successor(yard: Yard) -> None:
     """What it makes of an attempt it does not know is refused, and its token stays good."""
-    await yard.jobs.submit(yard.user, Wish(command=["x"], gpus=1))
+    await yard.jobs.submit(yard.user, JobRequest(command=["x"], gpus=1))
     await yard.admit_only()
     rows = await yard.database.read(lambda reader: load_attempts(reader, "state = 'starting'"))
     await yard.database.write(

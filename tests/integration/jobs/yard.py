@@ -14,24 +14,24 @@ from trackyard.access.directory import Directory
 from trackyard.access.principal import Principal
 from trackyard.artifacts.disk import DiskBlobs
 from trackyard.control.dispatch import Dispatcher
-from trackyard.control.launching import Site
-from trackyard.control.loop import Scheduler
+from trackyard.control.launching import LaunchSite
+from trackyard.control.loop import SchedulingLoop
 from trackyard.control.service import Jobs
 from trackyard.core.ports import ExitCause, LaunchSpec
-from trackyard.queue.attempts.heartbeats import Heartbeat, Progress, Saved
+from trackyard.queue.attempts.heartbeats import Heartbeat, RunnerProgress, Saved
 from trackyard.queue.records import AttemptRow, JobRow, find_job, latest_attempt
-from trackyard.queue.specification import Wish
+from trackyard.queue.specification import JobRequest
 from trackyard.queue.submit.packages import Packages
 from trackyard.queue.transitions import Admitted
 from trackyard.queue.views import JobDetail, JobView
-from trackyard.scheduling import Policy, Preemption
+from trackyard.scheduling import Policy, PreemptionRules
 from trackyard.store.database import Database
 from trackyard.testing.clock import FakeClock
 from trackyard.testing.engine import FakeEngine, Program, fake_node
 from trackyard.tracking.metrics.ingest import write_batch
 from trackyard.tracking.service import Tracking
 
-POLICY = Policy(preemption=Preemption(min_run_seconds=0.0))
+POLICY = Policy(preemption=PreemptionRules(min_run_seconds=0.0))
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Yard:
     specs: dict[str, LaunchSpec] = field(default_factory=dict)
 
     @property
-    def scheduler(self) -> Scheduler:
+    def scheduler(self) -> SchedulingLoop:
         return self.jobs.scheduler
 
     async def tick(self, seconds: float = 0.0) -> None:
@@ -62,7 +62,9 @@ class Yard:
 
     async def submit(self, *command: str, **wish: Any) -> JobView:
         """Submit one job and let the loop look at it."""
-        done = await self.jobs.submit(self.user, Wish(command=list(command or ["train"]), **wish))
+        done = await self.jobs.submit(
+            self.user, JobRequest(command=list(command or ["train"]), **wish)
+        )
         await self.tick()
         return done.jobs[0]
 
@@ -100,7 +102,7 @@ class Yard:
         beat = Heartbeat(
             state=state,
             hostname="n",
-            progress=Progress(**progress) if progress else None,
+            progress=RunnerProgress(**progress) if progress else None,
             checkpoint=Saved(**saved) if saved else None,
             **more,
         )
@@ -161,9 +163,11 @@ class Yard:
         await self.tick(after)
 
 
-def make_scheduler(database: Database, engine: FakeEngine, policy: Policy = POLICY) -> Scheduler:
-    dispatcher = Dispatcher(database, lambda: engine, Site(url="http://127.0.0.1:1"))
-    return Scheduler(database, dispatcher, policy)
+def make_scheduler(
+    database: Database, engine: FakeEngine, policy: Policy = POLICY
+) -> SchedulingLoop:
+    dispatcher = Dispatcher(database, lambda: engine, LaunchSite(url="http://127.0.0.1:1"))
+    return SchedulingLoop(database, dispatcher, policy)
 
 
 async def member(directory: Directory, name: str, team: str, role: str = "member") -> Principal:

@@ -10,7 +10,7 @@ from tests.integration.jobs.yard import member
 from tests.integration.leases.yard import LeaseYard, at, explained
 from trackyard.core.errors import Denied, LeaseRefused, NotFound
 from trackyard.leases.service import Leases
-from trackyard.leases.wishes import NewLease, Transfer
+from trackyard.leases.wishes import LeaseTransfer, NewLease
 from trackyard.store.database import Database
 
 
@@ -145,7 +145,7 @@ async def test_only_the_holder_maintainers_and_admins_change_a_lease(calendar: L
 async def test_a_lease_is_handed_over_within_the_team(calendar: LeaseYard) -> None:
     await calendar.add("mine", starts_ms=at(1))
     eve = await member(calendar.yard.directory, "eve", "lab")
-    done = await calendar.leases.transfer(calendar.ann, "mine", Transfer(user=eve.name))
+    done = await calendar.leases.transfer(calendar.ann, "mine", LeaseTransfer(user=eve.name))
     assert (done.lease.user, done.lease.mine) == ("eve", False)
     with pytest.raises(Denied):
         await calendar.release("mine")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.leases.yard import LeaseYard, at, explained, open_lease_yard
-from trackyard.control.lease_sync import Edges
+from trackyard.control.lease_sync import LeaseSync
 from trackyard.core.errors import LeaseRefused
 from trackyard.core.node import NodeState
 from trackyard.core.ports import EngineNotice, NoticeKind
@@ -72,11 +72,11 @@ async def test_an_engine_that_forgot_is_told_again_by_the_next_server(calendar: 
     assert len(engine.leases) == 2
     gone = engine.leases[(await calendar.show("gone")).lease_id]
     engine.leases.clear()
-    fresh = Edges(calendar.yard.database, calendar.leases, calendar.yard.scheduler)
+    fresh = LeaseSync(calendar.yard.database, calendar.leases, calendar.yard.scheduler)
     await fresh.tick()
     assert {hold.node_ids for hold in engine.leases.values()} == {("n1",), ("n2",)}
     await calendar.release("gone")
-    other = Edges(calendar.yard.database, calendar.leases, calendar.yard.scheduler)
+    other = LeaseSync(calendar.yard.database, calendar.leases, calendar.yard.scheduler)
     await other.tick()
     engine.hold_lease(gone)
     await fresh.tick()

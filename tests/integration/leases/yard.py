@@ -9,14 +9,21 @@ from typing import Any
 
 from tests.integration.jobs.yard import Yard, member, open_yard
 from trackyard.access.principal import Principal, Role
-from trackyard.control.forecast.lease_impact import Foresight
-from trackyard.control.lease_sync import Edges
+from trackyard.control.forecast.lease_impact import LeaseImpact
+from trackyard.control.lease_sync import LeaseSync
 from trackyard.core.errors import LeaseRefused
-from trackyard.leases.records import Record, find_lease
+from trackyard.leases.records import LeaseRecord, find_lease
 from trackyard.leases.rules import LeaseRules
 from trackyard.leases.service import Leases
-from trackyard.leases.views import Answer, LeaseView
-from trackyard.leases.wishes import Extension, Moving, NewLease, Release, Shrinking, Who
+from trackyard.leases.views import LeaseAnswer, LeaseView
+from trackyard.leases.wishes import (
+    LeaseCaller,
+    LeaseChange,
+    LeaseEnd,
+    LeaseExtension,
+    LeaseShrinking,
+    NewLease,
+)
 
 #: The clock of a yard begins here.
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,8 +34,8 @@ def at(hours: float) -> int:
     return int((BEGIN.timestamp() + hours * 3600) * 1000)
 
 
-def who(principal: Principal, *, is_admin: bool = False) -> Who:
-    return Who(
+def who(principal: Principal, *, is_admin: bool = False) -> LeaseCaller:
+    return LeaseCaller(
         name=principal.name,
         user_id=principal.user_id,
         team=principal.team,
@@ -44,16 +51,18 @@ class LeaseYard:
 
     yard: Yard
     leases: Leases
-    ann: Who
-    bob: Who
+    ann: LeaseCaller
+    bob: LeaseCaller
 
-    async def add(self, name: str, /, who: Who | None = None, **wish: Any) -> Answer:
+    async def add(self, name: str, /, who: LeaseCaller | None = None, **wish: Any) -> LeaseAnswer:
         asked = {"nodes": ["n1"]} if not {"nodes", "type", "where"} & set(wish) else {}
         if "ends_ms" not in wish and "minutes" not in wish:
             wish["minutes"] = 60
         return await self.leases.create(who or self.ann, NewLease(name=name, **asked, **wish))
 
-    async def refusal(self, name: str, /, who: Who | None = None, **wish: Any) -> dict[str, Any]:
+    async def refusal(
+        self, name: str, /, who: LeaseCaller | None = None, **wish: Any
+    ) -> dict[str, Any]:
         """Return the facts of a refusal; fail if there is none."""
         try:
             await self.add(name, who, **wish)
@@ -61,28 +70,32 @@ class LeaseYard:
             return explained(fault)
         raise AssertionError("it was not refused")
 
-    async def extend(self, name: str, /, who: Who | None = None, **wish: Any) -> Answer:
-        return await self.leases.extend(who or self.ann, name, Extension(**wish))
+    async def extend(
+        self, name: str, /, who: LeaseCaller | None = None, **wish: Any
+    ) -> LeaseAnswer:
+        return await self.leases.extend(who or self.ann, name, LeaseExtension(**wish))
 
-    async def shrink(self, name: str, /, who: Who | None = None, **wish: Any) -> Answer:
-        return await self.leases.shrink(who or self.ann, name, Shrinking(**wish))
+    async def shrink(
+        self, name: str, /, who: LeaseCaller | None = None, **wish: Any
+    ) -> LeaseAnswer:
+        return await self.leases.shrink(who or self.ann, name, LeaseShrinking(**wish))
 
-    async def move(self, name: str, /, who: Who | None = None, **wish: Any) -> Answer:
-        return await self.leases.move(who or self.ann, name, Moving(**wish))
+    async def move(self, name: str, /, who: LeaseCaller | None = None, **wish: Any) -> LeaseAnswer:
+        return await self.leases.move(who or self.ann, name, LeaseChange(**wish))
 
-    async def release(self, name: str, who: Who | None = None) -> Answer:
-        return await self.leases.release(who or self.ann, name, Release())
+    async def release(self, name: str, who: LeaseCaller | None = None) -> LeaseAnswer:
+        return await self.leases.release(who or self.ann, name, LeaseEnd())
 
-    async def show(self, name: str, who: Who | None = None) -> LeaseView:
+    async def show(self, name: str, who: LeaseCaller | None = None) -> LeaseView:
         return await self.leases.find(who or self.ann, name)
 
-    async def record(self, name: str, who: Who | None = None) -> Record:
+    async def record(self, name: str, who: LeaseCaller | None = None) -> LeaseRecord:
         caller = who or self.ann
         return await self.yard.database.read(
             lambda reader: find_lease(reader, name, caller.team_id)
         )
 
-    async def state(self, name: str, who: Who | None = None) -> str:
+    async def state(self, name: str, who: LeaseCaller | None = None) -> str:
         return (await self.show(name, who)).state
 
     async def until(self, hours: float, seconds: float = 0.0) -> None:
@@ -112,8 +125,8 @@ async def open_lease_yard(
     """Open a yard with a calendar; ann is of team lab, bob of team vision."""
     async with open_yard(url, home, gpus=gpus, nodes=nodes) as yard:
         leases = Leases(yard.database, rules)
-        Edges(yard.database, leases, yard.scheduler)
+        LeaseSync(yard.database, leases, yard.scheduler)
         yard.scheduler._leases = leases.for_scheduler
-        leases.foresee = Foresight(yard.scheduler)
+        leases.foresee = LeaseImpact(yard.scheduler)
         bob = await member(yard.directory, "bob", "vision")
         yield LeaseYard(yard, leases, who(yard.user), who(bob))

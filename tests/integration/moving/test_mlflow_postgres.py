@@ -11,7 +11,7 @@ from tests.acceptance.moving.stores import unpack
 from tests.integration.conftest import PostgresServer
 from trackyard.core.errors import SetupError
 from trackyard.moving.mlflow_sql import MlflowDatabase
-from trackyard.moving.records import Source
+from trackyard.moving.records import RecordSource
 
 
 def copy(database: Path, url: str) -> None:
@@ -53,7 +53,7 @@ def kind_of(declared: str) -> str:
     return "TEXT"
 
 
-def whole(source: Source) -> list[Any]:
+def whole(source: RecordSource) -> list[Any]:
     """Read everything that a source yields."""
     found: list[Any] = []
     for experiment in source.experiments():

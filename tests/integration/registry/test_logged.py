@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.registry.world import World
 from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.registry.logged_search import DatasetFilter, LoggedOrder
+from trackyard.registry.logged_search import DatasetFilter, LoggedSortKey
 from trackyard.tracking.metrics.model_metrics import ModelPoint, log_model_metrics
 
 
@@ -23,7 +23,7 @@ async def log_metrics(world: World, run_id: str, *points: ModelPoint) -> None:
 async def found(
     world: World,
     text: str | None = None,
-    *order: LoggedOrder,
+    *order: LoggedSortKey,
     datasets: tuple[DatasetFilter, ...] = (),
 ) -> str:
     """Names that a search in the Default experiment finds."""
@@ -283,17 +283,19 @@ class TestSearch:
 
     async def test_orders(self, many: World) -> None:
         await create(many, "none")
-        assert await found(many, None, LoggedOrder("metrics.acc")) == "a c b none"
-        assert await found(many, None, LoggedOrder("metrics.acc", ascending=False)) == "b c a none"
-        on_train = LoggedOrder("metrics.acc", dataset_name="train")
-        assert await found(many, None, on_train, LoggedOrder("name")) == "a b c none"
-        assert await found(many, "name != 'none'", LoggedOrder("creation_time")) == "a b c"
-        assert await found(many, None, LoggedOrder("name", ascending=False)) == "none c b a"
+        assert await found(many, None, LoggedSortKey("metrics.acc")) == "a c b none"
+        assert (
+            await found(many, None, LoggedSortKey("metrics.acc", ascending=False)) == "b c a none"
+        )
+        on_train = LoggedSortKey("metrics.acc", dataset_name="train")
+        assert await found(many, None, on_train, LoggedSortKey("name")) == "a b c none"
+        assert await found(many, "name != 'none'", LoggedSortKey("creation_time")) == "a b c"
+        assert await found(many, None, LoggedSortKey("name", ascending=False)) == "none c b a"
 
     async def test_unknown_keys_are_refused(self, many: World) -> None:
         for field in ("params.lr", "colour", "metrics.", ""):
             with pytest.raises(InvalidInput, match="order by"):
-                await found(many, None, LoggedOrder(field))
+                await found(many, None, LoggedSortKey(field))
         for text in ("colour = 'x'", "metrics.acc = 'x'", "params.lr > '1'"):
             with pytest.raises(InvalidInput):
                 await found(many, text)
@@ -308,7 +310,7 @@ class TestSearch:
                 experiment_ids=[many.principal.default_experiment],
                 filter_text=None,
                 datasets=(),
-                order_by=[LoggedOrder("metrics.acc", ascending=False)],
+                order_by=[LoggedSortKey("metrics.acc", ascending=False)],
                 max_results=1,
                 page_token=token,
             )

@@ -6,7 +6,7 @@ from tests.integration.registry.world import World
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.registry.models import Registry
 from trackyard.registry.rules import PROMPT_TAG
-from trackyard.registry.versions import NewVersion
+from trackyard.registry.versions import VersionDraft
 
 UNKNOWN = "0" * 32
 
@@ -189,7 +189,7 @@ class TestRefused:
     async def test_no_tag_lets_a_local_path_in(self, net: World) -> None:
         """The same refusal in the same words, whatever tags come along; a prompt has its own."""
         reserved = ("mlflow.model_id", "mlflow.source.type", "mlflow.runName")
-        new = NewVersion(name="net", source="file:///etc/passwd")
+        new = VersionDraft(name="net", source="file:///etc/passwd")
         texts = set()
         for tags in ((), *(((tag, "true"),) for tag in reserved)):
             with pytest.raises(InvalidInput) as refusal:
@@ -249,14 +249,14 @@ class TestElsewhere:
         assert await location(net) == "s3://b/1/artifacts/model"
 
     async def test_a_prompt_takes_a_placeholder(self, net: World) -> None:
-        new = NewVersion(name="net", source="dummy-source", tags=((PROMPT_TAG, "true"),))
+        new = VersionDraft(name="net", source="dummy-source", tags=((PROMPT_TAG, "true"),))
         made = await net.registry.versions.create(net.principal, new)
         assert (made["source"], "status_message" in made) == ("dummy-source", False)
 
     async def test_an_attempt_names_its_own_run_or_none(self, net: World) -> None:
         own, foreign = await net.run(), await net.run()
         create = net.registry.versions.create
-        new = NewVersion(name="net", source="s3://bucket/model")
+        new = VersionDraft(name="net", source="s3://bucket/model")
         for run_id in ("", own):
             await create(net.attempt(own), new._replace(run_id=run_id))
         with pytest.raises(NotFound):
@@ -317,7 +317,7 @@ class TestAttempts:
 
     async def create(self, world: World, run_id: str, source: str) -> str:
         made = await world.registry.versions.create(
-            world.attempt(run_id), NewVersion(name="net", source=source)
+            world.attempt(run_id), VersionDraft(name="net", source=source)
         )
         return str(made["version"])
 

@@ -5,7 +5,7 @@ import pytest
 from tests.integration.registry.world import World
 from trackyard.core.errors import AlreadyExists, InvalidInput, NotFound
 from trackyard.registry.rules import PROMPT_TAG
-from trackyard.registry.versions import NewVersion
+from trackyard.registry.versions import VersionDraft
 from trackyard.store.idempotency.rule import digest_of
 
 
@@ -23,7 +23,7 @@ class TestVersions:
     async def test_a_new_version_says_where_it_comes_from(self, world: World) -> None:
         run_id = await world.run("model/MLmodel")
         await world.registry.create(world.principal, "net")
-        new = NewVersion(
+        new = VersionDraft(
             name="net",
             source=f"{world.root(run_id)}/model",
             run_id=run_id,
@@ -197,12 +197,12 @@ class TestRetries:
     """A create call repeated after a lost reply makes one; without proof of that it makes two."""
 
     @pytest.fixture
-    async def new(self, world: World) -> NewVersion:
+    async def new(self, world: World) -> VersionDraft:
         run_id = await world.run("model/MLmodel")
         await world.registry.create(world.principal, "net")
-        return NewVersion(name="net", source=f"runs:/{run_id}/model", tags=[("k", "v")])
+        return VersionDraft(name="net", source=f"runs:/{run_id}/model", tags=[("k", "v")])
 
-    async def create(self, world: World, new: NewVersion, *, lost: bool) -> str:
+    async def create(self, world: World, new: VersionDraft, *, lost: bool) -> str:
         call = world.creates.begin(digest_of(new), lambda: lost)
         made = await world.registry.versions.create(world.principal, new, call)
         if lost:
@@ -212,7 +212,7 @@ class TestRetries:
         return str(made["version"])
 
     async def test_a_retry_of_a_lost_answer_gets_the_first_version(
-        self, world: World, new: NewVersion
+        self, world: World, new: VersionDraft
     ) -> None:
         assert await self.create(world, new, lost=True) == "1"
         assert await self.create(world, new, lost=True) == "1"
@@ -221,12 +221,12 @@ class TestRetries:
         assert [kind for kind, _ in await world.events()].count("model_version.created") == 1
 
     async def test_the_same_words_after_an_answer_are_another_version(
-        self, world: World, new: NewVersion
+        self, world: World, new: VersionDraft
     ) -> None:
         assert await self.create(world, new, lost=False) == "1"
         assert await self.create(world, new, lost=False) == "2"
 
-    async def test_other_words_are_another_version(self, world: World, new: NewVersion) -> None:
+    async def test_other_words_are_another_version(self, world: World, new: VersionDraft) -> None:
         assert await self.create(world, new, lost=True) == "1"
         assert await self.create(world, new._replace(tags=[]), lost=False) == "2"
 
@@ -263,7 +263,7 @@ class TestRetries:
         assert made[0] == made[1] != made[2]
 
     async def test_a_version_in_use_is_not_given_again(
-        self, world: World, new: NewVersion
+        self, world: World, new: VersionDraft
     ) -> None:
         """Whoever deleted, moved or aliased the first version had its answer, restart or not."""
         for number, change in enumerate(

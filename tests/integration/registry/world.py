@@ -7,7 +7,7 @@ from trackyard.access.principal import AttemptScope, Principal, Role
 from trackyard.core.ids import new_run_id
 from trackyard.registry.logged import LoggedModels
 from trackyard.registry.models import Registry
-from trackyard.registry.versions import NewVersion
+from trackyard.registry.versions import VersionDraft
 from trackyard.store.database import Database, Tx
 from trackyard.store.idempotency.rule import Creates
 from trackyard.store.names import Names
@@ -74,7 +74,7 @@ class World:
 
     async def version(self, name: str, source: str, **more: str) -> dict[str, object]:
         """Create a version."""
-        new = NewVersion(name=name, source=source, **more)
+        new = VersionDraft(name=name, source=source, **more)
         return await self.registry.versions.create(self.principal, new)
 
     async def net(self, versions: int = 1) -> str:

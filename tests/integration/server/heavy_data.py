@@ -5,7 +5,7 @@ import json
 
 from tests.integration.server.heavy_made import Ask, asks
 from tests.integration.server.heavy_world import World
-from trackyard.core.dataset import Entry, encode_manifest
+from trackyard.core.dataset import ManifestEntry, encode_manifest
 
 FILES = 20_000
 CONTENTS = 4096
@@ -26,7 +26,7 @@ def _manifest(pieces: list[bytes], prefix: str) -> bytes:
     entries = []
     for n in range(FILES):
         sha256, size = known[n % len(known)]
-        entries.append(Entry(f"train/class_{n % 100:03d}/{prefix}{n}.csv", size, sha256))
+        entries.append(ManifestEntry(f"train/class_{n % 100:03d}/{prefix}{n}.csv", size, sha256))
     return encode_manifest(entries)
 
 

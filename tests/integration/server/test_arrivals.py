@@ -28,7 +28,7 @@ class Died(Exception):
 def dying(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Let a server die before it writes a part; the list holds which one, counted from 1."""
     doomed: list[int] = []
-    real, written = arrays.Arrivals._next, [0]
+    real, written = arrays.ArrayWriter._next, [0]
 
     def next_part(self: Any, tx: Tx, array: str) -> bool:
         written[0] += 1
@@ -37,7 +37,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             raise Died
         return real(self, tx, array)
 
-    monkeypatch.setattr(arrays.Arrivals, "_next", next_part)
+    monkeypatch.setattr(arrays.ArrayWriter, "_next", next_part)
     return doomed
 
 

@@ -5,7 +5,7 @@ import zlib
 import pytest
 
 from tests.integration.server.platform import HOST, Caller, Headers, Platform, Proto, Scope
-from trackyard.server.access import Gate
+from trackyard.server.access import AccessGate
 from trackyard.server.app import Application
 from trackyard.server.http.messages import Request
 
@@ -231,7 +231,7 @@ async def test_a_named_proxy_tells_the_callers_address_and_nobody_else_does(
 ) -> None:
     """The rightmost address that is no proxy of ours; what stands left of it anyone may write."""
     services = platform.services
-    gate = Gate(
+    gate = AccessGate(
         directory=services.directory,
         sessions=services.sessions,
         clock=services.clock,
@@ -246,7 +246,7 @@ async def test_a_named_proxy_tells_the_callers_address_and_nobody_else_does(
 async def test_behind_a_proxy_nobody_else_is_heard(platform: Platform) -> None:
     """With proxies named, only they and this machine may speak to the server in the clear."""
     services = platform.services
-    gate = Gate(
+    gate = AccessGate(
         directory=services.directory,
         sessions=services.sessions,
         clock=services.clock,

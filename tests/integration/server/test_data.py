@@ -9,7 +9,7 @@ import pytest
 from tests.integration.server.platform import Caller, Platform, new_run, refused
 from trackyard.artifacts.upkeep import collect_garbage
 from trackyard.artifacts.verify import check_all_files
-from trackyard.core.dataset import PART_BYTES, Entry, digest_of_parts, encode_manifest
+from trackyard.core.dataset import PART_BYTES, ManifestEntry, digest_of_parts, encode_manifest
 from trackyard.datasets import upkeep
 
 DATA = "/api/v1/data"
@@ -33,7 +33,9 @@ def pack(*pieces: bytes) -> bytes:
 
 
 def manifest(files: dict[str, bytes]) -> bytes:
-    return encode_manifest(Entry(path, len(data), sha(data)) for path, data in files.items())
+    return encode_manifest(
+        ManifestEntry(path, len(data), sha(data)) for path, data in files.items()
+    )
 
 
 async def ok(caller: Caller, method: str, path: str, body: Any = None, **more: Any) -> Any:
@@ -127,9 +129,9 @@ async def test_files_are_read_whole_in_parts_and_as_previews(platform: Platform)
         await ok(admin, "POST", f"{DATA}/contents", raw=pack(part))
     await ok(admin, "POST", f"{DATA}/contents", raw=pack(*(one for one in FILES.values() if one)))
     digests = tuple(sha(part) for part in parts)
-    whole = Entry("big.bin", len(big), digest_of_parts(digests), digests)
+    whole = ManifestEntry("big.bin", len(big), digest_of_parts(digests), digests)
     body = encode_manifest(
-        [whole, *(Entry(path, len(data), sha(data)) for path, data in FILES.items())]
+        [whole, *(ManifestEntry(path, len(data), sha(data)) for path, data in FILES.items())]
     )
     await ok(admin, "POST", f"{DATA}/pets/versions?layout=files", raw=body)
     one = f"{DATA}/pets/versions/v1"

@@ -2,12 +2,12 @@
 
 from tests.integration.server.platform import Platform
 from trackyard.server.app import Application
-from trackyard.server.http.pace import Pace
+from trackyard.server.http.pace import CallPace
 
 
 async def test_beyond_its_pace_a_caller_is_told_when_to_come_back(platform: Platform) -> None:
     """With its places taken, one token gets 429 and Retry-After; another token is served."""
-    pace = Pace(limit=1, patience=0.05)
+    pace = CallPace(limit=1, patience=0.05)
     application = Application(platform.application.router, platform.services.gate, pace=pace)
     busy = await platform.caller("ada", "blue", "member")
     idle = await platform.caller("bob", "blue", "member")
@@ -30,7 +30,7 @@ async def test_beyond_its_pace_a_caller_is_told_when_to_come_back(platform: Plat
 
 async def test_a_body_that_is_not_here_yet_holds_no_place(platform: Platform) -> None:
     """A refused body leaves its caller's places as they were."""
-    pace = Pace(limit=1, patience=0.05)
+    pace = CallPace(limit=1, patience=0.05)
     application = Application(platform.application.router, platform.services.gate, pace=pace)
     caller = await platform.caller("ada", "blue", "member")
     caller.application = application

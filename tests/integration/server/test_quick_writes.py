@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.server.platform import Caller, Platform
 from trackyard.access.principal import Principal
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.quick import QuickRuns
 from trackyard.tracking.runs import find_run, load_runs
 
@@ -31,7 +31,7 @@ async def stored(platform: Platform, run_id: str) -> Any:
     principal = await platform.services.directory.authenticate(platform.admin.token or "")
     assert isinstance(principal, Principal)
 
-    def load(reader: Reader) -> Any:
+    def load(reader: ReadConnection) -> Any:
         inner = find_run(reader, principal, run_id).id
         return load_runs(reader, principal, [inner])[0]
 

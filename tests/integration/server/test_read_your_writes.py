@@ -13,7 +13,7 @@ from tests.integration.server.platform import Caller, Platform, open_platform
 from tests.integration.server.test_quick_writes import STEPS, post, served
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.migrate import prepare
 from trackyard.store.sqlite.changes import EVERYTHING, RUN_TABLES
 from trackyard.tracking.retention import purge_runs
@@ -54,7 +54,7 @@ async def test_a_search_under_way_leaves_no_stale_run_behind(
     principal = await _principal(platform)
     began, go_on = threading.Event(), threading.Event()
 
-    def slowly(reader: Reader) -> None:
+    def slowly(reader: ReadConnection) -> None:
         inner = find_run(reader, principal, run_id).id
         if is_loaded_late:
             began.set()

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from trackyard.server.wire import Listener, ProtocolClosed, websocket
+from trackyard.server.wire import HttpListener, ProtocolClosed, websocket
 
 PLAIN = [("content-type", "text/plain")]
 BIG = b"0123456789abcdef" * 65_536
@@ -158,18 +158,18 @@ async def app(tmp_path: Path) -> App:
 
 
 @pytest.fixture
-async def listener(app: App) -> AsyncIterator[Listener]:
+async def listener(app: App) -> AsyncIterator[HttpListener]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = int(free.getsockname()[1])
-    opened = Listener(app, host="127.0.0.1", port=number, head_seconds=HEAD_SECONDS)
+    opened = HttpListener(app, host="127.0.0.1", port=number, head_seconds=HEAD_SECONDS)
     await opened.start()
     yield opened
     await opened.stop(1.0)
 
 
 @pytest.fixture
-async def port(listener: Listener) -> int:
+async def port(listener: HttpListener) -> int:
     return listener._port
 
 
@@ -401,7 +401,7 @@ async def test_under_tls_streams_and_closing_codes_are_the_same(
         free.bind(("127.0.0.1", 0))
         secure = int(free.getsockname()[1])
     assert secure != port
-    listener = Listener(app, host="127.0.0.1", port=secure, tls=tls)
+    listener = HttpListener(app, host="127.0.0.1", port=secure, tls=tls)
     await listener.start()
     context = ssl.create_default_context(cafile=tls[0])
     try:
@@ -425,7 +425,7 @@ async def test_under_tls_streams_and_closing_codes_are_the_same(
 
 
 async def test_pings_whose_answers_are_never_read_end_the_websocket(
-    listener: Listener, port: int, monkeypatch: pytest.MonkeyPatch
+    listener: HttpListener, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a client leaves unread is bounded; beyond it the connection ends."""
     monkeypatch.setattr(websocket, "FAREWELL_SECONDS", 0.0)
@@ -462,7 +462,7 @@ async def test_a_new_certificate_is_taken_and_a_broken_one_is_not(
 ) -> None:
     """Open connections go on; new ones see the new certificate."""
     tls = certificate(tmp_path)
-    listener = Listener(app, host="127.0.0.1", port=0, tls=tls)
+    listener = HttpListener(app, host="127.0.0.1", port=0, tls=tls)
     await listener.start()
     try:
         assert listener._server is not None
@@ -506,7 +506,7 @@ async def test_silent_sockets_make_room_for_callers(app: App) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = int(free.getsockname()[1])
-    listener = Listener(app, host="127.0.0.1", port=number, most=10)
+    listener = HttpListener(app, host="127.0.0.1", port=number, most=10)
     await listener.start()
     old = Caller(*await asyncio.open_connection("127.0.0.1", number))
     await old.say(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -14,7 +14,7 @@ from trackyard.core.clock import SystemClock
 from trackyard.core.errors import TooBusy
 from trackyard.store import crashpoints, database
 from trackyard.store.connection import PostgresConnection
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.store.faults import CommitUnknown, SyncFault
 
 ENDLESS = (
@@ -30,7 +30,7 @@ def put(key: str) -> Callable[[Tx], None]:
     return change
 
 
-def keys(reader: Reader) -> list[str]:
+def keys(reader: ReadConnection) -> list[str]:
     return [row[0] for row in reader.all("SELECT key FROM settings ORDER BY key")]
 
 

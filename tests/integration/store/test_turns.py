@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from trackyard.store import database as module
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.store.turns import CALLER
 
 
@@ -19,7 +19,7 @@ async def test_a_single_read_passes_two_hundred_of_another_caller(database: Data
     """The heavy reads do not end before the light one has: it can only have passed them."""
     free = threading.Event()
 
-    def heavy(_: Reader) -> str:
+    def heavy(_: ReadConnection) -> str:
         assert free.wait(120)
         return "heavy"
 
@@ -49,7 +49,7 @@ async def test_a_long_write_leaves_the_loop_to_others(database: Database) -> Non
         assert free.wait(120)
         tx.run("INSERT INTO settings (key, value) VALUES ('b', '1')")
 
-    def count(reader: Reader) -> int:
+    def count(reader: ReadConnection) -> int:
         row = reader.one("SELECT count(*) FROM settings WHERE key IN ('a', 'b')")
         assert row is not None
         return int(row[0])

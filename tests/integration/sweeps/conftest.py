@@ -12,12 +12,12 @@ from tests.integration.jobs.yard import Yard, open_yard
 from trackyard.access.sealing import Seal
 from trackyard.artifacts.disk import DiskBlobs
 from trackyard.artifacts.service import Artifacts
-from trackyard.queue.specification import Wish
+from trackyard.queue.specification import JobRequest
 from trackyard.queue.submit.variables import opened
 from trackyard.sweeps.controller import Controller
 from trackyard.sweeps.service import Sweeps
 from trackyard.sweeps.views import SweepDetail
-from trackyard.sweeps.wishes import Budget, SweepWish
+from trackyard.sweeps.wishes import SweepBudget, SweepRequest
 
 
 @dataclass
@@ -40,13 +40,13 @@ class SweepYard:
         fields: dict[str, Any] = {
             "metric": "loss",
             "space": {"lr": {"range": [0.1, 1]}},
-            "job": Wish(command=["train"], gpus=1),
+            "job": JobRequest(command=["train"], gpus=1),
             "name": "search",
             "sampler": "random",
-            "budget": Budget(trials=4),
+            "budget": SweepBudget(trials=4),
             "slots": 2,
         }
-        made = await self.sweeps.create(self.yard.user, SweepWish(**(fields | more)))
+        made = await self.sweeps.create(self.yard.user, SweepRequest(**(fields | more)))
         assert made.sweep is not None
         await self.look()
         return made.sweep.sweep_id

@@ -7,7 +7,7 @@ import optuna
 import pytest
 
 from trackyard.sweeps import samplers
-from trackyard.sweeps.samplers import Past, propose
+from trackyard.sweeps.samplers import PastTrial, propose
 from trackyard.sweeps.space import parse_space
 
 SPACE = parse_space(
@@ -41,7 +41,7 @@ def test_the_same_trials_in_optunas_database_lead_to_the_same_proposals(
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = f"sqlite:///{tmp_path}/study.db"
     optuna.create_study(study_name="s", storage=storage)
-    past: list[Past] = []
+    past: list[PastTrial] = []
     for number in range(TRIALS):
         seed = SEED * 100_003 + number
         study = optuna.load_study(
@@ -61,7 +61,7 @@ def _ended(
     point: dict[str, Any],
     number: int,
     attributes: dict[str, Any],
-) -> Past:
+) -> PastTrial:
     """End a trial in Optuna's storage in one of four ways, and return it as ours."""
     loss = abs(float(point["lr"]) - 0.01) + abs(int(point["n"]) - 4)
     state = ("complete", "pruned", "complete", "running", "complete", "failed")[number % 6]
@@ -74,7 +74,7 @@ def _ended(
         trial.report(value, step)
     if state == "pruned":
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-    return Past(
+    return PastTrial(
         number=number,
         point=point,
         state=state,

@@ -8,10 +8,10 @@ import pytest
 from tests.integration.jobs.yard import member
 from tests.integration.sweeps.conftest import SweepYard
 from trackyard.core.errors import Denied, InvalidInput, NotFound
-from trackyard.queue.specification import Wish
+from trackyard.queue.specification import JobRequest
 from trackyard.sweeps.handover import NONE_YET, PATIENCE_MS
-from trackyard.sweeps.service import Around, TrainWish
-from trackyard.sweeps.wishes import Budget
+from trackyard.sweeps.service import SearchAround, TrainRequest
+from trackyard.sweeps.wishes import SweepBudget
 
 
 async def test_a_sweep_fills_its_slots_and_finishes_with_its_best(sweeping: SweepYard) -> None:
@@ -37,7 +37,8 @@ async def test_a_sweep_fills_its_slots_and_finishes_with_its_best(sweeping: Swee
 
 async def test_values_reach_the_command_line(sweeping: SweepYard) -> None:
     sweep = await sweeping.begin(
-        space={"lr": [0.5], "opt": ["adam"]}, job=Wish(command=["train"], env={"SEED": "hunter2"})
+        space={"lr": [0.5], "opt": ["adam"]},
+        job=JobRequest(command=["train"], env={"SEED": "hunter2"}),
     )
     spec = sweeping.yard.specs[f"j{sweep[1:]}-0-a1"]
     assert spec.argv == ("train", "--lr", "0.5", "--opt", "adam")
@@ -116,10 +117,10 @@ async def test_a_trial_without_the_metric_names_the_nearest(sweeping: SweepYard)
 
 
 async def test_a_finished_sweep_is_given_more_trials(sweeping: SweepYard) -> None:
-    sweep = await sweeping.begin(budget=Budget(trials=1))
+    sweep = await sweeping.begin(budget=SweepBudget(trials=1))
     await sweeping.finish(sweep, 0, 1.0)
     assert (await sweeping.show(sweep)).sweep.state == "finished"
-    await sweeping.sweeps.extend(sweeping.yard.user, sweep, Budget(trials=1))
+    await sweeping.sweeps.extend(sweeping.yard.user, sweep, SweepBudget(trials=1))
     await sweeping.look()
     await sweeping.finish(sweep, 1, 0.5)
     found = await sweeping.show(sweep)
@@ -139,20 +140,22 @@ async def test_stopping_ends_its_jobs_and_keeps_what_was_found(sweeping: SweepYa
 
 
 async def test_around_and_train_use_the_best(sweeping: SweepYard) -> None:
-    sweep = await sweeping.begin(budget=Budget(trials=2))
+    sweep = await sweeping.begin(budget=SweepBudget(trials=2))
     await sweeping.finish(sweep, 0, 1.0)
     await sweeping.finish(sweep, 1, 2.0)
     user = sweeping.yard.user
     best = (await sweeping.show(sweep)).best
     assert best is not None
-    made = await sweeping.sweeps.around(user, sweep, Around(top=1, budget=Budget(trials=3)))
+    made = await sweeping.sweeps.around(
+        user, sweep, SearchAround(top=1, budget=SweepBudget(trials=3))
+    )
     assert made.sweep is not None
     narrow = await sweeping.show(made.sweep.sweep_id)
     assert narrow.sweep.origin == sweep
     low, high = narrow.space["lr"]["range"]
     assert 0.1 <= low <= best.params["lr"] <= high <= 1
     assert high - low < 0.5
-    job = await sweeping.sweeps.train(user, sweep, TrainWish(values={"epochs": 100}))
+    job = await sweeping.sweeps.train(user, sweep, TrainRequest(values={"epochs": 100}))
     assert job.command == f"train --lr {best.params['lr']} --epochs 100"
     assert job.array_id == ""
 
@@ -176,7 +179,7 @@ async def test_sweeps_belong_to_their_team_and_user(sweeping: SweepYard) -> None
 
 
 async def test_a_user_who_left_begins_no_more_trials(sweeping: SweepYard) -> None:
-    sweep = await sweeping.begin(budget=Budget(trials=9))
+    sweep = await sweeping.begin(budget=SweepBudget(trials=9))
     await sweeping.yard.directory.disable_user("ann", actor="test")
     count = len((await sweeping.show(sweep)).trials)
     await sweeping.finish(sweep, 0, 1.0)
@@ -187,16 +190,16 @@ async def test_a_user_who_left_begins_no_more_trials(sweeping: SweepYard) -> Non
 
 async def test_bad_wishes_are_refused_before_anything_is_kept(sweeping: SweepYard) -> None:
     with pytest.raises(InvalidInput, match="gpus"):
-        await sweeping.begin(job=Wish(command=["train"], gpus=1.5))
+        await sweeping.begin(job=JobRequest(command=["train"], gpus=1.5))
     with pytest.raises(InvalidInput, match="no queue"):
-        await sweeping.begin(job=Wish(command=["train"], queue="none"))
+        await sweeping.begin(job=JobRequest(command=["train"], queue="none"))
     assert (await sweeping.sweeps.listing(sweeping.yard.user, 10)).sweeps == []
 
 
 async def test_a_copy_begins_with_the_checkpoint_of_its_parent(sweeping: SweepYard) -> None:
     sweep = await sweeping.begin(
         stop={"method": "pbt", "interval": 2, "quantile": 0.5},
-        budget=Budget(trials=3),
+        budget=SweepBudget(trials=3),
         space={"lr": {"range": [0.1, 1]}},
     )
     for number in range(2):
@@ -224,7 +227,7 @@ async def test_a_copy_waits_for_the_first_checkpoint_of_its_parent_but_not_forev
     sweeping: SweepYard, is_uploaded: bool
 ) -> None:
     sweep = await sweeping.begin(
-        stop={"method": "pbt", "interval": 2, "quantile": 0.5}, budget=Budget(trials=3)
+        stop={"method": "pbt", "interval": 2, "quantile": 0.5}, budget=SweepBudget(trials=3)
     )
     for number, loss in enumerate((1.0, 9.0)):
         await sweeping.yard.beat(f"j{sweep[1:]}-{number}")

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from trackyard.store.connection import Connection
-from trackyard.tracking.search.grammar import All, Comparison, Either, Expression, Key, Not, Order
+from trackyard.store.connection import DatabaseConnection
+from trackyard.tracking.search.grammar import All, Clause, Either, Expression, Key, Not, SortKey
 
 TEXTS = ["", "a", "A", "b%", "a_b", "Resnet", "resnet-50", "zé", "x" * 250, "it's", "*?[x]", "\\"]
 NUMBERS = [-2.5, -1.0, 0.0, 0.5, 0.5, 1.0, 1e300, 7.25]
@@ -80,7 +80,9 @@ def _random_run(source: random.Random, number: int, experiments: dict[int, int])
     return run
 
 
-def insert(conn: Connection, runs: Iterable[ModelRun], experiments: dict[int, int]) -> None:
+def insert(
+    conn: DatabaseConnection, runs: Iterable[ModelRun], experiments: dict[int, int]
+) -> None:
     """Write the runs to a prepared, empty database."""
     conn.begin()
     for team in sorted(set(experiments.values())):
@@ -101,7 +103,7 @@ def insert(conn: Connection, runs: Iterable[ModelRun], experiments: dict[int, in
     conn.commit()
 
 
-def insert_run(conn: Connection, run: ModelRun, names: dict[str, int]) -> None:
+def insert_run(conn: DatabaseConnection, run: ModelRun, names: dict[str, int]) -> None:
     conn.run(
         "INSERT INTO runs (id, uuid, experiment_id, team_id, name, user_name, status, start_ms,"
         " end_ms, lifecycle, artifact_uri) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -123,7 +125,9 @@ def insert_run(conn: Connection, run: ModelRun, names: dict[str, int]) -> None:
         _insert_dataset(conn, run, (name, digest, context))
 
 
-def _insert_dataset(conn: Connection, run: ModelRun, dataset: tuple[str, str, str | None]) -> None:
+def _insert_dataset(
+    conn: DatabaseConnection, run: ModelRun, dataset: tuple[str, str, str | None]
+) -> None:
     name, digest, context = dataset
     conn.run(
         "INSERT INTO datasets (experiment_id, name, digest, source_type, source)"
@@ -153,7 +157,7 @@ def search(
     team_id: int,
     experiment_ids: Sequence[int],
     expression: Expression | None,
-    orders: Sequence[Order],
+    orders: Sequence[SortKey],
     view: str,
 ) -> list[int]:
     """The ids of all runs that match, in order."""
@@ -170,8 +174,8 @@ def search(
     ]
     every = [
         *orders,
-        Order(Key("attribute", "start_time"), ascending=False),
-        Order(Key("attribute", "run_id")),
+        SortKey(Key("attribute", "start_time"), ascending=False),
+        SortKey(Key("attribute", "run_id")),
     ]
     seen: set[Key] = set()
     kept = [order for order in every if not (order.key in seen or seen.add(order.key))]  # type: ignore[func-returns-value]
@@ -215,7 +219,7 @@ def value_of(run: ModelRun, key: Key) -> Any:
     }[key.name]
 
 
-def _meets(value: Any, clause: Comparison) -> bool:
+def _meets(value: Any, clause: Clause) -> bool:
     operator, wanted = clause.operator, clause.value
     if operator in ("IS NULL", "IS NOT NULL"):
         return (value is None) == (operator == "IS NULL")
@@ -239,7 +243,7 @@ def _meets(value: Any, clause: Comparison) -> bool:
     )
 
 
-def _comparer(orders: Sequence[Order]) -> Any:
+def _comparer(orders: Sequence[SortKey]) -> Any:
     def compare(left: ModelRun, right: ModelRun) -> int:
         for order in orders:
             mine, other = _sortable(left, order.key), _sortable(right, order.key)

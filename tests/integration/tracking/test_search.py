@@ -27,7 +27,7 @@ from trackyard.store.database import Database
 from trackyard.store.names import Names
 from trackyard.tracking.search import plan, runs
 from trackyard.tracking.search.experiments import find_experiments
-from trackyard.tracking.search.grammar import Key, Order
+from trackyard.tracking.search.grammar import Key, SortKey
 from trackyard.tracking.search.language import RUNS
 from trackyard.tracking.search.runs import find_runs
 from trackyard.tracking.search.sql import Fragment
@@ -115,7 +115,7 @@ def random_search(source: random.Random, world: World) -> tuple[dict[str, Any], 
     if source.random() < 0.85:
         expression = random_filter(source, RUNS, KEYS, pick(world), source.randint(0, 2))
     chosen = source.sample(SORTABLE, source.randint(0, 3))
-    orders = [Order(key, source.random() < 0.5) for key in dict.fromkeys(chosen)]
+    orders = [SortKey(key, source.random() < 0.5) for key in dict.fromkeys(chosen)]
     view = source.choice(["ACTIVE_ONLY", "ACTIVE_ONLY", "DELETED_ONLY", "ALL"])
     experiments = source.sample(list(EXPERIMENTS), source.randint(1, 4))
     expected = search(
@@ -149,7 +149,7 @@ def test_every_way_through_the_database_answers_the_same(
     taken: set[str] = set()
 
     def any_start(
-        figures: plan.Figures, leaves: Any, *, order: str | None, **rest: Any
+        figures: plan.SearchFigures, leaves: Any, *, order: str | None, **rest: Any
     ) -> plan.Start:
         plan_choice(figures, leaves, order=order, **rest)
         starts: list[plan.Start] = ["runs"] + (["order"] if order else [])  # type: ignore[list-item]
@@ -322,7 +322,7 @@ def test_a_slow_pattern_is_answered_soon(world: World) -> None:
 
 def test_sampling_tells_a_rare_clause_from_a_common_one(world: World) -> None:
     """The planner starts at the clause that few runs meet."""
-    scope = plan.Scope(1, (10,))
+    scope = plan.SearchScope(1, (10,))
     query = runs._query(
         world.conn, world.names, scope,
         runs.parse_filter("metrics.loss > -99 AND params.lr = 'no run has it'", RUNS),
@@ -331,7 +331,7 @@ def test_sampling_tells_a_rare_clause_from_a_common_one(world: World) -> None:
     assert query is not None
     figures = plan.look(world.conn, scope, query.leaves, query.others)
     assert figures.leaves[1] < 0.05 < figures.leaves[0]
-    big = plan.Figures(runs=90_000, total=100_000, leaves=figures.leaves, others=1.0)
+    big = plan.SearchFigures(runs=90_000, total=100_000, leaves=figures.leaves, others=1.0)
     assert plan.choose(big, query.leaves, wanted=101, order="value") == 1
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from trackyard.cli.progress import Bar
+from trackyard.cli.progress import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -20,7 +20,7 @@ def test_each_phase_is_drawn_with_its_size_on_a_terminal(monkeypatch: pytest.Mon
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with Bar() as bar:
+    with ProgressBar() as bar:
         bar.show("digest", 1_000_000, 2_000_000)
         bar.show("digest", 2_000_000, 2_000_000)
         bar.show("send", 500_000, 2_000_000)
@@ -38,6 +38,6 @@ def test_nothing_is_drawn_in_a_pipe_or_when_told_to_be_quiet(
     """What scripts read stays clean."""
     screen = Terminal() if is_quiet else io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
-    with Bar(is_quiet=is_quiet) as bar:
+    with ProgressBar(is_quiet=is_quiet) as bar:
         bar.show("send", 1, 2)
     assert screen.getvalue() == ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trackyard.client.package import Package, PackageError, build
+from trackyard.client.package import FolderPackage, PackageError, build
 from trackyard.runner.workspace.archive import unpack
 
 
@@ -26,7 +26,7 @@ def write(path: Path, text: str = "x") -> None:
     path.write_text(text)
 
 
-def names(package: Package) -> list[str]:
+def names(package: FolderPackage) -> list[str]:
     return zipfile.ZipFile(BytesIO(package.content)).namelist()
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackyard.core.alerts import EXAMPLES, Condition, Kind, parse, seconds_of
+from trackyard.core.alerts import EXAMPLES, Condition, ConditionKind, parse, seconds_of
 from trackyard.core.errors import InvalidInput
 
 
 def test_every_example_is_understood() -> None:
-    assert {parse(one).condition.kind for one in EXAMPLES} == set(Kind)
+    assert {parse(one).condition.kind for one in EXAMPLES} == set(ConditionKind)
 
 
 @pytest.mark.parametrize(
@@ -19,30 +19,43 @@ def test_every_example_is_understood() -> None:
     [
         (
             "loss > 10 for 5m",
-            Condition(kind=Kind.THRESHOLD, metric="loss", operator=">", value=10.0, seconds=300.0),
+            Condition(
+                kind=ConditionKind.THRESHOLD,
+                metric="loss",
+                operator=">",
+                value=10.0,
+                seconds=300.0,
+            ),
         ),
         (
             "val loss <= 1e-3",
-            Condition(kind=Kind.THRESHOLD, metric="val loss", operator="<=", value=1e-3),
+            Condition(kind=ConditionKind.THRESHOLD, metric="val loss", operator="<=", value=1e-3),
         ),
         (
             "tokens/s drops 30% in 1h30m",
             Condition(
-                kind=Kind.CHANGE, metric="tokens/s", operator="drops", value=0.3, seconds=5400.0
+                kind=ConditionKind.CHANGE,
+                metric="tokens/s",
+                operator="drops",
+                value=0.3,
+                seconds=5400.0,
             ),
         ),
-        ("loss is nan", Condition(kind=Kind.NAN, metric="loss")),
-        ("nan", Condition(kind=Kind.NAN)),
-        ("no val/loss for 15m", Condition(kind=Kind.ABSENCE, metric="val/loss", seconds=900.0)),
-        ("stall 20m", Condition(kind=Kind.STALL, seconds=1200.0)),
-        ("stalled", Condition(kind=Kind.STALL)),
-        ("failed", Condition(kind=Kind.STATE, words=("failed",))),
-        ("state failed,stopped", Condition(kind=Kind.STATE, words=("failed", "stopped"))),
-        ("log xid", Condition(kind=Kind.LOG, pattern="xid")),
-        ("log 'loss scale > 2'", Condition(kind=Kind.LOG, pattern="loss scale > 2")),
-        ("lease start", Condition(kind=Kind.LEASE, words=("starts",))),
-        ("budget exhausted", Condition(kind=Kind.BUDGET, words=("exhausted",))),
-        ("wait > 2h", Condition(kind=Kind.WAIT, seconds=7200.0)),
+        ("loss is nan", Condition(kind=ConditionKind.NAN, metric="loss")),
+        ("nan", Condition(kind=ConditionKind.NAN)),
+        (
+            "no val/loss for 15m",
+            Condition(kind=ConditionKind.ABSENCE, metric="val/loss", seconds=900.0),
+        ),
+        ("stall 20m", Condition(kind=ConditionKind.STALL, seconds=1200.0)),
+        ("stalled", Condition(kind=ConditionKind.STALL)),
+        ("failed", Condition(kind=ConditionKind.STATE, words=("failed",))),
+        ("state failed,stopped", Condition(kind=ConditionKind.STATE, words=("failed", "stopped"))),
+        ("log xid", Condition(kind=ConditionKind.LOG, pattern="xid")),
+        ("log 'loss scale > 2'", Condition(kind=ConditionKind.LOG, pattern="loss scale > 2")),
+        ("lease start", Condition(kind=ConditionKind.LEASE, words=("starts",))),
+        ("budget exhausted", Condition(kind=ConditionKind.BUDGET, words=("exhausted",))),
+        ("wait > 2h", Condition(kind=ConditionKind.WAIT, seconds=7200.0)),
     ],
 )
 def test_a_rule_says_what_it_looks_at(text: str, expected: Condition) -> None:

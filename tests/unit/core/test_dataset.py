@@ -4,7 +4,7 @@ import pytest
 
 from trackyard.core.dataset import (
     PART_BYTES,
-    Entry,
+    ManifestEntry,
     decode_manifest,
     digest_of_parts,
     encode_manifest,
@@ -51,9 +51,9 @@ def test_a_name_becomes_a_variable() -> None:
 def test_a_manifest_is_read_as_it_was_written() -> None:
     parts = ("cd" * 32, "ef" * 32)
     entries = [
-        Entry("ü/b.txt", 3, DIGEST),
-        Entry("a.bin", PART_BYTES + 1, digest_of_parts(parts), parts),
-        Entry("empty", 0, DIGEST),
+        ManifestEntry("ü/b.txt", 3, DIGEST),
+        ManifestEntry("a.bin", PART_BYTES + 1, digest_of_parts(parts), parts),
+        ManifestEntry("empty", 0, DIGEST),
     ]
     data = encode_manifest(entries)
     found = decode_manifest(data)
@@ -65,6 +65,6 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
 
 def test_parts_must_fit_the_digest() -> None:
     parts = ("cd" * 32, "ef" * 32)
-    wrong = Entry("a", PART_BYTES + 1, DIGEST, parts)
+    wrong = ManifestEntry("a", PART_BYTES + 1, DIGEST, parts)
     with pytest.raises(ValueError, match="parts"):
         decode_manifest(encode_manifest([wrong]))

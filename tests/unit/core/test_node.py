@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trackyard.core.node import Gpu, Node, NodeState
+from trackyard.core.node import Node, NodeGpu, NodeState
 
 
 def test_only_ready_nodes_take_work():
@@ -10,7 +10,7 @@ def test_only_ready_nodes_take_work():
 
 
 def test_a_node_knows_its_type_and_labels():
-    node = Node(id="n", gpus=(Gpu(index=0, type="A100"),), labels=(("rack", "r1"),))
+    node = Node(id="n", gpus=(NodeGpu(index=0, type="A100"),), labels=(("rack", "r1"),))
     assert node.gpu_type == "A100"
     assert node.label("rack") == "r1"
     assert node.label("row") == ""

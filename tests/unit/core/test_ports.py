@@ -11,7 +11,7 @@ from trackyard.core.ports import (
     ExitRecord,
     GpuShare,
     LaunchSpec,
-    NodeShare,
+    NodeGrant,
     PackageRef,
     ReportTo,
     deciding_exit,
@@ -24,7 +24,7 @@ def spec(**changes: Any) -> LaunchSpec:
         "epoch": 1,
         "job_id": "j1",
         "argv": ("true",),
-        "placement": (NodeShare(node_id="n0"),),
+        "placement": (NodeGrant(node_id="n0"),),
     }
     return LaunchSpec(**{**values, **changes})
 
@@ -75,9 +75,9 @@ def test_an_impossible_gpu_share_is_refused(index: int, fraction: float) -> None
 
 def test_an_impossible_node_share_is_refused() -> None:
     with pytest.raises(ValueError, match="negative"):
-        NodeShare(node_id="n0", cpus=-1)
+        NodeGrant(node_id="n0", cpus=-1)
     with pytest.raises(ValueError, match="node id"):
-        NodeShare(node_id="a/../b")
+        NodeGrant(node_id="a/../b")
 
 
 def test_a_package_is_named_by_a_digest_and_a_known_format() -> None:

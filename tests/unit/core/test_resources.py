@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trackyard.core.errors import InvalidInput
-from trackyard.core.resources import NodeShare, Placement, Request, parse_gpus
+from trackyard.core.resources import NodeShare, Placement, ResourceRequest, parse_gpus
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_nonsense_gpus_are_refused_with_a_remedy(text):
 
 
 def test_totals_count_all_nodes():
-    request = Request(nodes=2, gpus=4)
+    request = ResourceRequest(nodes=2, gpus=4)
     assert (request.total_gpus, request.gpu_milli_total, request.gpu_milli_per_node) == (
         8.0,
         8000,
@@ -34,15 +34,15 @@ def test_totals_count_all_nodes():
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (Request(nodes=0), "nodes must lie between 1 and 10000, not 0"),
-        (Request(nodes=10**16), "nodes must lie between 1 and 10000"),
-        (Request(gpus=1025), "gpus on one node must be at most 1024"),
-        (Request(cpu_milli=10**12), "cpus on one node must be at most 100000"),
-        (Request(memory_bytes=2**60), "memory on one node"),
-        (Request(gpus=-1), "negative"),
-        (Request(gpus=1, gpu_milli=0), "share"),
-        (Request(nodes=2, gpus=1, gpu_milli=500), "fraction"),
-        (Request(gpus=2, gpu_milli=500), "fraction"),
+        (ResourceRequest(nodes=0), "nodes must lie between 1 and 10000, not 0"),
+        (ResourceRequest(nodes=10**16), "nodes must lie between 1 and 10000"),
+        (ResourceRequest(gpus=1025), "gpus on one node must be at most 1024"),
+        (ResourceRequest(cpu_milli=10**12), "cpus on one node must be at most 100000"),
+        (ResourceRequest(memory_bytes=2**60), "memory on one node"),
+        (ResourceRequest(gpus=-1), "negative"),
+        (ResourceRequest(gpus=1, gpu_milli=0), "share"),
+        (ResourceRequest(nodes=2, gpus=1, gpu_milli=500), "fraction"),
+        (ResourceRequest(gpus=2, gpu_milli=500), "fraction"),
     ],
 )
 def test_faults_are_named(request_, words):
@@ -50,7 +50,7 @@ def test_faults_are_named(request_, words):
 
 
 def test_a_sound_request_has_no_fault():
-    assert Request(gpus=1, gpu_milli=250).fault() == ""
+    assert ResourceRequest(gpus=1, gpu_milli=250).fault() == ""
 
 
 def test_a_placement_sums_what_it_holds():

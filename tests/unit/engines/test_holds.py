@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from trackyard.core.ports import LeaseHold
-from trackyard.engines.holds import Holds
+from trackyard.engines.holds import LeaseHolds
 
 
 def hold(lease_id: str, hour: int) -> LeaseHold:
@@ -19,20 +19,20 @@ def hold(lease_id: str, hour: int) -> LeaseHold:
 
 def test_holds_outlive_the_engine_and_are_struck_out_by_id(tmp_path: Path) -> None:
     path = tmp_path / "leases.json"
-    holds = Holds(path)
+    holds = LeaseHolds(path)
     holds.keep(hold("later", 12))
     holds.keep(hold("sooner", 9))
     holds.keep(hold("sooner", 10))
-    assert Holds(path).all() == [hold("sooner", 10), hold("later", 12)]
+    assert LeaseHolds(path).all() == [hold("sooner", 10), hold("later", 12)]
     holds.drop("later")
     holds.drop("never was")
-    assert Holds(path).all() == [hold("sooner", 10)]
+    assert LeaseHolds(path).all() == [hold("sooner", 10)]
 
 
 def test_a_spoilt_file_is_written_anew(tmp_path: Path) -> None:
     path = tmp_path / "leases.json"
     path.write_text("{")
-    holds = Holds(path)
+    holds = LeaseHolds(path)
     assert holds.all() == []
     holds.keep(hold("one", 9))
     assert holds.all() == [hold("one", 9)]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from trackyard.core.ports import GpuShare, LaunchRefused, NodeShare
-from trackyard.engines.machine import Declared, Machine, describe
+from trackyard.core.ports import GpuShare, LaunchRefused, NodeGrant
+from trackyard.engines.machine import Declared, LocalMachine, describe
 
 FOUND: dict[str, Any] = {
     "hostname": "gpu box_1",
@@ -22,7 +22,7 @@ FOUND: dict[str, Any] = {
 }
 
 
-def machine(**declared: Any) -> Machine:
+def machine(**declared: Any) -> LocalMachine:
     return describe(FOUND, Declared(**declared))
 
 
@@ -50,9 +50,9 @@ def test_gpus_may_be_declared_where_there_are_none() -> None:
 
 def test_what_attempts_hold_is_not_free() -> None:
     held = [
-        NodeShare(node_id="a", gpus=(GpuShare(index=0, fraction=0.25),), cpus=4, memory_bytes=10),
-        NodeShare(node_id="a", gpus=(GpuShare(index=0, fraction=0.5),), cpus=20),
-        NodeShare(node_id="b", gpus=(GpuShare(index=1),)),
+        NodeGrant(node_id="a", gpus=(GpuShare(index=0, fraction=0.25),), cpus=4, memory_bytes=10),
+        NodeGrant(node_id="a", gpus=(GpuShare(index=0, fraction=0.5),), cpus=20),
+        NodeGrant(node_id="b", gpus=(GpuShare(index=1),)),
     ]
     first, second = machine(node_ids=("a", "b")).reports(held)
     assert [gpu.free for gpu in first.gpus] == [0.25, 1.0]
@@ -62,8 +62,8 @@ def test_what_attempts_hold_is_not_free() -> None:
 
 @pytest.mark.parametrize(
     "share",
-    [NodeShare(node_id="other"), NodeShare(node_id="a", gpus=(GpuShare(index=7),))],
+    [NodeGrant(node_id="other"), NodeGrant(node_id="a", gpus=(GpuShare(index=7),))],
 )
-def test_what_is_not_there_is_refused(share: NodeShare) -> None:
+def test_what_is_not_there_is_refused(share: NodeGrant) -> None:
     with pytest.raises(LaunchRefused):
         machine(node_ids=("a",)).check(share)

@@ -18,19 +18,19 @@ from trackyard.core.ports import (
     GpuShare,
     LaunchRefused,
     LaunchSpec,
-    NodeShare,
+    NodeGrant,
     PackageRef,
-    RayWish,
+    RayOptions,
     ReportTo,
 )
 from trackyard.engines.ray import judging, nodes, pending, submission
-from trackyard.engines.ray.api import Cluster, RayApi, gist
-from trackyard.engines.ray.nodes import Held
-from trackyard.engines.ray.submission import Carried, Site
+from trackyard.engines.ray.api import ClusterInfo, RayApi, gist
+from trackyard.engines.ray.nodes import ForeignHold
+from trackyard.engines.ray.submission import CarriedFiles, RaySite
 from trackyard.testing.clock import FakeClock
 
-NEW = Cluster(ray_version="2.60.0", session="s1")
-SITE = Site(name="here", folder="/shared", renew_within_seconds=45.0)
+NEW = ClusterInfo(ray_version="2.60.0", session="s1")
+SITE = RaySite(name="here", folder="/shared", renew_within_seconds=45.0)
 ID = "a" * 56
 
 
@@ -56,7 +56,7 @@ def launch(**changes: Any) -> LaunchSpec:
         "job_id": "j1",
         "argv": ("python", "train.py"),
         "placement": (
-            NodeShare(
+            NodeGrant(
                 node_id="gpu-1", gpus=(GpuShare(index=0, fraction=0.5),), cpus=2, memory_bytes=1000
             ),
         ),
@@ -66,9 +66,9 @@ def launch(**changes: Any) -> LaunchSpec:
     return LaunchSpec(**{**values, **changes})
 
 
-def body(spec: LaunchSpec, cluster: Cluster = NEW, carried: Carried | None = None) -> Any:
+def body(spec: LaunchSpec, cluster: ClusterInfo = NEW, carried: CarriedFiles | None = None) -> Any:
     found = [NODE] * len(spec.placement)
-    return submission.submission(spec, found, cluster, SITE, carried or Carried())
+    return submission.submission(spec, found, cluster, SITE, carried or CarriedFiles())
 
 
 def sent_spec(sent: Any) -> Any:
@@ -86,7 +86,7 @@ class TestSubmission:
         assert sent["runtime_env"]["env_vars"]["RAY_JOB_STOP_WAIT_TIME_S"] == "26"
 
     def test_before_labels_a_node_is_named_by_its_address(self) -> None:
-        sent = body(launch(), Cluster(ray_version="2.42.1", session="s"))
+        sent = body(launch(), ClusterInfo(ray_version="2.42.1", session="s"))
         assert "entrypoint_label_selector" not in sent
         assert sent["entrypoint_resources"] == {"node:10.0.0.7": 0.001}
 
@@ -111,7 +111,7 @@ class TestSubmission:
     def test_parts_of_several_gpus_are_refused(self) -> None:
         halves = tuple(GpuShare(index=index, fraction=0.5) for index in (0, 1))
         with pytest.raises(LaunchRefused, match="part of one GPU"):
-            body(launch(placement=(NodeShare(node_id="gpu-1", gpus=halves),)))
+            body(launch(placement=(NodeGrant(node_id="gpu-1", gpus=halves),)))
 
     def test_a_spec_that_no_variable_can_hold_is_refused(self) -> None:
         import random
@@ -122,7 +122,7 @@ class TestSubmission:
 
     def test_a_ray_jobs_environment_goes_to_ray_with_packages_under_our_names(self) -> None:
         ref = PackageRef(digest="d" * 64, location="http://yard/p", size_bytes=10)
-        wish = RayWish(
+        wish = RayOptions(
             submission_id="raysubmit_1",
             entrypoint="python train.py",
             runtime_env={
@@ -136,7 +136,7 @@ class TestSubmission:
             resources={"licence": 1},
         )
         spec = launch(ray=wish, env={"FOO": "bar"}, pip=("torch",), package=ref, modules=(ref,))
-        carried = Carried(
+        carried = CarriedFiles(
             uris={"gcs://_ray_pkg_1.zip": "gcs://a.zip", "gcs://_ray_pkg_2.zip": "gcs://b.zip"},
             modules=("gcs://gate.zip",),
             variables={"RAY_TRAIN_CALLBACKS": "x.Y"},
@@ -160,14 +160,14 @@ class TestSubmission:
 
     def test_a_folder_on_the_web_is_copied_by_the_runner(self) -> None:
         environment = {"working_dir": "https://host/work.zip"}
-        wish = RayWish(submission_id="r", entrypoint="python t.py", runtime_env=environment)
+        wish = RayOptions(submission_id="r", entrypoint="python t.py", runtime_env=environment)
         sent = body(launch(ray=wish))
         assert sent["runtime_env"]["working_dir"] == "https://host/work.zip"
         assert sent_spec(sent)["ray"]["copies"] is True
 
     def test_a_package_too_large_for_ray_is_left_to_the_runner(self) -> None:
         ref = PackageRef(digest="d" * 64, location="http://yard/p", size_bytes=1 << 40)
-        wish = RayWish(
+        wish = RayOptions(
             submission_id="r",
             entrypoint="python train.py",
             runtime_env={"working_dir": "gcs://_ray_pkg_1.zip"},
@@ -199,8 +199,8 @@ class TestNodes:
 
     def test_what_foreign_jobs_hold_is_not_free_and_they_are_named(self) -> None:
         [node] = nodes.read_nodes([row(GPU=2.0)])
-        others = {"r1": Held(cpus=3, gpus=1, memory_bytes=4e8, line="python x.py")}
-        held = [NodeShare(node_id=ID, gpus=(GpuShare(index=0, fraction=0.5),), cpus=1)]
+        others = {"r1": ForeignHold(cpus=3, gpus=1, memory_bytes=4e8, line="python x.py")}
+        held = [NodeGrant(node_id=ID, gpus=(GpuShare(index=0, fraction=0.5),), cpus=1)]
         report = nodes.describe(
             node, held, foreign=others, gpus=nodes.declared_gpus(node), ray_version="2.60.0"
         )
@@ -354,7 +354,7 @@ class TestJudging:
 class TestPending:
     def test_what_ray_does_not_start_is_given_up_for_good(self) -> None:
         clock = FakeClock()
-        waiting = pending.Pending(clock)
+        waiting = pending.PendingAttempts(clock)
         row = job("PENDING", driver_node_id=None)
         report = judging.judge(row, {ID})
         assert waiting.judge(report, row, None).phase is AttemptPhase.STARTING
@@ -367,7 +367,7 @@ class TestPending:
 
     def test_a_stopped_one_is_given_up_sooner(self) -> None:
         clock = FakeClock()
-        waiting = pending.Pending(clock)
+        waiting = pending.PendingAttempts(clock)
         row = job("PENDING", driver_node_id=None)
         report = judging.judge(row, {ID})
         waiting.judge(report, row, ExitCause.STOPPED)
@@ -378,7 +378,7 @@ class TestPending:
 
     def test_an_environment_that_ray_makes_gets_longer(self) -> None:
         clock = FakeClock()
-        waiting = pending.Pending(clock)
+        waiting = pending.PendingAttempts(clock)
         row = job("PENDING", driver_node_id=None, runtime_env={"pip": ["torch"]})
         report = judging.judge(row, {ID})
         waiting.judge(report, row, None)

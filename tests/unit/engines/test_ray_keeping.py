@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.unit.engines.test_ray import NODE, SITE, launch
-from trackyard.core.ports import GpuShare, LeaseHold, NodeShare
+from trackyard.core.ports import GpuShare, LeaseHold, NodeGrant
 from trackyard.engines.ray import submission
-from trackyard.engines.ray.api import Cluster as ClusterFacts
-from trackyard.engines.ray.keeping import Keepers, keeper_job, read_held
+from trackyard.engines.ray.api import ClusterInfo as ClusterFacts
+from trackyard.engines.ray.keeping import LeaseKeepers, keeper_job, read_held
 from trackyard.engines.ray.nodes import RayNode
 from trackyard.engines.ray.submission import GivenGpu
-from trackyard.runner.ray.keep import Lease
+from trackyard.runner.ray.keep import KeptLease
 from trackyard.testing.clock import FakeClock
 
 HOLD = LeaseHold(
@@ -46,8 +46,8 @@ class Cluster:
 
     def give(self, attempt: str, *indexes: int, fraction: float = 1.0) -> list[str] | None:
         shares = tuple(GpuShare(index=index, fraction=fraction) for index in indexes)
-        spec = launch(attempt_id=attempt, placement=(NodeShare(node_id="gpu-1", gpus=shares),))
-        keepers = Keepers(self, self, SITE, FakeClock(), pause=self.pauses.append)  # type: ignore[arg-type]
+        spec = launch(attempt_id=attempt, placement=(NodeGrant(node_id="gpu-1", gpus=shares),))
+        keepers = LeaseKeepers(self, self, SITE, FakeClock(), pause=self.pauses.append)  # type: ignore[arg-type]
         given = keepers.give(spec)
         if given is None:
             return None
@@ -84,13 +84,13 @@ def test_what_is_given_asks_ray_for_nothing_and_tells_the_runner() -> None:
     given = [(GivenGpu(name="7", vendor="amd", fraction=0.5),)]
     cluster = ClusterFacts(ray_version="2.60.0", session="s")
     body = submission.submission(
-        launch(), [NODE], cluster, SITE, submission.Carried(), given=given
+        launch(), [NODE], cluster, SITE, submission.CarriedFiles(), given=given
     )
     assert body["entrypoint_num_cpus"] == 0
     assert "entrypoint_num_gpus" not in body
     assert body["entrypoint_label_selector"] == {"ray.io/node-id": NODE.ray_id}
     assert json.loads(body["metadata"][submission.GIVEN]) == [["7"]]
-    told = submission.node_spec(launch(), [NODE], SITE, submission.Carried(), given)
+    told = submission.node_spec(launch(), [NODE], SITE, submission.CarriedFiles(), given)
     assert told["ray"]["members"][0]["given"] == [{"index": 7, "fraction": 0.5, "vendor": "amd"}]
 
 
@@ -106,8 +106,8 @@ def test_another_end_or_another_life_of_a_node_is_another_keeper() -> None:
 
 def test_members_of_a_gang_get_held_gpus_of_their_own_nodes() -> None:
     cluster = Cluster('{"gpu-1": [["2", "nvidia"], ["10", "nvidia"]]}')
-    keepers = Keepers(cluster, cluster, SITE, FakeClock(), pause=cluster.pauses.append)  # type: ignore[arg-type]
-    share = NodeShare(node_id="gpu-1", gpus=(GpuShare(index=0),))
+    keepers = LeaseKeepers(cluster, cluster, SITE, FakeClock(), pause=cluster.pauses.append)  # type: ignore[arg-type]
+    share = NodeGrant(node_id="gpu-1", gpus=(GpuShare(index=0),))
     shares = (share, replace(share, gpus=(GpuShare(index=1),)), replace(share, node_id="gpu-2"))
     given = keepers.give(launch(attempt_id="j1-a1", placement=shares))
     assert given is not None
@@ -170,7 +170,7 @@ class Head:
         ]
 
     def hold(self, lease: str) -> None:
-        tag = Lease(lease, SITE.name, 0, 0).tag
+        tag = KeptLease(lease, SITE.name, 0, 0).tag
         bundle = {"node_id": NODE.ray_id, "unit_resources": {"GPU": 1.0}}
         self.groups = [
             {"name": f"lease-{lease}-gpu-1-{tag}.1", "state": "CREATED", "bundles": [bundle]}
@@ -184,7 +184,7 @@ class Scene:
         self.clock = FakeClock()
         self.head = Head(self.clock)
         self.said: list[tuple[str, str]] = []
-        self.keepers = Keepers(
+        self.keepers = LeaseKeepers(
             self.head,  # type: ignore[arg-type]
             self.head,  # type: ignore[arg-type]
             replace(SITE, clears_leases=clears),
@@ -284,5 +284,5 @@ def test_a_gpu_without_a_number_is_not_given() -> None:
 
 def test_limits_of_the_config_reach_the_runner() -> None:
     site = replace(SITE, limits={"disk_fail_gb": 3.0})
-    told = submission.node_spec(launch(), [NODE], site, submission.Carried())
+    told = submission.node_spec(launch(), [NODE], site, submission.CarriedFiles())
     assert told["health"] == {"limits": {"disk_fail_gb": 3.0}}

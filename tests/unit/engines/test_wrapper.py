@@ -7,7 +7,7 @@ import zipfile
 from io import BytesIO
 from pathlib import Path
 
-from trackyard.core.ports import LaunchSpec, NodeShare
+from trackyard.core.ports import LaunchSpec, NodeGrant
 from trackyard.engines import wrapper
 
 
@@ -61,7 +61,7 @@ def test_memory_that_is_only_reserved_is_no_limit() -> None:
     """The engine keeps it free; the runner is not told of it."""
 
     def told(**more: bool) -> int:
-        share = NodeShare(node_id="n", cpus=2, memory_bytes=1000, **more)
+        share = NodeGrant(node_id="n", cpus=2, memory_bytes=1000, **more)
         spec = LaunchSpec(
             job_id="j1", attempt_id="j1-a1", epoch=1, argv=("x",), placement=(share,)
         )

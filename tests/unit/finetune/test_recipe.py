@@ -4,7 +4,7 @@ import pytest
 
 from trackyard.core.errors import SetupError
 from trackyard.finetune import recipe
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 
 
 def fault(values: dict[str, object], *words: str) -> SetupError:
@@ -97,7 +97,7 @@ def test_the_setup_is_what_memory_depends_on() -> None:
     found = recipe.parse(
         {"global_batch": 32, "micro_batch": 2, "gpus": 4, "sharding": "zero3", "method": "full"}
     )
-    assert found.setup() == Setup(
+    assert found.setup() == TrainingSetup(
         micro_batch=2,
         accumulation=4,
         gpus=4,

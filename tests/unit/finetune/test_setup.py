@@ -3,11 +3,13 @@
 import pytest
 
 from trackyard.core.errors import SetupError
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 
 
 def test_tokens_of_a_step_count_every_gpu_and_every_accumulated_batch() -> None:
-    setup = Setup(micro_batch=2, seq=512, accumulation=4, gpus=2, nodes=3, sharding="zero3")
+    setup = TrainingSetup(
+        micro_batch=2, seq=512, accumulation=4, gpus=2, nodes=3, sharding="zero3"
+    )
     assert setup.world == 6
     assert setup.micro_tokens == 1024
     assert setup.step_tokens == 1024 * 4 * 6
@@ -17,12 +19,12 @@ def test_tokens_of_a_step_count_every_gpu_and_every_accumulated_batch() -> None:
     ("sharding", "shards"), [("ddp", 1), ("zero2", 8), ("zero3", 8), ("hsdp", 4)]
 )
 def test_state_is_spread_over_the_gpus_that_shard_it(sharding: str, shards: int) -> None:
-    assert Setup(gpus=4, nodes=2, sharding=sharding).shards == shards
+    assert TrainingSetup(gpus=4, nodes=2, sharding=sharding).shards == shards
 
 
 def test_a_setup_survives_json() -> None:
-    setup = Setup(method="lora", lora_targets=("q_proj", "v_proj"), compile=True)
-    assert Setup.from_json(setup.json()) == setup
+    setup = TrainingSetup(method="lora", lora_targets=("q_proj", "v_proj"), compile=True)
+    assert TrainingSetup.from_json(setup.json()) == setup
 
 
 @pytest.mark.parametrize(
@@ -43,12 +45,12 @@ def test_values_that_cannot_be_or_do_not_go_together(
     values: dict[str, object], words: str, hint: str | None
 ) -> None:
     with pytest.raises(SetupError, match=words) as caught:
-        Setup(**values)
+        TrainingSetup(**values)
     if hint:
         assert caught.value.hint == hint
 
 
 def test_an_unknown_key_names_the_nearest() -> None:
     with pytest.raises(SetupError, match="no 'micro_bach'") as caught:
-        Setup.from_json({"micro_bach": 3})
+        TrainingSetup.from_json({"micro_bach": 3})
     assert caught.value.hint == "did you mean micro_batch?"

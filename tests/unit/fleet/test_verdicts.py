@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from trackyard.core.errors import SetupError
-from trackyard.core.health import LIMITS, CheckName, CheckReport, Verdict
+from trackyard.core.health import LIMITS, CheckName, CheckReport, CheckVerdict
 from trackyard.core.ports import ExitCause
-from trackyard.fleet.evidence import Reporter, hardware_like
-from trackyard.fleet.nodes import GpuFacts, NodeFacts, properties_of
+from trackyard.fleet.evidence import EvidenceReporter, hardware_like
+from trackyard.fleet.nodes import NodeFacts, StoredGpu, properties_of
 from trackyard.fleet.policy import HealthPolicy, read_policy
 from trackyard.fleet.service import Clocks, Fleet
 from trackyard.fleet.verdicts import CheckRow, lifts, overall, quarantines
@@ -87,7 +87,7 @@ def test_health_in_one_word() -> None:
 
 def test_the_clock_furthest_ahead_is_nearest_the_truth() -> None:
     """A heartbeat can only be late, which makes its clock look slow."""
-    clocks, who = Clocks(), Reporter("j1-a1", "j1", 1)
+    clocks, who = Clocks(), EvidenceReporter("j1-a1", "j1", 1)
     clocks.note("n1", who, -900)
     clocks.note("n2", who, 40)
     assert clocks.collect() == {"n2": [(who, 40)]}
@@ -100,7 +100,9 @@ def test_the_clock_furthest_ahead_is_nearest_the_truth() -> None:
 def test_the_same_look_is_taken_once() -> None:
     fleet = Fleet()
     look = [
-        CheckReport(name=CheckName.DISK, verdict=Verdict.OK, sentence="Room.", number=1, at_ms=5)
+        CheckReport(
+            name=CheckName.DISK, verdict=CheckVerdict.OK, sentence="Room.", number=1, at_ms=5
+        )
     ]
     assert fleet.is_news("a1", 0, look)
     fleet.note_taken("a1", 0, look)
@@ -150,7 +152,7 @@ def test_the_policy_is_read_and_a_wrong_key_is_named() -> None:
 
 
 def test_properties_say_what_a_node_is_made_of() -> None:
-    gpus = [GpuFacts(n, "nvidia", "A100-80GB", 80 - n) for n in (0, 1)]
+    gpus = [StoredGpu(n, "nvidia", "A100-80GB", 80 - n) for n in (0, 1)]
     facts = NodeFacts("h", "1.2.3.4", 64.0, 512, gpus=gpus)
     found = properties_of(facts, {"cuda": "12.4", "nvidia_driver": "550", "os": "linux"})
     assert (found.node_class, found.gpu_count, found.gpu_memory_bytes) == ("A100-80GB", 2, 79)

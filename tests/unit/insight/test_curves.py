@@ -8,7 +8,7 @@ import pytest
 
 from trackyard.insight.logbook.curves import (
     PLATEAU_POINTS,
-    Point,
+    CurvePoint,
     chosen_metrics,
     goal_of,
     notable_points,
@@ -38,7 +38,7 @@ def falling(length: int) -> list[float]:
     return [2 / (1 + at / 20) + rng.uniform(-0.01, 0.01) for at in range(length)]
 
 
-def found(points: list[Point], rule: str) -> list[Point]:
+def found(points: list[CurvePoint], rule: str) -> list[CurvePoint]:
     return [point for point in points if point.rule == rule]
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from trackyard.insight.goodput import (
     AttemptSpan,
     GpuClass,
-    History,
     LeaseSpan,
     NodeSpan,
     Share,
+    UsageHistory,
     account,
     segments,
 )
@@ -21,7 +21,7 @@ from trackyard.insight.goodput import (
 END = 60
 
 
-def random_history(seed: int) -> History:
+def random_history(seed: int) -> UsageHistory:
     """Nodes that come, go, drain and lose GPUs; gangs, fractions, restarts, leases, stalls."""
     dice = random.Random(seed)
     nodes = {f"n{number}": _life(dice) for number in range(dice.randint(1, 3))}
@@ -36,7 +36,7 @@ def random_history(seed: int) -> History:
         for node in nodes
         for gpu in range(4)
     }
-    return History(attempts=attempts, nodes=nodes, leases=leases, idle=idle)
+    return UsageHistory(attempts=attempts, nodes=nodes, leases=leases, idle=idle)
 
 
 def _life(dice: random.Random) -> list[NodeSpan]:
@@ -84,7 +84,7 @@ def _attempt(dice: random.Random, key: int, nodes: list[str]) -> AttemptSpan:
 
 
 def plain_account(
-    history: History, since: int, until: int, now: int
+    history: UsageHistory, since: int, until: int, now: int
 ) -> tuple[dict[tuple[int, str, GpuClass], int], dict[tuple[str, GpuClass, int], int]]:
     """The same account, one millisecond and one node at a time."""
     held: dict[tuple[int, str, GpuClass], int] = defaultdict(int)
@@ -186,7 +186,7 @@ def test_a_restart_loses_what_came_after_the_last_checkpoint() -> None:
         saving=((55, 60),),
         stalls=((80, 90),),
     )
-    history = History(attempts=[attempt], nodes={"n": [NodeSpan(0, 200, 2)]})
+    history = UsageHistory(attempts=[attempt], nodes={"n": [NodeSpan(0, 200, 2)]})
     sums = account(history, 0, 200, 200).classes()
     assert {kind.value: amount // 2000 for kind, amount in sums.items() if amount} == {
         "starting_package": 2,

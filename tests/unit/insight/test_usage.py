@@ -8,12 +8,19 @@ import pytest
 
 from trackyard.core.errors import InvalidInput
 from trackyard.insight.fleet_map import edges_of, fleet_map, queue_curves
-from trackyard.insight.goodput import AttemptSpan, History, LeaseSpan, NodeSpan, Share, account
+from trackyard.insight.goodput import (
+    AttemptSpan,
+    LeaseSpan,
+    NodeSpan,
+    Share,
+    UsageHistory,
+    account,
+)
 from trackyard.insight.rates import Rate, RateCard
 from trackyard.insight.usage import (
-    Facts,
-    Holder,
-    Machine,
+    LedgerNames,
+    NodeHardware,
+    UsageHolder,
     as_csv,
     entries,
     group,
@@ -21,10 +28,10 @@ from trackyard.insight.usage import (
     losses,
     parse_by,
 )
-from trackyard.queue.shares.past import Wait
+from trackyard.queue.shares.past import PastWait
 
 HOUR = 3_600_000
-HISTORY = History(
+HISTORY = UsageHistory(
     attempts=[
         AttemptSpan(
             key=1, shares=(Share("a", (0,)),), admitted_ms=0, started_ms=0, ended_ms=2 * HOUR
@@ -41,13 +48,13 @@ HISTORY = History(
     nodes={"a": [NodeSpan(0, 10 * HOUR, 2)], "b": [NodeSpan(0, 10 * HOUR, 1)]},
     leases=[LeaseSpan("b", 0, 5 * HOUR, 9)],
 )
-FACTS = Facts(
+FACTS = LedgerNames(
     attempts={
-        1: Holder("red", "ann", "vision", "default", "j1", "one", "succeeded"),
-        2: Holder("blue", "=bob", "speech", "default", "j2", "two", "node_lost"),
+        1: UsageHolder("red", "ann", "vision", "default", "j1", "one", "succeeded"),
+        2: UsageHolder("blue", "=bob", "speech", "default", "j2", "two", "node_lost"),
     },
-    leases={9: Holder("blue", "cid", lease="l9")},
-    machines={"a": Machine("NVIDIA H100 80GB"), "b": Machine("A100", is_spot=True)},
+    leases={9: UsageHolder("blue", "cid", lease="l9")},
+    machines={"a": NodeHardware("NVIDIA H100 80GB"), "b": NodeHardware("A100", is_spot=True)},
 )
 CARD = RateCard(
     rates={
@@ -110,7 +117,7 @@ def test_the_picture_of_the_fleet_shows_what_took_most_of_each_stretch() -> None
 
 
 def test_depth_and_waits_are_counted_by_class() -> None:
-    waits = [Wait(0, 2000, 2), Wait(500, None, 2), Wait(0, 1000, 4)]
+    waits = [PastWait(0, 2000, 2), PastWait(500, None, 2), PastWait(0, 1000, 4)]
     edges = np.array([0, 1500, 3000])
     urgent, normal = queue_curves(waits, edges, 0, 3000)
     assert (urgent.priority, urgent.depth, urgent.p50_wait_seconds) == ("urgent", [0, 0], 1.0)

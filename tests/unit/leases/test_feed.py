@@ -2,11 +2,11 @@
 
 from tests.unit.leases.plan.worlds import ANN, hours, record
 from trackyard.leases.feed import calendar_text
-from trackyard.leases.plan.world import Plan
+from trackyard.leases.plan.world import LeasePlan
 
 
 def test_a_lease_is_an_event_with_its_times_in_utc() -> None:
-    plan = Plan(nodes=("g1", "g2"), starts_ms=hours(1), ends_ms=hours(4))
+    plan = LeasePlan(nodes=("g1", "g2"), starts_ms=hours(1), ends_ms=hours(4))
     made = record(1, ANN, plan, purpose="lab 3; rooms, and\nmore")
     text = calendar_text([made], team="lab", host="yard.example", now_ms=hours(0))
     lines = text.split("\r\n")
@@ -20,7 +20,7 @@ def test_a_lease_is_an_event_with_its_times_in_utc() -> None:
 
 
 def test_no_line_is_longer_than_75_bytes_and_no_character_is_cut() -> None:
-    plan = Plan(nodes=("g1",), starts_ms=hours(1), ends_ms=hours(4))
+    plan = LeasePlan(nodes=("g1",), starts_ms=hours(1), ends_ms=hours(4))
     made = record(1, ANN, plan, purpose="ü" * 200)
     text = calendar_text([made], team="lab", host="h", now_ms=hours(0))
     assert all(len(line.encode()) <= 75 for line in text.split("\r\n"))

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from trackyard.core.errors import InvalidInput, SetupError
-from trackyard.outbound.addresses import Allowed, read_allowed, read_target, resolve
+from trackyard.outbound.addresses import AllowedAddresses, read_allowed, read_target, resolve
 from trackyard.outbound.client import Answer
 from trackyard.outbound.retries import WAITS, next_try
 
-NOTHING = Allowed()
+NOTHING = AllowedAddresses()
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *found: str) -> None:

@@ -8,16 +8,16 @@ import pytest
 from trackyard.core.errors import InvalidInput
 from trackyard.queue.specification import (
     After,
+    JobRequest,
     SourceCode,
-    Wish,
     check,
     parse_array,
     split_gpus,
 )
 
 
-def wish(**fields: Any) -> Wish:
-    return Wish(**{"command": ["python", "train.py"], **fields})
+def wish(**fields: Any) -> JobRequest:
+    return JobRequest(**{"command": ["python", "train.py"], **fields})
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_arrays_are_read_with_their_cap() -> None:
 
 def test_an_unknown_field_is_refused_on_the_wire() -> None:
     with pytest.raises(msgspec.ValidationError, match="gpu_count"):
-        msgspec.json.decode(b'{"command": ["a"], "gpu_count": 1}', type=Wish)
+        msgspec.json.decode(b'{"command": ["a"], "gpu_count": 1}', type=JobRequest)
 
 
 def test_a_checked_wish_keeps_what_its_attempts_need() -> None:

@@ -10,14 +10,14 @@ from trackyard.rayjobs.service import (
     RETELL_SECONDS,
     _PlaceWords,
 )
-from trackyard.rayjobs.views import Waiting
+from trackyard.rayjobs.views import WaitingInfo
 
 JOB = JobRow(**dict.fromkeys(JobRow._fields) | {"queue": "default"})  # type: ignore[arg-type]
 LISTED = Listed("tart", JOB, None)
 
 
-def waiting(position: int, start_ms: int) -> Waiting:
-    return Waiting(Reason(code=Code.HELD), position, 9, EtaView(start_ms=start_ms))
+def waiting(position: int, start_ms: int) -> WaitingInfo:
+    return WaitingInfo(Reason(code=Code.HELD), position, 9, EtaView(start_ms=start_ms))
 
 
 def test_a_new_place_is_told_at_once_and_a_new_forecast_now_and_then() -> None:
@@ -41,7 +41,7 @@ def test_what_has_not_changed_is_never_repeated() -> None:
 
 
 def test_a_job_that_no_pass_has_seen_is_not_spoken_of_before_it_had_time_to_start() -> None:
-    place, unseen = _PlaceWords(), Waiting(Reason(code=Code.EVALUATING), None, 0, None)
+    place, unseen = _PlaceWords(), WaitingInfo(Reason(code=Code.EVALUATING), None, 0, None)
     assert place.take(LISTED, unseen, 0) == ""
     assert place.is_due(0.25), "it is looked at again right away"
     assert "position 4 of 9" in place.take(LISTED, waiting(4, 0), 0.25)

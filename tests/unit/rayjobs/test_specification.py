@@ -9,9 +9,9 @@ from trackyard.core.errors import InvalidInput
 from trackyard.queue.specification import Archive, check
 from trackyard.rayjobs.specification import (
     KEYS,
-    Body,
-    Translated,
-    Yard,
+    PlatformState,
+    RayBody,
+    TranslatedBody,
     package_format,
     package_name,
     set_aside,
@@ -33,9 +33,9 @@ def package(address: str) -> Archive:
     return HELD[address]
 
 
-def turn(*, on_ray: bool = False, **body: Any) -> Translated:
-    read = msgspec.convert({"entrypoint": "python train.py", **body}, type=Body)
-    yard = Yard(on_ray=on_ray, queues=["default", "night"], nodes=NODES, package=package)
+def turn(*, on_ray: bool = False, **body: Any) -> TranslatedBody:
+    read = msgspec.convert({"entrypoint": "python train.py", **body}, type=RayBody)
+    yard = PlatformState(on_ray=on_ray, queues=["default", "night"], nodes=NODES, package=package)
     return translate(read, yard)
 
 
@@ -293,14 +293,14 @@ def test_what_makes_no_sense_is_refused_everywhere(given: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("name", ["raysubmit_4LamXRuQpYdSMg7J", "a", "nightly:2026@b=1+2"])
 def test_ids_that_clients_use_are_taken(name: str) -> None:
-    assert submission_id_of(Body(entrypoint="x", submission_id=name)) == name
-    assert submission_id_of(Body(entrypoint="x", job_id=name)) == name
+    assert submission_id_of(RayBody(entrypoint="x", submission_id=name)) == name
+    assert submission_id_of(RayBody(entrypoint="x", job_id=name)) == name
 
 
 @pytest.mark.parametrize("name", ["a/b", "..", "a b", "x" * 201, "é", "a\nb"])
 def test_ids_that_no_address_can_hold_are_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="submission_id"):
-        submission_id_of(Body(entrypoint="x", submission_id=name))
+        submission_id_of(RayBody(entrypoint="x", submission_id=name))
 
 
 @pytest.mark.parametrize(

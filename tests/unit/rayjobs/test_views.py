@@ -11,7 +11,7 @@ from trackyard.queue.records import AttemptRow, JobRow, encode_placement
 from trackyard.queue.specification import JobSpec, RaySpec
 from trackyard.queue.views import EtaView
 from trackyard.rayjobs.records import Listed
-from trackyard.rayjobs.views import Waiting, between, notes, queue_words, ray_job
+from trackyard.rayjobs.views import WaitingInfo, between, notes, queue_words, ray_job
 
 SPEC = JobSpec(
     command=["/bin/sh", "-c", "python train.py"],
@@ -61,7 +61,7 @@ def test_a_preempted_job_is_pending_again() -> None:
     shown = ray_job(
         listed(JobState.QUEUED, {"state": "preempted", "exit_code": 85}),
         SPEC,
-        Waiting(EVALUATING),
+        WaitingInfo(EVALUATING),
         {},
     )
     assert shown.status == "PENDING"
@@ -127,7 +127,7 @@ def test_a_job_of_another_door_is_shown_as_well() -> None:
 
 
 def test_waiting_tells_place_forecast_and_reason() -> None:
-    waiting = Waiting(Reason(code=Code.EVALUATING), 3, 7, EtaView(start_ms=1_700_000_000_000))
+    waiting = WaitingInfo(Reason(code=Code.EVALUATING), 3, 7, EtaView(start_ms=1_700_000_000_000))
     words = queue_words(listed(JobState.QUEUED), waiting)
     assert words.startswith(
         "It waits in queue default, position 3 of 7; predicted start 2023-11-14"

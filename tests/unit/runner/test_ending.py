@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trackyard.core.ports import ExitCause
-from trackyard.runner.ending import Facts, judge, last_error_line
+from trackyard.runner.ending import ExitFacts, judge, last_error_line
 
 EXIT = 256
 
@@ -51,22 +51,22 @@ EXIT = 256
 def test_each_end_has_its_cause(
     facts: dict[str, Any], cause: str, exit_code: int | None, number: int | None
 ) -> None:
-    verdict = judge(Facts(**facts))
+    verdict = judge(ExitFacts(**facts))
     assert (verdict.cause, verdict.exit_code, verdict.signal) == (cause, exit_code, number)
     assert ExitCause(verdict.cause)
     assert verdict.sentence.endswith(".")
 
 
 def test_the_sentence_says_whether_the_grace_was_enough() -> None:
-    assert "within its grace" in judge(Facts(status=15, asked="stopped")).sentence
-    assert "killed after" in judge(Facts(status=9, asked="stopped", forced=True)).sentence
-    saved = judge(Facts(status=85 * EXIT, asked="preempted"))
+    assert "within its grace" in judge(ExitFacts(status=15, asked="stopped")).sentence
+    assert "killed after" in judge(ExitFacts(status=9, asked="stopped", forced=True)).sentence
+    saved = judge(ExitFacts(status=85 * EXIT, asked="preempted"))
     assert (saved.saved, "saved its state" in saved.sentence) == (True, True)
 
 
 def test_a_job_may_choose_its_own_saved_code() -> None:
-    assert judge(Facts(status=99 * EXIT, saved_exit_code=99)).saved
-    assert not judge(Facts(status=85 * EXIT, saved_exit_code=99)).saved
+    assert judge(ExitFacts(status=99 * EXIT, saved_exit_code=99)).saved
+    assert not judge(ExitFacts(status=85 * EXIT, saved_exit_code=99)).saved
 
 
 @pytest.mark.parametrize(

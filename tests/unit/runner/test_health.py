@@ -21,7 +21,7 @@ from trackyard.runner.machine.gpus import (
     AmdDriver,
     FileDriver,
     GpuDriver,
-    GpuFacts,
+    GpuIdentity,
     NvidiaDriver,
 )
 from trackyard.runner.machine.survey import survey
@@ -117,11 +117,11 @@ class WornRocm(FakeRocm):
 
 
 def seen(driver: GpuDriver) -> dict[int, GpuCondition]:
-    subject = health.Subject(folder=Path("/"), drivers=[driver])
+    subject = health.CheckSubject(folder=Path("/"), drivers=[driver])
     return health.conditions(subject)
 
 
-def verdicts(checks: list[health.Check]) -> dict[str, tuple[str, float | None]]:
+def verdicts(checks: list[health.CheckResult]) -> dict[str, tuple[str, float | None]]:
     return {check.name: (check.verdict, check.number) for check in checks}
 
 
@@ -270,7 +270,7 @@ def test_gpu_memory_held_by_no_live_attempt_is_found(
 ) -> None:
     monkeypatch.setattr(processes, "PROC", process_table(tmp_path, **variables))
     held = GpuCondition(holders={4242: 600_000_000}, memory_bytes=1_000_000_000)
-    subject = health.Subject(folder=tmp_path, drivers=[], live=live)
+    subject = health.CheckSubject(folder=tmp_path, drivers=[], live=live)
     (check,) = health.strays({3: held}, subject, BOUND)
     assert check.verdict == verdict
     if verdict == "fail":
@@ -285,7 +285,7 @@ def test_a_process_of_another_container_is_not_judged(
     monkeypatch.setattr(processes, "PROC", tmp_path)
     held = GpuCondition(holders={9: 900}, memory_bytes=1000)
     bound = {**BOUND, "stray_warn_mb": 0.0001}
-    (check,) = health.strays({0: held}, health.Subject(tmp_path, []), bound)
+    (check,) = health.strays({0: held}, health.CheckSubject(tmp_path, []), bound)
     assert check.verdict == "ok"
 
 
@@ -296,7 +296,7 @@ def test_a_process_stuck_in_the_kernel_warns_then_fails(
     stuck = processes.Process(4242, 1, "D", 99, 0, 0)
     monkeypatch.setattr(processes, "PROC", process_table(tmp_path / "proc"))
     monkeypatch.setattr(processes, "table", lambda: {4242: stuck})
-    subject = health.Subject(tmp_path, [], memory=tmp_path / "stuck.json")
+    subject = health.CheckSubject(tmp_path, [], memory=tmp_path / "stuck.json")
 
     def after(seconds: float) -> str:
         monkeypatch.setattr(health.time, "time", lambda: 1000.0 + seconds)
@@ -311,7 +311,7 @@ def test_a_file_may_tell_of_gpus_and_their_condition(tmp_path: Path) -> None:
     path = tmp_path / "gpus.json"
     path.write_text(json.dumps([{"index": 1, "model": "X1", "temperature_celsius": 96}]))
     driver = FileDriver(path)
-    assert driver.facts() == [GpuFacts(1, "declared", "X1", 0, None)]
+    assert driver.facts() == [GpuIdentity(1, "declared", "X1", 0, None)]
     assert seen(driver) == {1: GpuCondition(temperature_celsius=96)}
     path.write_text("{}x")
     with pytest.raises(ValueError, match="does not list GPUs as JSON"):

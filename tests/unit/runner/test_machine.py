@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trackyard.runner.machine import gpus
-from trackyard.runner.machine.gpus import AmdDriver, GpuDriver, GpuFacts, GpuUse, NvidiaDriver
+from trackyard.runner.machine.gpus import AmdDriver, GpuDriver, GpuIdentity, GpuUse, NvidiaDriver
 from trackyard.runner.machine.inventory import inventory
 from trackyard.runner.machine.samples import Sampler
 
@@ -20,8 +20,8 @@ class TwoGpus(GpuDriver):
     vendor = "nvidia"
     labels = {"nvidia_driver": "550.1", "cuda": "12.4"}  # noqa: RUF012
 
-    def facts(self) -> list[GpuFacts]:
-        return [GpuFacts(n, "nvidia", "H200", 1000, f"GPU-{n}") for n in (0, 1)]
+    def facts(self) -> list[GpuIdentity]:
+        return [GpuIdentity(n, "nvidia", "H200", 1000, f"GPU-{n}") for n in (0, 1)]
 
     def use(self, index: int) -> GpuUse:
         return GpuUse(75.0, 500_000_000, 1_000_000_000, 350.0, None if index else 700.0)
@@ -108,7 +108,7 @@ def test_nvml_is_read_and_missing_values_are_left_out(monkeypatch: pytest.Monkey
     driver = NvidiaDriver.open()
     assert driver is not None
     assert driver.labels == {"nvidia_driver": "550.54", "cuda": "12.4"}
-    assert driver.facts() == [GpuFacts(0, "nvidia", "NVIDIA H200", 1000, "GPU-1")]
+    assert driver.facts() == [GpuIdentity(0, "nvidia", "NVIDIA H200", 1000, "GPU-1")]
     assert driver.use(0) == GpuUse(42.0, 10, 1000, None, None)
     assert driver.use(5) is None
 
@@ -160,7 +160,9 @@ def test_amd_is_read_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "_load", lambda _names: FakeRocm())
     driver = AmdDriver.open()
     assert driver is not None
-    assert driver.facts() == [GpuFacts(0, "amd", "AMD Instinct MI300X", 2000, "0000000000000abc")]
+    assert driver.facts() == [
+        GpuIdentity(0, "amd", "AMD Instinct MI300X", 2000, "0000000000000abc")
+    ]
     assert driver.use(0) == GpuUse(99.0, 20, 2000, 250.0, 750.0)
 
 

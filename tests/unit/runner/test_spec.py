@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trackyard.core.ports import GpuShare, Launcher, LaunchSpec, NodeShare, PackageRef, ReportTo
+from trackyard.core.ports import GpuShare, Launcher, LaunchSpec, NodeGrant, PackageRef, ReportTo
 from trackyard.engines import wrapper
 from trackyard.runner.spec import BadSpecError, load, mark, parse
 
@@ -92,8 +92,8 @@ def test_what_engines_write_is_what_the_runner_reads() -> None:
         job_id="j1",
         argv=("train.py",),
         placement=(
-            NodeShare(node_id="n0", gpus=(GpuShare(index=1, fraction=0.5),), cpus=2),
-            NodeShare(node_id="n1", gpus=(GpuShare(index=0),), memory_bytes=10),
+            NodeGrant(node_id="n0", gpus=(GpuShare(index=1, fraction=0.5),), cpus=2),
+            NodeGrant(node_id="n1", gpus=(GpuShare(index=0),), memory_bytes=10),
         ),
         report=ReportTo(url="http://server/", token="t", renew_within_seconds=45),
         env={"A": "1"},

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from trackyard.runner.spec import Spec, parse
-from trackyard.runner.watch import Requests, Siblings, Signs, StopFile, StopRequest
+from trackyard.runner.spec import RunnerSpec, parse
+from trackyard.runner.watch import ProgressFiles, Siblings, StopFile, StopRequest, StopRequests
 
 
-def spec(folder: Path, **changes: Any) -> Spec:
+def spec(folder: Path, **changes: Any) -> RunnerSpec:
     data: dict[str, Any] = {
         "version": 1,
         "attempt_id": "a1",
@@ -27,7 +27,7 @@ def spec(folder: Path, **changes: Any) -> Spec:
 
 
 def test_a_stop_file_is_passed_on_once_and_again_when_it_changes(tmp_path: Path) -> None:
-    requests, watcher = Requests(), StopFile(spec(tmp_path))
+    requests, watcher = StopRequests(), StopFile(spec(tmp_path))
     watcher.check(requests)
     assert requests.take() == []
     path = tmp_path / "stop.json"
@@ -42,7 +42,7 @@ def test_a_stop_file_is_passed_on_once_and_again_when_it_changes(tmp_path: Path)
 
 
 def test_unknown_reasons_are_plain_stops_and_fencing_leaves_no_grace() -> None:
-    requests = Requests()
+    requests = StopRequests()
     requests.put("whim", 5)
     requests.put("fenced", 5)
     requests.put("stopped", -1)
@@ -55,7 +55,7 @@ def test_unknown_reasons_are_plain_stops_and_fencing_leaves_no_grace() -> None:
 
 def test_a_siblings_failure_ends_the_gang_once(tmp_path: Path) -> None:
     gang = {"member": 0, "members": 2, "addresses": ["a", "b"], "folder": str(tmp_path)}
-    requests, siblings = Requests(), Siblings(spec(tmp_path, gang=gang))
+    requests, siblings = StopRequests(), Siblings(spec(tmp_path, gang=gang))
     (tmp_path / "m1").mkdir()
     siblings.check(requests)
     assert requests.take() == []
@@ -69,7 +69,7 @@ def test_a_siblings_failure_ends_the_gang_once(tmp_path: Path) -> None:
 
 def test_a_siblings_success_ends_nothing(tmp_path: Path) -> None:
     gang = {"member": 1, "members": 2, "addresses": ["a", "b"], "folder": str(tmp_path)}
-    requests, siblings = Requests(), Siblings(spec(tmp_path, gang=gang))
+    requests, siblings = StopRequests(), Siblings(spec(tmp_path, gang=gang))
     (tmp_path / "m0").mkdir()
     (tmp_path / "m0/exit.json").write_text('{"cause": "succeeded"}')
     siblings.check(requests)
@@ -78,7 +78,7 @@ def test_a_siblings_success_ends_nothing(tmp_path: Path) -> None:
 
 
 def test_progress_has_an_age_a_step_and_a_promise(tmp_path: Path) -> None:
-    signs = Signs(spec(tmp_path, progress_seconds=60))
+    signs = ProgressFiles(spec(tmp_path, progress_seconds=60))
     signs.progress_file.write_text('{"step": 5}')
     found = signs.progress()
     assert (found["step"], found["stalled"]) == (5, False)
@@ -90,4 +90,4 @@ def test_progress_has_an_age_a_step_and_a_promise(tmp_path: Path) -> None:
 
 
 def test_no_promise_means_no_stall(tmp_path: Path) -> None:
-    assert "stalled" not in Signs(spec(tmp_path)).progress()
+    assert "stalled" not in ProgressFiles(spec(tmp_path)).progress()

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.scheduling.yards import NOW, PLAIN, node, waiting
 from trackyard.core.job import PriorityClass
 from trackyard.core.resources import NodeShare, Placement
-from trackyard.scheduling import Running, Snapshot, decide
+from trackyard.scheduling import ActiveJob, Snapshot, decide
 
 #: Live requests have their CPUs filled in; those of a trace may have none.
 CPUS = (0, 1000)
@@ -17,7 +17,7 @@ def holds(ident, gpus, *, began, estimate, cpu):
     """A job on these GPUs of the only node."""
     one = waiting(ident, len(gpus), estimate_seconds=estimate, cpu_milli=cpu, team="t")
     share = NodeShare(node="n0", gpus=gpus, cpu_milli=cpu)
-    return Running(job=one.job, placement=Placement(shares=(share,)), started_at=began)
+    return ActiveJob(job=one.job, placement=Placement(shares=(share,)), started_at=began)
 
 
 def yard(late, cpu, *, passing):

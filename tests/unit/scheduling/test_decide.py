@@ -13,20 +13,20 @@ from trackyard.core.node import NodeState
 from trackyard.core.reasons import Code, Tier
 from trackyard.core.resources import Style
 from trackyard.scheduling import (
+    ActiveJob,
     Backfill,
     Cause,
     DurationModel,
-    Order,
     Policy,
-    Preemption,
+    PreemptionRules,
     Queue,
-    Running,
+    QueueOrder,
     Snapshot,
     Team,
     decide,
 )
 
-EAGER = Policy(preemption=Preemption(grace_seconds=0.0, min_run_seconds=0.0))
+EAGER = Policy(preemption=PreemptionRules(grace_seconds=0.0, min_run_seconds=0.0))
 
 
 def yard(*line, nodes=None, **more):
@@ -114,13 +114,13 @@ class TestOrder:
     def test_fair_share_prefers_the_team_that_used_less(self):
         teams = (Team(id="t", usage_gpu_seconds=1e6), Team(id="u"))
         line = (waiting("a", 4, at=1), waiting("b", 4, team="u"))
-        policy = replace(PLAIN, order=Order.FAIR)
+        policy = replace(PLAIN, order=QueueOrder.FAIR)
         assert admitted(yard(*line, teams=teams, policy=policy)) == ["b", "a"]
 
     def test_fair_share_alternates_within_one_pass(self):
         line = tuple(waiting(f"t{i}", 2, at=i) for i in range(4))
         line += tuple(waiting(f"u{i}", 2, team="u", at=10 + i) for i in range(2))
-        policy = replace(PLAIN, order=Order.FAIR)
+        policy = replace(PLAIN, order=QueueOrder.FAIR)
         assert set(admitted(yard(*line, policy=policy))) == {"t0", "t1", "u0", "u1"}
 
     def test_dominant_share_counts_the_scarcest_resource(self):
@@ -129,7 +129,7 @@ class TestOrder:
             waiting("cpu2", 1, at=2),
             waiting("gpu", 1, team="u", at=3),
         )
-        policy = replace(PLAIN, order=Order.DOMINANT)
+        policy = replace(PLAIN, order=QueueOrder.DOMINANT)
         assert admitted(yard(*line, policy=policy, nodes=(node("n0"),))) == ["cpu", "gpu", "cpu2"]
 
     def test_the_shortest_goes_first(self):
@@ -137,7 +137,7 @@ class TestOrder:
             waiting("long", 4, estimate_seconds=900.0, at=1),
             waiting("short", 4, estimate_seconds=60.0),
         )
-        policy = replace(PLAIN, order=Order.SHORTEST)
+        policy = replace(PLAIN, order=QueueOrder.SHORTEST)
         assert admitted(yard(*line, policy=policy)) == ["short", "long"]
 
     def test_the_default_prefers_short_jobs_until_others_waited_too_long(self):
@@ -158,7 +158,7 @@ class TestOrder:
             model.observe(job("x", team="t"), 50.0)
             model.observe(job("x", team="u"), 50_000.0)
         line = (waiting("slow", 4, team="u", at=NOW - 20), waiting("quick", 4, team="t"))
-        policy = replace(PLAIN, order=Order.DEFAULT)
+        policy = replace(PLAIN, order=QueueOrder.DEFAULT)
         assert admitted(yard(*line, durations=model, policy=policy)) == ["quick", "slow"]
 
     def test_a_queue_may_keep_its_own_order_and_rank(self):
@@ -170,7 +170,7 @@ class TestOrder:
     def test_brief_jobs_share_time_and_not_places(self, seconds):
         """Of like jobs on two GPUs a team with twice the share soon runs twice as many."""
         used = {"t": 0.0, "u": 0.0}
-        policy = replace(PLAIN, order=Order.FAIR)
+        policy = replace(PLAIN, order=QueueOrder.FAIR)
         for second in range(90):
             line = [
                 waiting(f"{team}{second}-{number}", team=team, limit=seconds)
@@ -237,7 +237,7 @@ def _serve(lengths, starts, kinds):
         by_id = {one.job.id: one for one in line}
         for one in decide(snapshot).admissions:
             line.remove(by_id[one.job])
-            busy.append(Running(job=by_id[one.job].job, placement=one.placement, started_at=now))
+            busy.append(ActiveJob(job=by_id[one.job].job, placement=one.placement, started_at=now))
             count += 1
         ends = {
             one.job.id: one.started_at + lengths[one.job.team] * (1 + len(one.job.id) % 2 / 10)

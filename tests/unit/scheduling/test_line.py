@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trackyard.scheduling.order.line import Line
+from trackyard.scheduling.order.line import JobLine
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -19,7 +19,7 @@ from trackyard.scheduling.order.line import Line
 )
 def test_a_line_behaves_like_a_sorted_list(values, removals, bound):
     """Adding, removing, the first within a bound and the next all agree with a plain list."""
-    line, plain = Line(), []
+    line, plain = JobLine(), []
     for number, (key, length) in enumerate(values):
         entry = (float(key), 0.0, number, float(length), None)
         line.add(entry)
@@ -34,9 +34,9 @@ def test_a_line_behaves_like_a_sorted_list(values, removals, bound):
     assert line.first(bound) == next((one for one in plain if one[3] <= bound), None)
     for one, following in itertools.pairwise(plain):
         assert line.after(one) == following
-    assert list(Line(plain)) == plain
+    assert list(JobLine(plain)) == plain
 
 
 def test_removing_what_is_not_there_is_an_error():
     with pytest.raises(KeyError):
-        Line([(1.0, 0.0, 1, 5.0, None)]).remove((1.0, 0.0, 2, 5.0, None))
+        JobLine([(1.0, 0.0, 1, 5.0, None)]).remove((1.0, 0.0, 2, 5.0, None))

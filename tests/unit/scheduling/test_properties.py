@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from tests.unit.scheduling.yards import NOW, PLAIN, after, snapshots
 from trackyard.core.reasons import Code, Tier
 from trackyard.core.resources import WHOLE
-from trackyard.scheduling import Backfill, Order, Policy, Scheduler, decide
+from trackyard.scheduling import Backfill, PassScheduler, Policy, QueueOrder, decide
 from trackyard.scheduling.windows import WORTH_STARTING_SECONDS
 
 often = settings(
@@ -184,7 +184,7 @@ def test_the_same_snapshot_gives_the_same_answer(snapshot):
 @given(snapshots())
 def test_one_pass_and_a_lasting_scheduler_agree(snapshot):
     """The line taken in columns for one pass gives the answers of the line kept for a replay."""
-    assert Scheduler(snapshot).decide(snapshot.now) == decide(snapshot)
+    assert PassScheduler(snapshot).decide(snapshot.now) == decide(snapshot)
 
 
 def assert_blockers_are_true(snapshot):
@@ -224,7 +224,7 @@ def test_removing_the_named_blockers_admits_the_job_under_the_default(snapshot):
 
 
 @settings(often, max_examples=30)
-@given(snapshots(policy=replace(PLAIN, order=Order.DEFAULT)))
+@given(snapshots(policy=replace(PLAIN, order=QueueOrder.DEFAULT)))
 def test_removing_the_named_blockers_and_leases_admits_the_job(snapshot):
     """The same where a lease is in the way beside those who hold the room."""
     assert_blockers_are_true(snapshot)

@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from trackyard.core.job import Job, PriorityClass
 from trackyard.core.lease import Lease
-from trackyard.core.node import Gpu, Node, NodeState
-from trackyard.core.resources import WHOLE, Request
+from trackyard.core.node import Node, NodeGpu, NodeState
+from trackyard.core.resources import WHOLE, ResourceRequest
 from trackyard.scheduling import (
+    ActiveJob,
     Backfill,
     Decisions,
-    Order,
     Policy,
-    Preemption,
+    PreemptionRules,
     Queue,
-    Running,
+    QueueOrder,
     Snapshot,
     Team,
-    Waiting,
+    WaitingJob,
     decide,
 )
 
@@ -31,7 +31,7 @@ GIB = 2**30
 def node(name, gpus=4, kind="a", cpu=16, memory=64, labels=(), state=NodeState.READY):
     return Node(
         id=name,
-        gpus=tuple(Gpu(index=index, type=kind) for index in range(gpus)),
+        gpus=tuple(NodeGpu(index=index, type=kind) for index in range(gpus)),
         cpu_milli=cpu * WHOLE,
         memory_bytes=memory * GIB,
         labels=labels,
@@ -59,20 +59,20 @@ def job(ident, gpus=1, *, at=NOW - 10, team="t", limit=None, nodes=1, **more):
         team=team,
         submitted_at=at,
         time_limit_seconds=limit,
-        request=Request(nodes=nodes, gpus=gpus, **request),
+        request=ResourceRequest(nodes=nodes, gpus=gpus, **request),
         **more,
     )
 
 
 def waiting(ident, gpus=1, *, avoid=(), attained=0.0, **more):
-    return Waiting(job=job(ident, gpus, **more), avoid=avoid, attained_seconds=attained)
+    return WaitingJob(job=job(ident, gpus, **more), avoid=avoid, attained_seconds=attained)
 
 
 def start(snapshot, *, at=None):
     """Let a snapshot's jobs start, and return them as running."""
     by_id = {one.job.id: one.job for one in snapshot.waiting}
     return tuple(
-        Running(
+        ActiveJob(
             job=by_id[admission.job],
             placement=admission.placement,
             started_at=snapshot.now if at is None else at,
@@ -82,27 +82,29 @@ def start(snapshot, *, at=None):
 
 
 PLAIN = Policy(
-    order=Order.FIFO,
+    order=QueueOrder.FIFO,
     backfill=Backfill.EASY,
-    preemption=Preemption(lower_classes=False, reclaim=False, yield_to_shorter=False),
+    preemption=PreemptionRules(lower_classes=False, reclaim=False, yield_to_shorter=False),
 )
 
 _shapes = st.one_of(
     st.builds(
-        Request,
+        ResourceRequest,
         gpus=st.integers(1, 4),
         cpu_milli=st.sampled_from([0, 1000, 4000, 8000]),
         memory_bytes=st.sampled_from([0, 8 * GIB, 40 * GIB]),
         gpu_types=st.sampled_from([(), (), ("a",), ("b", "a"), ("b",)]),
     ),
-    st.builds(Request, gpus=st.just(1), gpu_milli=st.sampled_from([250, 300, 500, 700])),
+    st.builds(ResourceRequest, gpus=st.just(1), gpu_milli=st.sampled_from([250, 300, 500, 700])),
     st.builds(
-        Request,
+        ResourceRequest,
         nodes=st.integers(2, 3),
         gpus=st.integers(1, 4),
         same=st.sampled_from(["", "", "rack"]),
     ),
-    st.builds(Request, gpus=st.integers(0, 2), exclusive=st.booleans(), cpu_milli=st.just(2000)),
+    st.builds(
+        ResourceRequest, gpus=st.integers(0, 2), exclusive=st.booleans(), cpu_milli=st.just(2000)
+    ),
 )
 
 
@@ -162,17 +164,17 @@ def snapshots(draw, *, policy=None, leases=True, quotas=True):
             [
                 PLAIN,
                 Policy(),
-                Policy(preemption=Preemption(grace_seconds=0.0, min_run_seconds=0.0)),
-                Policy(order=Order.FAIR, backfill=Backfill.CONSERVATIVE),
-                Policy(order=Order.DOMINANT, backfill=Backfill.SKIP),
-                Policy(order=Order.SHORTEST, backfill=Backfill.STRICT),
+                Policy(preemption=PreemptionRules(grace_seconds=0.0, min_run_seconds=0.0)),
+                Policy(order=QueueOrder.FAIR, backfill=Backfill.CONSERVATIVE),
+                Policy(order=QueueOrder.DOMINANT, backfill=Backfill.SKIP),
+                Policy(order=QueueOrder.SHORTEST, backfill=Backfill.STRICT),
             ]
         )
     )
     before = Snapshot(
         now=NOW - 2000.0,
         nodes=nodes,
-        waiting=tuple(Waiting(job=one) for one in draw(_jobs("r", 5))),
+        waiting=tuple(WaitingJob(job=one) for one in draw(_jobs("r", 5))),
         teams=teams,
         queues=queues,
         leases=calendar,
@@ -181,7 +183,7 @@ def snapshots(draw, *, policy=None, leases=True, quotas=True):
     return Snapshot(
         now=NOW,
         nodes=nodes,
-        waiting=tuple(Waiting(job=one) for one in draw(_jobs("w", 7))),
+        waiting=tuple(WaitingJob(job=one) for one in draw(_jobs("w", 7))),
         running=start(before),
         teams=teams,
         queues=queues,
@@ -196,7 +198,7 @@ def after(snapshot: Snapshot, decisions: Decisions) -> Snapshot:
     gone = {stop.job for stop in decisions.stops}
     kept = tuple(one for one in snapshot.running if one.job.id not in gone)
     new = tuple(
-        Running(job=by_id[one.job], placement=one.placement, started_at=snapshot.now)
+        ActiveJob(job=by_id[one.job], placement=one.placement, started_at=snapshot.now)
         for one in decisions.admissions
     )
     left = tuple(one for one in snapshot.waiting if one.job.id in decisions.reasons)

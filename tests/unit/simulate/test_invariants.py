@@ -11,22 +11,22 @@ from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE, NodeShare, Placement
 from trackyard.scheduling import (
+    ActiveJob,
     Admission,
     Cause,
-    Claim,
     Decisions,
     Policy,
-    Running,
+    RoomClaim,
     Snapshot,
     Stop,
     Team,
-    Waiting,
+    WaitingJob,
     decide,
 )
 from trackyard.simulate.check.fairness import BoundedWait, NoInversion, NoLivelock, QuotaBack
 from trackyard.simulate.check.generate import generate
-from trackyard.simulate.check.history import Event, History, Kind
-from trackyard.simulate.check.machine import Machine
+from trackyard.simulate.check.history import CheckHistory, EventKind, HistoryEvent
+from trackyard.simulate.check.machine import HistoryRun
 from trackyard.simulate.check.run import INVARIANTS, check, explain, main
 from trackyard.simulate.check.safety import (
     LeasesKept,
@@ -45,9 +45,11 @@ from trackyard.simulate.check.stops import (
     StopsServe,
 )
 from trackyard.simulate.check.truth import TrueReasons
-from trackyard.simulate.check.watch import Came, Fact, Look, Promises, Rest
+from trackyard.simulate.check.watch import Fact, FinalState, Occurrence, PassRecord, Promises
 
-HISTORY = History(name="by hand", nodes=(node("n0", 4),), events=(submit("a", at=0.0, work=60.0),))
+HISTORY = CheckHistory(
+    name="by hand", nodes=(node("n0", 4),), events=(submit("a", at=0.0, work=60.0),)
+)
 
 
 def job(name, *, gpus=1, at=0.0, **more):
@@ -64,7 +66,7 @@ def look(*, now=1000.0, waiting=(), running=(), started=(), stops=(), reasons=No
     snapshot = Snapshot(
         now=now,
         nodes=more.pop("nodes", HISTORY.nodes),
-        waiting=tuple(Waiting(job=one) for one in waiting),
+        waiting=tuple(WaitingJob(job=one) for one in waiting),
         running=tuple(running),
         policy=more.pop("policy", live_policy()),
         **more,
@@ -73,7 +75,7 @@ def look(*, now=1000.0, waiting=(), running=(), started=(), stops=(), reasons=No
     left = [one.id for one in waiting if one.id not in names]
     full = Reason(code=Code.NO_FREE_GPUS, holders=("r",), needed=1, free=0, until=now + 60)
     told = dict.fromkeys(left, (full,)) if reasons is None else reasons
-    return Look(
+    return PassRecord(
         snapshot=snapshot,
         decisions=Decisions(
             admissions=tuple(
@@ -91,7 +93,7 @@ def running(name, *gpus, since=0.0, **more):
     kept = {
         key: more.pop(key) for key in ("checkpoint_at", "stops_at", "stops_for") if key in more
     }
-    return Running(
+    return ActiveJob(
         job=job(name, gpus=len(gpus), **more), placement=on(*gpus), started_at=since, **kept
     )
 
@@ -120,7 +122,7 @@ def test_a_job_without_answer_and_a_second_attempt_are_seen():
         "w neither starts nor has a reason"
     ]
     one = OneAttempt(HISTORY, Promises())
-    started = Fact(at=0.0, came=Came.STARTED, subject="w")
+    started = Fact(at=0.0, came=Occurrence.STARTED, subject="w")
     assert [*one.on_fact(started), *one.on_fact(started)] == [
         "w was started while an attempt of it was live"
     ]
@@ -186,7 +188,7 @@ def test_a_second_stop_before_the_first_claimant_ended_is_seen():
     assert "while s, for which it was stopped before" in said(FewStops, seen, again)[0]
     one = FewStops(HISTORY, Promises())
     list(one.on_look(seen))
-    one.on_fact(Fact(at=0.0, came=Came.ENDED, subject="s", state=JobState.SUCCEEDED))
+    one.on_fact(Fact(at=0.0, came=Occurrence.ENDED, subject="s", state=JobState.SUCCEEDED))
     assert list(one.on_look(again)) == []
 
 
@@ -260,7 +262,7 @@ def test_lower_right_is_seen_also_while_room_is_made_for_a_gang():
             started=[("l", on(3))],
             reasons={"g": (making,), "u": (full,)},
         )
-        claim = Claim(
+        claim = RoomClaim(
             job="g", at=1060.0, placement=Placement(shares=shares), predicted_seconds=20_000.0
         )
         decisions = replace(seen.decisions, claims=(claim,))
@@ -301,9 +303,9 @@ def test_a_quota_that_does_not_come_back_is_seen():
 def test_what_never_ends_is_seen():
     one = NoLivelock(HISTORY, Promises())
     snapshot = look(waiting=[job("w")]).snapshot
-    rest = Rest(at=9000.0, snapshot=snapshot, serial_seconds=60.0)
+    rest = FinalState(at=9000.0, snapshot=snapshot, serial_seconds=60.0)
     assert "w still waits at 02:30:00" in next(iter(one.on_end(rest)))
-    held = replace(snapshot, waiting=(Waiting(job=replace(job("w"), held=True)),))
+    held = replace(snapshot, waiting=(WaitingJob(job=replace(job("w"), held=True)),))
     assert list(one.on_end(replace(rest, snapshot=held))) == []
 
 
@@ -347,7 +349,7 @@ def test_the_end_of_a_lease_is_a_moment_to_decide():
     """Who waits for a lease starts when it ends, not at some later pass."""
     lease = Lease(id="l", nodes=("n0",), starts_at=0.0, ends_at=5000.0, team="others")
     events = (
-        Event(at=0.0, kind=Kind.LEASE, subject="l", lease=lease),
+        HistoryEvent(at=0.0, kind=EventKind.LEASE, subject="l", lease=lease),
         submit("w", at=10.0, work=60.0),
     )
     log = check(replace(HISTORY, events=events)).log
@@ -374,7 +376,7 @@ def test_a_failing_history_is_made_small():
     """Of many jobs and upsets only what the failure needs is left."""
 
     def run(history):
-        return Machine(history, [NoLivelock], chooser=lazy).run()
+        return HistoryRun(history, [NoLivelock], chooser=lazy).run()
 
     extra = [submit(f"job{number}", at=60.0 * number, work=30.0) for number in range(6)]
     low = submit("low", at=100.0, work=60.0, priority=PriorityClass.LOW)
@@ -387,9 +389,9 @@ def test_a_failing_history_is_made_small():
 
 
 def test_a_failure_is_told_with_its_seed_and_the_command_that_repeats_it():
-    outcome = Machine(replace(HISTORY, name="seed 7"), INVARIANTS).run()
+    outcome = HistoryRun(replace(HISTORY, name="seed 7"), INVARIANTS).run()
     assert outcome.violations == ()
-    broken = Machine(
+    broken = HistoryRun(
         replace(
             HISTORY,
             name="seed 7",
@@ -398,7 +400,9 @@ def test_a_failure_is_told_with_its_seed_and_the_command_that_repeats_it():
         [NoLivelock],
         chooser=lazy,
     ).run()
-    words = explain(broken, run=lambda history, which: Machine(history, which, chooser=lazy).run())
+    words = explain(
+        broken, run=lambda history, which: HistoryRun(history, which, chooser=lazy).run()
+    )
     assert "seed 7 breaks `no livelock`" in words
     assert "python -m trackyard.simulate.check.run --seed 7" in words
     assert "submit low of lab" in words
@@ -412,7 +416,7 @@ def test_the_command_counts_what_it_ran(capsys):
 def test_random_histories_hold_all_that_may_happen():
     """Over some seeds every kind of event comes up, with every class and team rule."""
     found = [generate(seed, engine_faults=True) for seed in range(400)]
-    assert {event.kind for one in found for event in one.events} == set(Kind)
+    assert {event.kind for one in found for event in one.events} == set(EventKind)
     jobs = [planned.job for one in found for planned in one.planned.values()]
     assert {one.priority for one in jobs} == set(PriorityClass)
     assert any(one.request.nodes > 1 for one in jobs)

@@ -12,7 +12,7 @@ from trackyard.simulate.cluster import read_cluster
 from trackyard.simulate.overtaking import MOST_RUNS, Overtaking
 from trackyard.simulate.replay import Habits
 from trackyard.simulate.runs import replay, setting_for
-from trackyard.simulate.trace import Trace, TraceJob
+from trackyard.simulate.trace import JobTrace, TraceJob
 
 DAY = 86_400.0
 
@@ -31,7 +31,7 @@ def trace(seed, *, jobs=300, days=10.0, gpus=16):
         )
         for number in range(jobs)
     ]
-    return Trace(name="made up", format="test", jobs=tuple(sorted(found, key=_submitted)))
+    return JobTrace(name="made up", format="test", jobs=tuple(sorted(found, key=_submitted)))
 
 
 def _submitted(job):
@@ -79,6 +79,6 @@ def test_policy_that_starves_is_caught():
         for number in range(4000)
     ]
     first = replace(small[0], id="first", submitted_at=-1.0, duration=5000.0)
-    made = Trace(name="made up", format="test", jobs=(first, large, *small))
+    made = JobTrace(name="made up", format="test", jobs=(first, large, *small))
     assert longest_stretch("sjf-oracle", made, gpus="4") > MOST_RUNS * 5000.0
     assert longest_stretch("default", made, gpus="4") <= MOST_RUNS * 5000.0

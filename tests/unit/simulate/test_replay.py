@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from trackyard.cli.queue import simulate as verb
 from trackyard.core.errors import InvalidInput
-from trackyard.scheduling.policy import Policy, Preemption
+from trackyard.scheduling.policy import Policy, PreemptionRules
 from trackyard.simulate.cluster import read_cluster
 from trackyard.simulate.measures import measure
 from trackyard.simulate.packing import pack
@@ -23,7 +23,7 @@ from trackyard.simulate.plot import waits
 from trackyard.simulate.readers import read_trace
 from trackyard.simulate.replay import Habits, Replay, Setting
 from trackyard.simulate.runs import POLICIES, even_quotas, replay, setting_for
-from trackyard.simulate.trace import Trace, TraceJob
+from trackyard.simulate.trace import JobTrace, TraceJob
 
 DATA = Path(__file__).parents[2] / "data" / "traces"
 
@@ -102,8 +102,8 @@ def test_a_preempted_job_pays_for_it():
         TraceJob(id="long", submitted_at=0.0, duration=10_000.0),
         TraceJob(id="short", submitted_at=5000.0, duration=10.0),
     )
-    trace = Trace(name="t", format="made", jobs=jobs)
-    policy = Policy(preemption=Preemption(min_run_seconds=0.0))
+    trace = JobTrace(name="t", format="made", jobs=jobs)
+    policy = Policy(preemption=PreemptionRules(min_run_seconds=0.0))
     for every, lost in ((0.0, 0.0), (300.0, 200.0)):
         habits = Habits(preemptible_share=1.0, checkpoint_seconds=every)
         setting = Setting(policy=policy, oracle=True, habits=habits)
@@ -123,7 +123,7 @@ def test_by_default_jobs_are_as_users_submit_them():
         TraceJob(id="long", submitted_at=0.0, duration=100_000.0),
         TraceJob(id="short", submitted_at=5000.0, duration=10.0),
     )
-    trace = Trace(name="t", format="made", jobs=jobs)
+    trace = JobTrace(name="t", format="made", jobs=jobs)
     found, _ = replay(trace, read_cluster("1"), setting_for("default"))
     assert found.preemptions == 0
 
@@ -133,7 +133,7 @@ def test_the_curve_of_waits_is_the_mean_of_those_submitted_then():
         TraceJob(id=f"j{i}", submitted_at=at, duration=3600.0)
         for i, at in enumerate((0.0, 0.0, 864_000.0))
     )
-    trace = Trace(name="t", format="made", jobs=jobs)
+    trace = JobTrace(name="t", format="made", jobs=jobs)
     outcome = Replay(trace, read_cluster("1"), setting_for("fifo")).run()
     (first, wait), (last, none) = waits(outcome)
     assert (wait, none) == (0.5, 0.0)
@@ -162,7 +162,7 @@ def test_whatever_comes_nobody_waits_beyond_the_bound(gap, lengths, sizes):
         for i in range(300)
     ]
     jobs = tuple(sorted([wide, *small], key=lambda job: job.submitted_at))
-    trace = Trace(name="t", format="made", jobs=jobs)
+    trace = JobTrace(name="t", format="made", jobs=jobs)
     outcome = Replay(trace, read_cluster("4"), Setting(policy=policy)).run()
     lived = next(lived for lived in outcome.jobs if lived.source.id == "wide")
     # Only those submitted within the bound go before it, and all of these may have to.
@@ -179,7 +179,7 @@ def test_quotas_do_not_chase_each_other():
         for i in range(40)
         for team in ("t", "u")
     )
-    trace, nodes = Trace(name="t", format="made", jobs=jobs), read_cluster("8")
+    trace, nodes = JobTrace(name="t", format="made", jobs=jobs), read_cluster("8")
     habits = Habits(preemptible_share=1.0)
     setting = setting_for("default", habits=habits, teams=even_quotas(trace, nodes))
     outcome = Replay(trace, nodes, setting).run()
@@ -195,7 +195,7 @@ def test_teams_are_charged_for_their_jobs_to_the_very_end():
         TraceJob(id="t2", submitted_at=400.0, duration=100.0, team="t"),
         TraceJob(id="u2", submitted_at=401.0, duration=100.0, team="u"),
     )
-    trace = Trace(name="t", format="made", jobs=jobs)
+    trace = JobTrace(name="t", format="made", jobs=jobs)
     outcome = Replay(trace, read_cluster("1"), setting_for("fair")).run()
     first = {lived.source.id: lived.first_start for lived in outcome.jobs}
     assert first == {"u1": 0.0, "t1": 500.0, "u2": 10_000.0, "t2": 10_100.0}
@@ -210,7 +210,7 @@ def test_nobody_starves_under_a_stream_of_short_jobs():
     jobs = tuple(sorted([wide, *small], key=lambda job: job.submitted_at))
     policy = Policy(halving_seconds=2000.0)
     bound = policy.passing_seconds(4 * 3600.0)
-    trace = Trace(name="t", format="made", jobs=jobs)
+    trace = JobTrace(name="t", format="made", jobs=jobs)
     outcome = Replay(trace, read_cluster("4"), Setting(policy=policy)).run()
     lived = next(lived for lived in outcome.jobs if lived.source.id == "wide")
     assert lived.ended_at - lived.source.duration <= bound + 2000.0
@@ -221,7 +221,7 @@ def test_the_wide_job_would_starve_without_the_bound():
     wide = TraceJob(id="wide", submitted_at=1.0, duration=5000.0, gpus=4)
     small = [TraceJob(id=f"s{i}", submitted_at=100.0 * i, duration=350.0) for i in range(1000)]
     jobs = tuple(sorted([wide, *small], key=lambda job: job.submitted_at))
-    trace = Trace(name="t", format="made", jobs=jobs)
+    trace = JobTrace(name="t", format="made", jobs=jobs)
     found, outcome = replay(trace, read_cluster("4"), setting_for("sjf-oracle"))
     lived = next(lived for lived in outcome.jobs if lived.source.id == "wide")
     assert lived.first_start > 90_000.0
@@ -238,7 +238,7 @@ def test_quotas_divide_the_cluster_by_work(philly):
 
 def test_a_job_wider_than_a_node_becomes_a_gang():
     jobs = (TraceJob(id="a", submitted_at=0.0, duration=10.0, gpus=12),)
-    trace = Trace(name="t", format="made", jobs=jobs)
+    trace = JobTrace(name="t", format="made", jobs=jobs)
     _, outcome = replay(trace, read_cluster("2x8"), setting_for("default"))
     assert outcome.jobs[0].ended_at == 10.0
 

@@ -2,21 +2,21 @@
 
 from typing import Any
 
-from trackyard.queue.specification import Wish
-from trackyard.sweeps.decisions import LiveTrial, Look, decide, result
+from trackyard.queue.specification import JobRequest
+from trackyard.sweeps.decisions import LiveTrial, SweepSnapshot, decide, result
 from trackyard.sweeps.records import TrialRow
-from trackyard.sweeps.wishes import Budget, SweepSpec, SweepWish, check_sweep
+from trackyard.sweeps.wishes import SweepBudget, SweepRequest, SweepSpec, check_sweep
 
 
 def spec(**more: Any) -> SweepSpec:
     fields: dict[str, Any] = {
         "metric": "loss",
         "space": {"lr": {"range": [0, 1]}},
-        "job": Wish(command=["train"]),
-        "budget": Budget(trials=6),
+        "job": JobRequest(command=["train"]),
+        "budget": SweepBudget(trials=6),
         "slots": 2,
     }
-    return check_sweep(SweepWish(**(fields | more)), has_optuna=False)
+    return check_sweep(SweepRequest(**(fields | more)), has_optuna=False)
 
 
 def row(number: int, state: str = "running", **more: Any) -> TrialRow:
@@ -33,14 +33,16 @@ def live(number: int, job: str = "running", **more: Any) -> LiveTrial:
     return LiveTrial(row=row(number), job_state=job, **more)
 
 
-def look(of: SweepSpec, *trials: LiveTrial, ended: Any = (), seconds: float = 0.0) -> Look:
-    return Look(spec=of, ended=ended, live=trials, elapsed_seconds=seconds)
+def look(
+    of: SweepSpec, *trials: LiveTrial, ended: Any = (), seconds: float = 0.0
+) -> SweepSnapshot:
+    return SweepSnapshot(spec=of, ended=ended, live=trials, elapsed_seconds=seconds)
 
 
 def test_slots_are_filled_with_one_in_wait() -> None:
     assert decide(look(spec())).begin == 3
     assert decide(look(spec(), live(0), live(1))).begin == 1
-    assert decide(look(spec(budget=Budget(trials=2)), live(0), live(1))).begin == 0
+    assert decide(look(spec(budget=SweepBudget(trials=2)), live(0), live(1))).begin == 0
 
 
 def test_ends_of_jobs_become_ends_of_trials() -> None:
@@ -70,13 +72,13 @@ def test_a_sweep_whose_trials_all_fail_gives_up() -> None:
 
 
 def test_a_budget_of_time_stops_what_runs() -> None:
-    of = spec(budget=Budget(seconds=60))
+    of = spec(budget=SweepBudget(seconds=60))
     assert not decide(look(of, live(0), seconds=59)).end
     found = decide(look(of, live(0, curve=[(1, 5.0)]), seconds=60))
     assert found.end == "finished"
     assert found.changes[0].stops
     assert found.changes[0].value == 5.0
-    spent = decide(look(spec(budget=Budget(gpu_hours=1)), live(0, gpu_seconds=3600)))
+    spent = decide(look(spec(budget=SweepBudget(gpu_hours=1)), live(0, gpu_seconds=3600)))
     assert "GPU-hours" in spent.sentence
 
 
@@ -99,7 +101,7 @@ def test_maximize_turns_it_round() -> None:
 
 
 def test_a_population_is_made_once_and_its_bottom_replaced() -> None:
-    of = spec(stop={"method": "pbt", "interval": 2}, slots=4, budget=Budget(trials=20))
+    of = spec(stop={"method": "pbt", "interval": 2}, slots=4, budget=SweepBudget(trials=20))
     assert decide(look(of)).begin == 4
     trials = [live(n, curve=[(1, 9.0), (2, float(n))]) for n in range(4)]
     found = decide(look(of, *trials))

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from trackyard.sweeps.importance import importance
-from trackyard.sweeps.samplers import Past, propose
+from trackyard.sweeps.samplers import PastTrial, propose
 from trackyard.sweeps.space import Point, parse_space
 
 SPACE = parse_space(
@@ -23,13 +23,13 @@ def loss(point: Point) -> float:
     return (math.log10(float(point["lr"])) + 3) ** 2 + (float(point["n"]) - 4) ** 2 / 10
 
 
-def searched(sampler: str, count: int, *, seed: int = 1) -> list[Past]:
-    trials: list[Past] = []
+def searched(sampler: str, count: int, *, seed: int = 1) -> list[PastTrial]:
+    trials: list[PastTrial] = []
     for number in range(count):
         found = propose(sampler, SPACE, trials, seed=seed, number=number)
         assert found is not None
         trials.append(
-            Past(
+            PastTrial(
                 number=number,
                 point=found.point,
                 state="running" if number % 5 == 4 else "complete",
@@ -62,9 +62,11 @@ def test_a_model_finds_more_than_chance_does() -> None:
 
 def test_trials_that_tell_nothing_do_not_disturb() -> None:
     past = [
-        Past(number=0, point={"lr": 0.1, "n": 1, "opt": "adam"}, state="failed"),
-        Past(number=1, point={"lr": 0.1, "n": 1, "opt": "adam"}, state="pruned", loss=math.nan),
-        Past(
+        PastTrial(number=0, point={"lr": 0.1, "n": 1, "opt": "adam"}, state="failed"),
+        PastTrial(
+            number=1, point={"lr": 0.1, "n": 1, "opt": "adam"}, state="pruned", loss=math.nan
+        ),
+        PastTrial(
             number=2,
             point={"lr": 0.01, "n": 2, "opt": "adam"},
             state="pruned",

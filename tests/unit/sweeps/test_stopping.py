@@ -8,7 +8,7 @@ from trackyard.core.errors import InvalidInput
 from trackyard.sweeps.population import explore, replacement
 from trackyard.sweeps.space import parse_space
 from trackyard.sweeps.stopping import (
-    Seen,
+    ObservedTrial,
     StopRule,
     bracket_for,
     brackets_of,
@@ -32,19 +32,19 @@ def test_rungs_grow_by_eta_and_end_before_the_end() -> None:
 
 
 def test_the_first_trials_go_on_and_a_worse_one_is_stopped() -> None:
-    first, second = Seen(0, curve(1.0)), Seen(1, curve(5.0))
+    first, second = ObservedTrial(0, curve(1.0)), ObservedTrial(1, curve(5.0))
     found = judge(ASHA, first, [first, second])
     assert found.rungs == {1: 1.0}
     assert not found.stop
     first.rungs.update(found.rungs)
     assert "2 of 2" in judge(ASHA, second, [first, second]).stop
-    better = Seen(2, curve(0.5))
+    better = ObservedTrial(2, curve(0.5))
     assert not judge(ASHA, better, [first, second, better]).stop
 
 
 def test_a_rung_is_judged_once_and_by_what_was_reported_there() -> None:
-    known = Seen(0, rungs={1: 1.0, 3: 1.0})
-    late = Seen(1, [(1, 0.5), (4, 9.0)], rungs={1: 0.5})
+    known = ObservedTrial(0, rungs={1: 1.0, 3: 1.0})
+    late = ObservedTrial(1, [(1, 0.5), (4, 9.0)], rungs={1: 0.5})
     found = judge(ASHA, late, [known, late])
     assert found.rungs == {3: 9.0}
     assert found.stop
@@ -53,7 +53,7 @@ def test_a_rung_is_judged_once_and_by_what_was_reported_there() -> None:
 
 
 def test_what_is_not_a_number_is_stopped() -> None:
-    trial = Seen(0, [(1, math.nan)])
+    trial = ObservedTrial(0, [(1, math.nan)])
     assert judge(ASHA, trial, [trial]).stop
 
 
@@ -74,18 +74,20 @@ def test_brackets_of_hyperband_get_trials_by_their_cost() -> None:
 
 def test_the_median_rule_waits_and_then_stops_the_worse_half() -> None:
     rule = StopRule(method="median", startup=3, warmup=2)
-    done = [Seen(n, curve(3.0, 2.0, 1.0), is_complete=True, is_live=False) for n in range(3)]
-    bad = Seen(9, curve(4.0, 4.0))
+    done = [
+        ObservedTrial(n, curve(3.0, 2.0, 1.0), is_complete=True, is_live=False) for n in range(3)
+    ]
+    bad = ObservedTrial(9, curve(4.0, 4.0))
     assert judge(rule, bad, [*done, bad]).stop
     assert not judge(rule, bad, [*done[:2], bad]).stop
-    assert not judge(rule, Seen(9, curve(4.0)), [*done, bad]).stop
-    good = Seen(9, curve(4.0, 1.5))
+    assert not judge(rule, ObservedTrial(9, curve(4.0)), [*done, bad]).stop
+    good = ObservedTrial(9, curve(4.0, 1.5))
     assert not judge(rule, good, [*done, good]).stop
 
 
 def test_a_script_that_runs_on_is_stopped_at_the_end() -> None:
     rule = StopRule(method="asha", max=2, stop_at_max=True)
-    trial = Seen(0, curve(1.0, 1.0))
+    trial = ObservedTrial(0, curve(1.0, 1.0))
     found = judge(rule, trial, [trial])
     assert found.stop
     assert found.is_end
@@ -93,7 +95,7 @@ def test_a_script_that_runs_on_is_stopped_at_the_end() -> None:
 
 def test_the_bottom_of_a_population_is_replaced_by_the_top() -> None:
     rule = StopRule(method="pbt", interval=2)
-    population = [Seen(n, rungs={2: float(n)}) for n in range(4)]
+    population = [ObservedTrial(n, rungs={2: float(n)}) for n in range(4)]
     assert replacement(rule, population[3], population, "seed") == 0
     assert replacement(rule, population[1], population, "seed") is None
     assert replacement(rule, population[0], population[:1], "seed") is None

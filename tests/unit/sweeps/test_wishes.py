@@ -6,20 +6,20 @@ import msgspec
 import pytest
 
 from trackyard.core.errors import InvalidInput
-from trackyard.queue.specification import Wish
-from trackyard.sweeps.wishes import Budget, SweepWish, applied, check_sweep
+from trackyard.queue.specification import JobRequest
+from trackyard.sweeps.wishes import SweepBudget, SweepRequest, applied, check_sweep
 
-JOB = Wish(command=["python", "train.py"])
+JOB = JobRequest(command=["python", "train.py"])
 
 
-def wish(**more: Any) -> SweepWish:
+def wish(**more: Any) -> SweepRequest:
     fields = {
         "metric": "val_loss",
         "space": {"lr": [0.1, 0.01], "warm-up": [True]},
         "job": JOB,
-        "budget": Budget(trials=4),
+        "budget": SweepBudget(trials=4),
     }
-    return SweepWish(**(fields | more))
+    return SweepRequest(**(fields | more))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_values_reach_the_command(how: str, command: list[str], env: dict[str, s
 
 
 def test_a_command_may_name_its_values() -> None:
-    job = Wish(command=["sh", "-c", "train {lr} {warm-up} {other}"])
+    job = JobRequest(command=["sh", "-c", "train {lr} {warm-up} {other}"])
     spec = check_sweep(wish(job=job), has_optuna=False)
     assert applied(job, spec, {"lr": 0.1, "warm-up": True}).command[2] == "train 0.1 true {other}"
 
@@ -47,7 +47,7 @@ def test_a_command_may_name_its_values() -> None:
 def test_defaults_follow_what_is_installed() -> None:
     assert check_sweep(wish(), has_optuna=False).sampler == "random"
     assert check_sweep(wish(), has_optuna=True).sampler == "tpe"
-    grid = check_sweep(wish(sampler="grid", budget=Budget()), has_optuna=False)
+    grid = check_sweep(wish(sampler="grid", budget=SweepBudget()), has_optuna=False)
     assert grid.trials == 2
 
 
@@ -57,15 +57,15 @@ def test_defaults_follow_what_is_installed() -> None:
         ({"sampler": "tpe"}, "pip install 'trackyard\\[sweeps\\]'"),
         ({"sampler": "rnadom"}, "did you mean `random`"),
         ({"goal": "maximise"}, "did you mean `maximize`"),
-        ({"budget": Budget()}, "needs a budget"),
-        ({"budget": Budget(trials=0)}, "between 1 and 10000"),
-        ({"budget": Budget(gpu_hours=-1)}, "above 0"),
+        ({"budget": SweepBudget()}, "needs a budget"),
+        ({"budget": SweepBudget(trials=0)}, "between 1 and 10000"),
+        ({"budget": SweepBudget(gpu_hours=-1)}, "above 0"),
         ({"slots": 0}, "slots must lie between 1"),
         ({"values_as": "flag"}, "did you mean `flags`"),
         ({"metric": ""}, "metric names"),
         ({"name": "a b"}, "no blanks"),
         ({"job": msgspec.structs.replace(JOB, array="0-3")}, "takes no array"),
-        ({"job": Wish(command=["train", "{lr}"])}, "name all parameters, or none"),
+        ({"job": JobRequest(command=["train", "{lr}"])}, "name all parameters, or none"),
         ({"stop": {"method": "pbt"}, "slots": 8}, "population of 8"),
     ],
 )

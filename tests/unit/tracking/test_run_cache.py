@@ -2,11 +2,13 @@
 
 from trackyard.store.sqlite.changes import EVERYTHING
 from trackyard.tracking.run_cache import RunCache
-from trackyard.tracking.runs import Run, RunData, RunInfo
+from trackyard.tracking.runs import RunData, RunInfo, RunView
 
 
-def run(name: str = "a") -> Run:
-    return Run(RunInfo(name, "0", name, "u", "RUNNING", 1, None, "x", "active", name), RunData())
+def run(name: str = "a") -> RunView:
+    return RunView(
+        RunInfo(name, "0", name, "u", "RUNNING", 1, None, "x", "active", name), RunData()
+    )
 
 
 def test_a_run_stays_until_a_commit_changees_it() -> None:

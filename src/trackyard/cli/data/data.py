@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 from trackyard.cli.data import data_view
 from trackyard.cli.output import add_json, emit_json, say
-from trackyard.cli.progress import Bar
+from trackyard.cli.progress import ProgressBar
 from trackyard.client.api import Api
-from trackyard.core.dataset import LAYOUTS, Reference, parse_reference
+from trackyard.core.dataset import LAYOUTS, DatasetReference, parse_reference
 from trackyard.core.errors import SetupError
 
 
@@ -71,7 +71,7 @@ def add_data(args: argparse.Namespace) -> int:
     api = Api.from_environment()
     # Fail early if there is no server or it does not accept the token.
     api.get("/api/v1/data", {"limit": 1})
-    with Bar(is_quiet=args.json) as bar:
+    with ProgressBar(is_quiet=args.json) as bar:
         origin = data_source.bring(
             args.source, unpack=args.unpack, layout=args.layout, progress=bar.show
         )
@@ -156,7 +156,7 @@ def get_data(args: argparse.Namespace) -> int:
     api = Api.from_environment()
     version = api.get(_path(_reference(args.data)))
     total = version["size_bytes"]
-    with Bar(is_quiet=args.json) as bar:
+    with ProgressBar(is_quiet=args.json) as bar:
         fetched = data_get.fetch(
             api, version, args.folder, lambda done: bar.show("fetch", done, total)
         )
@@ -207,7 +207,7 @@ def clean_data(args: argparse.Namespace) -> int:
     return 0
 
 
-def _reference(text: str) -> Reference:
+def _reference(text: str) -> DatasetReference:
     try:
         found = parse_reference(text)
     except ValueError as fault:
@@ -217,13 +217,13 @@ def _reference(text: str) -> Reference:
     return found
 
 
-def _version(wanted: Reference) -> str:
+def _version(wanted: DatasetReference) -> str:
     if wanted.digest:
         return f"sha256:{wanted.digest}"
     return f"v{wanted.version}" if wanted.version else "latest"
 
 
-def _path(wanted: Reference) -> str:
+def _path(wanted: DatasetReference) -> str:
     return f"/api/v1/data/{wanted.name}/versions/{quote(_version(wanted))}"
 
 

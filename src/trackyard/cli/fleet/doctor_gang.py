@@ -89,7 +89,7 @@ def watch(api: Api, job: str, *, sleep: Callable[[float], None] = time.sleep) ->
 
 def look(api: Api, job: str, attempt: dict[str, Any]) -> dict[str, Any]:
     """Return one attempt's verdict, from its log; without one, how it ended."""
-    text = b"".join(joblog.read(api, job, joblog.Part(attempt=attempt["number"])))
+    text = b"".join(joblog.read(api, job, joblog.LogPart(attempt=attempt["number"])))
     for line in text.decode("utf-8", "replace").splitlines():
         if line.startswith(MARK):
             found: dict[str, Any] = json.loads(line.removeprefix(MARK))

@@ -12,7 +12,7 @@ from trackyard.cli.fleet.nodes import check_lines, mark
 from trackyard.cli.output import ago, emit_json
 from trackyard.client.api import Api, home
 from trackyard.runner.machine.gpus import drivers
-from trackyard.runner.machine.health import Subject, look
+from trackyard.runner.machine.health import CheckSubject, look
 
 #: Verdicts of the log that are shown beside the present ones.
 SHOWN = 10
@@ -32,7 +32,7 @@ def _here() -> dict[str, Any]:
     """Make the checks now, on this machine, with the limits that are built in."""
     engine = home() / "engine"
     folder = engine if engine.is_dir() else Path.cwd()
-    subject = Subject(folder=folder, drivers=drivers(engine / "gpus.json"))
+    subject = CheckSubject(folder=folder, drivers=drivers(engine / "gpus.json"))
     checks = look(subject, {})
     return {"node": None, "health": worst(checks), "state": None, "checks": checks, "verdicts": []}
 

@@ -26,7 +26,7 @@ _QUIET_LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class LogPart:
     """Which part of a log is wanted."""
 
     attempt: int
@@ -37,7 +37,7 @@ class Part:
     word: str = "rank"
 
 
-def read(api: Api, job: str, part: Part, *, is_followed: bool = False) -> Iterator[bytes]:
+def read(api: Api, job: str, part: LogPart, *, is_followed: bool = False) -> Iterator[bytes]:
     """Yield a part's bytes; followed, until the attempt is over, through restarts and all."""
     # Where the last lines begin is settled once, so that a cut can go on by offset.
     offset = 0 if part.tail is None else _tail_offset(api, job, part)
@@ -97,7 +97,7 @@ def follow(
             number = attempt["number"]
             wanted = ranks if ranks is not None else list(range(attempt["ranks"]))
             word = mark_of(page)
-            parts = [Part(attempt=number, rank=rank, tail=tail, word=word) for rank in wanted]
+            parts = [LogPart(attempt=number, rank=rank, tail=tail, word=word) for rank in wanted]
             _print_parts(api, job, parts, target)
             tail = None
 
@@ -109,7 +109,7 @@ def _reason(page: dict[str, Any]) -> str:
     return str(reasons[0]["sentence"])
 
 
-def _print_parts(api: Api, job: str, parts: list[Part], out: BinaryIO) -> None:
+def _print_parts(api: Api, job: str, parts: list[LogPart], out: BinaryIO) -> None:
     if len(parts) == 1:
         for piece in read(api, job, parts[0], is_followed=True):
             out.write(piece)
@@ -132,7 +132,7 @@ def _print_parts(api: Api, job: str, parts: list[Part], out: BinaryIO) -> None:
 
 
 def _print_prefixed(
-    api: Api, job: str, part: Part, *, out: BinaryIO, lock: threading.Lock
+    api: Api, job: str, part: LogPart, *, out: BinaryIO, lock: threading.Lock
 ) -> None:
     for line in lines(read(api, job, part, is_followed=True)):
         with lock:
@@ -157,7 +157,7 @@ def mark_of(page: dict[str, Any]) -> str:
     return "node" if launcher in ("torchrun", "accelerate") else "rank"
 
 
-def prefixed(part: Part, line: bytes) -> bytes:
+def prefixed(part: LogPart, line: bytes) -> bytes:
     """Put a rank in front of a line, unless its launcher has marked it."""
     if line.startswith(b"[rank "):
         return line
@@ -168,6 +168,6 @@ def _path(job: str) -> str:
     return f"/api/v1/jobs/{quote(job, safe='')}/logs"
 
 
-def _tail_offset(api: Api, job: str, part: Part) -> int:
+def _tail_offset(api: Api, job: str, part: LogPart) -> int:
     place = {"attempt": part.attempt, "rank": part.rank, "tail": part.tail}
     return int(api.get(_path(job), {**place, "format": "json", "limit": 1})["offset"])

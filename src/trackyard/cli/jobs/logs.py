@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         if len(attempts) > 1 and not args.json:
             say(f"--- attempt {attempt['number']} ---")
         for one in ranks:
-            part = joblog.Part(
+            part = joblog.LogPart(
                 attempt=attempt["number"], rank=one, tail=args.tail, word=joblog.mark_of(page)
             )
             pieces = joblog.read(api, job, part, is_followed=args.follow)
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print(pieces: Any, part: joblog.Part, *, is_json: bool, has_prefix: bool) -> None:
+def _print(pieces: Any, part: joblog.LogPart, *, is_json: bool, has_prefix: bool) -> None:
     out = sys.stdout.buffer
     if not is_json and not has_prefix:
         for piece in pieces:

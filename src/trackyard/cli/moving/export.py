@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from trackyard.cli.moving.importing import Bar, tell
+from trackyard.cli.moving.importing import ImportProgress, tell
 from trackyard.cli.output import add_json
 from trackyard.client.api import Api
-from trackyard.moving.report import Report
+from trackyard.moving.report import ImportReport
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -55,9 +55,9 @@ def run(args: argparse.Namespace) -> int:
     api = Api.from_environment()
     source = OwnServer(api)
     where = str(args.dest if args.format == "mlruns" else args.url)
-    report = Report(source=where)
+    report = ImportReport(source=where)
     began = time.monotonic()
-    with Bar(is_quiet=args.json) as bar:
+    with ImportProgress(is_quiet=args.json) as bar:
         if args.format == "mlruns":
             from trackyard.moving.export import export_folder
 

@@ -11,8 +11,8 @@ from typing import Any
 from trackyard.cli.output import add_json, emit_json, say, table
 from trackyard.client.api import Api
 from trackyard.core.errors import SetupError
-from trackyard.moving.records import Source
-from trackyard.moving.report import Report
+from trackyard.moving.records import RecordSource
+from trackyard.moving.report import ImportReport
 
 #: Entries of each kind that are shown; `--json` tells all.
 _SHOWN = 20
@@ -87,27 +87,27 @@ def _add_common(parser: argparse.ArgumentParser, *, is_mlflow: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do one pass and print the report; 1 if something could not come."""
-    from trackyard.moving.target import Target
-    from trackyard.moving.transfer import Choices, Transfer
+    from trackyard.moving.target import ServerTarget
+    from trackyard.moving.transfer import ImportChoices, ServerTransfer
 
     source = open_source(args)
-    report = Report(source=_plain(args.source))
-    choices = Choices(
+    report = ImportReport(source=_plain(args.source))
+    choices = ImportChoices(
         artifacts=args.artifacts,
         same_name=args.same_name,
         experiments=frozenset(args.experiment),
         is_thorough=args.verify,
     )
     began = time.monotonic()
-    with Bar(is_quiet=args.json) as bar:
-        target = Target(Api.from_environment())
-        Transfer(source, target, report, bar, choices).run()
+    with ImportProgress(is_quiet=args.json) as bar:
+        target = ServerTarget(Api.from_environment())
+        ServerTransfer(source, target, report, bar, choices).run()
     report.seconds = time.monotonic() - began
     tell(report, as_json=args.json)
     return 1 if report.missing else 0
 
 
-def open_source(args: argparse.Namespace) -> Source:
+def open_source(args: argparse.Namespace) -> RecordSource:
     """Open what `--from` names."""
     where: str = args.source
     if args.format != "mlflow":
@@ -130,7 +130,7 @@ def open_source(args: argparse.Namespace) -> Source:
     return MlflowFolder(Path(where.removeprefix("file://").removeprefix("file:")))
 
 
-def _open_other(name: str, path: Path) -> Source:
+def _open_other(name: str, path: Path) -> RecordSource:
     """Open the folder or file of another tracker than MLflow."""
     if not path.exists():
         raise SetupError(f"there is no {path}", hint=f"--from takes {_FORMATS[name]}")
@@ -157,7 +157,7 @@ def _plain(where: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2]}" if found else where
 
 
-def tell(report: Report, *, as_json: bool) -> None:
+def tell(report: ImportReport, *, as_json: bool) -> None:
     """Print a report."""
     if as_json:
         emit_json(report.shaped())
@@ -177,7 +177,7 @@ def tell(report: Report, *, as_json: bool) -> None:
     say(f"\ndone in {report.seconds:.1f} s{size}")
 
 
-class Bar:
+class ImportProgress:
     """A line on the terminal that tells what is under way; nothing where there is no terminal."""
 
     def __init__(self, *, is_quiet: bool) -> None:
@@ -187,7 +187,7 @@ class Bar:
         self._counts: dict[str, int] = {}
         self._doing = ""
 
-    def __enter__(self) -> Bar:
+    def __enter__(self) -> ImportProgress:
         if self._is_shown:
             from rich.console import Console
             from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

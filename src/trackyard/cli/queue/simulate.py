@@ -24,12 +24,12 @@ from trackyard.core.node import Node
 from trackyard.core.reasons import duration_words
 from trackyard.simulate.cluster import read_cluster
 from trackyard.simulate.measures import Measures
-from trackyard.simulate.packing import PLACEMENTS, Packed, pack
+from trackyard.simulate.packing import PLACEMENTS, PackingResult, pack
 from trackyard.simulate.plot import draw
 from trackyard.simulate.readers import read_trace
 from trackyard.simulate.replay import Costs, Habits
 from trackyard.simulate.runs import POLICIES, even_quotas, replay, setting_for
-from trackyard.simulate.trace import Trace
+from trackyard.simulate.trace import JobTrace
 
 _EPILOG = """examples:
   yard simulate --trace philly.csv.gz --nodes 640 --policy fifo,sjf-oracle,default
@@ -179,7 +179,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _cases(args: argparse.Namespace) -> tuple[Trace, list[Case]]:
+def _cases(args: argparse.Namespace) -> tuple[JobTrace, list[Case]]:
     """Return the trace and what to replay it under."""
     live = args.source == "live"
     names = [name.strip() for name in (args.policy or "").split(",") if name.strip()]
@@ -240,7 +240,7 @@ def _habits(args: argparse.Namespace) -> Habits:
 
 
 def _pack(
-    args: argparse.Namespace, trace: Trace, nodes: tuple[Node, ...], names: list[str]
+    args: argparse.Namespace, trace: JobTrace, nodes: tuple[Node, ...], names: list[str]
 ) -> int:
     try:
         percent = float(args.arrive.rstrip("%"))
@@ -256,7 +256,7 @@ def _pack(
         for name in names
     ]
     if args.json:
-        found = [{field: getattr(row, field) for field in Packed.__slots__} for row in rows]
+        found = [{field: getattr(row, field) for field in PackingResult.__slots__} for row in rows]
         print(json.dumps({"trace": trace.name, "placements": found}, indent=2))
         return 0
     table = Table(title=f"{trace.name}: {percent:g} % of all GPUs asked for")
@@ -274,7 +274,7 @@ def _pack(
     return 0
 
 
-def _table(trace: Trace, rows: list[Measures]) -> Table:
+def _table(trace: JobTrace, rows: list[Measures]) -> Table:
     """One column per policy, one line per figure."""
     table = Table(title=f"{trace.name} ({trace.format}): {len(trace.jobs):,} jobs")
     table.add_column("figure", no_wrap=True)

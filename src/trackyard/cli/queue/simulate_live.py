@@ -11,13 +11,13 @@ from typing import Any
 
 from trackyard.client.api import Api
 from trackyard.core.errors import InvalidInput
-from trackyard.core.node import Gpu, Node
-from trackyard.simulate.trace import Trace, TraceJob
+from trackyard.core.node import Node, NodeGpu
+from trackyard.simulate.trace import JobTrace, TraceJob
 
 _NODES = re.compile(r"(?:(\d{1,4})\*)?(\d{1,4})[xX](.+)")
 
 
-def read_live(days: int, limit: int | None) -> tuple[Trace, tuple[Node, ...]]:
+def read_live(days: int, limit: int | None) -> tuple[JobTrace, tuple[Node, ...]]:
     """Fetch past jobs and present nodes from the server."""
     query = {"days": days, "limit": min(limit or 20_000, 20_000)}
     found = Api.from_environment().get("/api/v1/fleet/trace", query)
@@ -31,7 +31,7 @@ def read_live(days: int, limit: int | None) -> tuple[Trace, tuple[Node, ...]]:
     return trace_of(found["jobs"], days), nodes
 
 
-def trace_of(jobs: list[dict[str, Any]], days: int) -> Trace:
+def trace_of(jobs: list[dict[str, Any]], days: int) -> JobTrace:
     """Turn past jobs into a trace that begins with the first of them."""
     wanted = [one for one in jobs if one["gpus"]]
     if not wanted:
@@ -54,7 +54,7 @@ def trace_of(jobs: list[dict[str, Any]], days: int) -> Trace:
         for one in wanted
     ]
     found.sort(key=lambda one: one.submitted_at)
-    return Trace(name=f"the last {days} days", format="live", jobs=tuple(found))
+    return JobTrace(name=f"the last {days} days", format="live", jobs=tuple(found))
 
 
 def changed(nodes: tuple[Node, ...], add: list[str], remove: list[str]) -> tuple[Node, ...]:
@@ -84,7 +84,7 @@ def _added(text: str, number: int, nodes: tuple[Node, ...]) -> list[Node]:
 def _node(name: str, gpus: int, kind: str, cpu_milli: int, memory_bytes: int) -> Node:
     return Node(
         id=name,
-        gpus=tuple(Gpu(index=index, type=kind) for index in range(gpus)),
+        gpus=tuple(NodeGpu(index=index, type=kind) for index in range(gpus)),
         cpu_milli=cpu_milli,
         memory_bytes=memory_bytes,
     )

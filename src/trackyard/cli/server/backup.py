@@ -11,8 +11,8 @@ from typing import Any
 from trackyard.cli.output import add_json, emit_json, say
 from trackyard.cli.server.backup_folder import (
     DATABASE,
+    BackupEntry,
     Damaged,
-    Entry,
     Manifest,
     empty_folder,
     write_file,
@@ -93,7 +93,7 @@ def _fetch(api: Api, info: dict[str, Any], folder: Path, *, with_files: bool) ->
         database_damage=info.get("damage", []),
     )
     base = f"{_BASE}/{info['id']}"
-    database = Entry(DATABASE, info["database_bytes"], info["database_sha256"])
+    database = BackupEntry(DATABASE, info["database_bytes"], info["database_sha256"])
     what = _fetch_one(api, f"{base}/database", folder, database)
     if what is not None:
         raise SetupError(
@@ -105,7 +105,7 @@ def _fetch(api: Api, info: dict[str, Any], folder: Path, *, with_files: bool) ->
         page = api.get(f"{base}/files", {"after": after})["files"]
         for file in page:
             after = file["blob"]
-            entry = Entry(file["path"], file["size"], file["sha256"])
+            entry = BackupEntry(file["path"], file["size"], file["sha256"])
             what = _fetch_one(api, f"{base}/files/{after}", folder, entry)
             if what is None:
                 manifest.entries.append(entry)
@@ -116,7 +116,7 @@ def _fetch(api: Api, info: dict[str, Any], folder: Path, *, with_files: bool) ->
     return manifest
 
 
-def _fetch_one(api: Api, path: str, folder: Path, entry: Entry) -> str | None:
+def _fetch_one(api: Api, path: str, folder: Path, entry: BackupEntry) -> str | None:
     """Copy a file; return what is wrong with the server's own if it is damaged."""
     what = ""
     # Twice, for a byte may also be lost on the way here.

@@ -22,7 +22,7 @@ _PIECE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BackupEntry:
     """A file of the backup, and what it must be."""
 
     #: below the backup's folder and below the home it is restored to
@@ -57,7 +57,7 @@ class Manifest:
     mark: int
     #: whether the files of runs and models are in it too
     has_artifacts: bool
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[BackupEntry] = field(default_factory=list)
     #: files that the database names and the backup lacks
     damaged: list[Damaged] = field(default_factory=list)
     #: what was wrong with the database itself
@@ -94,7 +94,7 @@ def read_manifest(folder: Path) -> Manifest:
     if shaped.pop("format", None) != FORMAT:
         raise SetupError(f"{folder / MANIFEST} is of a form this release does not know")
     try:
-        entries = [Entry(**entry) for entry in shaped.pop("entries")]
+        entries = [BackupEntry(**entry) for entry in shaped.pop("entries")]
         damaged = [Damaged(**one) for one in shaped.pop("damaged", [])]
         manifest = Manifest(**shaped, entries=entries, damaged=damaged)
     except (KeyError, TypeError) as fault:
@@ -104,7 +104,7 @@ def read_manifest(folder: Path) -> Manifest:
     return manifest
 
 
-def checked_pieces(folder: Path, entry: Entry) -> Iterator[bytes]:
+def checked_pieces(folder: Path, entry: BackupEntry) -> Iterator[bytes]:
     """Yield a file's bytes; raise at the end unless they are what the manifest says."""
     sha256, size = hashlib.sha256(), 0
     try:

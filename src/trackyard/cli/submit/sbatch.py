@@ -18,7 +18,7 @@ from trackyard.cli.jobs.waiting import exit_code, wait_for_end
 from trackyard.cli.output import emit_json, say
 from trackyard.cli.submit import sbatch_script, sending
 from trackyard.cli.submit.submit import plan_text
-from trackyard.cli.submit.wish import Asked
+from trackyard.cli.submit.wish import SubmissionFlags
 from trackyard.client.api import Api
 from trackyard.core.errors import SetupError
 
@@ -90,7 +90,9 @@ def run(args: argparse.Namespace) -> int:
     fields["command"] = command(batch, text, rest, folder)
     api = Api.from_environment()
     _place(api, args, batch, fields)
-    asked = Asked(fields=fields, folder=folder, folder_is_named=bool(batch.folder), exclude=())
+    asked = SubmissionFlags(
+        fields=fields, folder=folder, folder_is_named=bool(batch.folder), exclude=()
+    )
     made = sending.build(asked)
     if made is not None:
         sending.send(api, made)
@@ -109,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _after(
-    api: Api, args: argparse.Namespace, batch: sbatch_script.Batch, answer: dict[str, Any]
+    api: Api, args: argparse.Namespace, batch: sbatch_script.BatchScript, answer: dict[str, Any]
 ) -> int:
     jobs = answer["jobs"]
     name = jobs[0]["array_id"] or jobs[0]["job_id"]
@@ -120,7 +122,9 @@ def _after(
     return exit_code(wait_for_end(api, [name])) if batch.waits else 0
 
 
-def command(batch: sbatch_script.Batch, text: str, words: list[str], folder: Path) -> list[str]:
+def command(
+    batch: sbatch_script.BatchScript, text: str, words: list[str], folder: Path
+) -> list[str]:
     """Return what the job runs: the variables that scripts read, then the script itself."""
     live = {**batch.variables, **LIVE, **(ARRAY if "array" in batch.fields else {})}
     if "name" in batch.fields:
@@ -149,7 +153,7 @@ def _read(path: Path) -> str:
         raise SetupError(f"{path} cannot be read: {fault}", hint="name a batch script") from fault
 
 
-def _fields(args: argparse.Namespace, batch: sbatch_script.Batch) -> dict[str, Any]:
+def _fields(args: argparse.Namespace, batch: sbatch_script.BatchScript) -> dict[str, Any]:
     fields = dict(batch.fields)
     missing = [name for name, value in fields.get("env", {}).items() if value is None]
     for name in missing:
@@ -164,7 +168,7 @@ def _fields(args: argparse.Namespace, batch: sbatch_script.Batch) -> dict[str, A
 
 
 def _place(
-    api: Api, args: argparse.Namespace, batch: sbatch_script.Batch, fields: dict[str, Any]
+    api: Api, args: argparse.Namespace, batch: sbatch_script.BatchScript, fields: dict[str, Any]
 ) -> None:
     """Find the queue, label and lease that partition, constraint and reservation stand for."""
     if args.queue:

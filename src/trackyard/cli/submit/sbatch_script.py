@@ -59,7 +59,7 @@ _ARRAY = re.compile(r"(\d+)(?:-(\d+))?(?:%(\d+))?\Z")
 
 
 @dataclass(slots=True)
-class Batch:
+class BatchScript:
     """A batch script as a submission."""
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -115,10 +115,10 @@ def split(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
     return found, rest
 
 
-def read(options: Sequence[tuple[str, str]]) -> Batch:
+def read(options: Sequence[tuple[str, str]]) -> BatchScript:
     """Say options as a submission; later ones win."""
     given = dict(options)
-    batch = Batch()
+    batch = BatchScript()
     nodes, per_node = _tasks(given, batch)
     _resources(given, batch, nodes, per_node)
     _times(given, batch)
@@ -135,7 +135,7 @@ def read(options: Sequence[tuple[str, str]]) -> Batch:
     return batch
 
 
-def _tasks(given: dict[str, str], batch: Batch) -> tuple[int, int]:
+def _tasks(given: dict[str, str], batch: BatchScript) -> tuple[int, int]:
     text = given.pop("nodes", "")
     low, dash, _ = text.partition("-")
     if dash:
@@ -159,7 +159,7 @@ def _tasks(given: dict[str, str], batch: Batch) -> tuple[int, int]:
     return nodes, per_node
 
 
-def _resources(given: dict[str, str], batch: Batch, nodes: int, per_node: int) -> None:
+def _resources(given: dict[str, str], batch: BatchScript, nodes: int, per_node: int) -> None:
     gpus = _gpus(given, batch, nodes, per_node)
     cpus = 0
     if "cpus-per-task" in given:
@@ -182,7 +182,7 @@ def _resources(given: dict[str, str], batch: Batch, nodes: int, per_node: int) -
             batch.fields["exclusive"] = True
 
 
-def _gpus(given: dict[str, str], batch: Batch, nodes: int, per_node: int) -> int:
+def _gpus(given: dict[str, str], batch: BatchScript, nodes: int, per_node: int) -> int:
     """Return the GPUs of each node, however they were asked for."""
     kind, gpus = "", 0
     for name, per in (("gres", 1), ("gpus-per-node", 1), ("gpus-per-task", per_node)):
@@ -203,7 +203,7 @@ def _gpus(given: dict[str, str], batch: Batch, nodes: int, per_node: int) -> int
     return gpus
 
 
-def _times(given: dict[str, str], batch: Batch) -> None:
+def _times(given: dict[str, str], batch: BatchScript) -> None:
     if "time" in given:
         text = given.pop("time")
         try:
@@ -229,7 +229,7 @@ def _times(given: dict[str, str], batch: Batch) -> None:
             batch.ignored.append(f"--{name}={given.pop(name)}: only --time is kept")
 
 
-def _order(given: dict[str, str], batch: Batch) -> None:
+def _order(given: dict[str, str], batch: BatchScript) -> None:
     name = re.sub(r"[^A-Za-z0-9._-]", "-", given.pop("job-name", ""))[:128].strip("-")
     if name:
         batch.fields["name"] = name
@@ -279,7 +279,7 @@ def _after(text: str) -> list[dict[str, str]]:
     return found
 
 
-def _export(text: str, batch: Batch) -> None:
+def _export(text: str, batch: BatchScript) -> None:
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if equals:

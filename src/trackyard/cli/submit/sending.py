@@ -8,13 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trackyard.cli.submit.wish import Asked
+from trackyard.cli.submit.wish import SubmissionFlags
 from trackyard.client import package, source
 from trackyard.client.api import Api, ApiFault
 from trackyard.core.errors import SetupError
 
 
-def build(asked: Asked) -> package.Package | None:
+def build(asked: SubmissionFlags) -> package.FolderPackage | None:
     """Package the folder; None if there is none to send."""
     if asked.folder is None:
         return None
@@ -32,7 +32,7 @@ def build(asked: Asked) -> package.Package | None:
         ) from fault
 
 
-def send(api: Api, made: package.Package) -> bool:
+def send(api: Api, made: package.FolderPackage) -> bool:
     """Send a package unless the server has it; return whether it was sent."""
     path = f"/api/v1/packages/{made.digest}"
     try:

@@ -20,7 +20,7 @@ from trackyard.cli.output import add_json, emit_json, say
 from trackyard.cli.submit import sending, wish
 from trackyard.cli.submit.interacting import enter
 from trackyard.client.api import Api
-from trackyard.client.package import Package
+from trackyard.client.package import FolderPackage
 
 NOT_SUBMITTED = 1
 
@@ -140,7 +140,7 @@ def _confirmed() -> bool:
 
 
 def plan_text(
-    fields: dict[str, Any], answer: dict[str, Any], made: Package | None, now: int
+    fields: dict[str, Any], answer: dict[str, Any], made: FolderPackage | None, now: int
 ) -> str:
     """Say what is asked for and what the queue answers."""
     rows = [

@@ -210,7 +210,7 @@ KEYS = (*(flag.key for flag in FLAGS), *FILE_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SubmissionFlags:
     """A submission before anything is packaged."""
 
     #: fields of the submission, `command` and `pip` among them
@@ -255,7 +255,7 @@ def is_given(args: argparse.Namespace) -> bool:
 
 def collect(
     args: argparse.Namespace, told: Mapping[str, Any] | None = None, base: Path | None = None
-) -> Asked:
+) -> SubmissionFlags:
     """Join job file and flags into one submission; a flag wins over the file.
 
     `told` stands for a job file that is part of another one, which lies in `base`.
@@ -286,7 +286,9 @@ def collect(
         fields["pip"] = lines
     folder, is_named = _folder(args, from_file, base)
     exclude = args.exclude or _listed(from_file.get("exclude") or [])
-    return Asked(fields=fields, folder=folder, folder_is_named=is_named, exclude=tuple(exclude))
+    return SubmissionFlags(
+        fields=fields, folder=folder, folder_is_named=is_named, exclude=tuple(exclude)
+    )
 
 
 def _read(flag: Flag, value: Any) -> Any:

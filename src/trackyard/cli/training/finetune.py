@@ -19,7 +19,7 @@ from trackyard.client.api import Api, ApiFault, Unreachable
 from trackyard.core.errors import SetupError
 from trackyard.finetune import fit, launch
 from trackyard.finetune.planning.fleet import read_offers
-from trackyard.finetune.planning.gpus import Gpu
+from trackyard.finetune.planning.gpus import GpuModel
 from trackyard.finetune.recipe import Recipe, read
 
 _EPILOG = """\
@@ -136,7 +136,7 @@ def _train_here(recipe: Recipe, source: str, words: list[str]) -> int:
     return subprocess.run(command, check=False, env=dict(os.environ)).returncode
 
 
-def _offered() -> list[Gpu]:
+def _offered() -> list[GpuModel]:
     """Return the types of GPU that the fleet has; none where one of them is not known here."""
     try:
         found, unknown = read_offers(Api.from_environment())

@@ -16,7 +16,7 @@ from trackyard.finetune.planning import calibration, datasize, fleet, trace
 from trackyard.finetune.planning.answers import answers
 from trackyard.finetune.planning.estimate import Tracer
 from trackyard.finetune.planning.gpus import find_gpu, gpu_table, with_price
-from trackyard.finetune.planning.search import Plans, Request, search
+from trackyard.finetune.planning.search import PlanRequest, PlanResults, search
 from trackyard.finetune.setup import CHOICES
 from trackyard.finetune.shapes import BUILT_IN, ModelShape, find_shape
 
@@ -61,7 +61,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlanFlags:
     """What the flags say, apart from the GPU."""
 
     shape: ModelShape
@@ -113,7 +113,7 @@ def run(args: argparse.Namespace) -> int:
     return 0 if any(plans.ranked for plans in found) else 1
 
 
-def _asked(args: argparse.Namespace) -> Asked:
+def _asked(args: argparse.Namespace) -> PlanFlags:
     shape = find_shape(args.model)
     if args.tokens is not None and args.data:
         raise SetupError("--tokens and --data both say how much", hint="give one of them")
@@ -123,7 +123,7 @@ def _asked(args: argparse.Namespace) -> Asked:
         tokens = data.padded_tokens(args.seq, packed=args.packing) * args.epochs
     for note in _notes(args, shape):
         say(f"note: {note}")
-    return Asked(shape, _given(args, shape), data, tokens, args.epochs)
+    return PlanFlags(shape, _given(args, shape), data, tokens, args.epochs)
 
 
 def _given(args: argparse.Namespace, shape: ModelShape) -> dict[str, Any]:
@@ -178,11 +178,11 @@ def _api(*, must: bool) -> Api | None:
         return None
 
 
-def _pairs(api: Api | None) -> list[calibration.Pair]:
+def _pairs(api: Api | None) -> list[calibration.PlanOutcome]:
     return [] if api is None else fleet.finished_pairs(api)
 
 
-def _offers(args: argparse.Namespace, api: Api | None) -> list[fleet.Offer | None]:
+def _offers(args: argparse.Namespace, api: Api | None) -> list[fleet.GpuOffer | None]:
     if args.on != "fleet" or api is None:
         return [None]
     wanted = find_gpu(args.gpu) if args.gpu else None
@@ -204,16 +204,16 @@ def _offers(args: argparse.Namespace, api: Api | None) -> list[fleet.Offer | Non
 
 def _planned(
     args: argparse.Namespace,
-    asked: Asked,
+    asked: PlanFlags,
     tracer: Tracer | None,
-    pairs: list[calibration.Pair],
-    offer: fleet.Offer | None,
-) -> Plans:
+    pairs: list[calibration.PlanOutcome],
+    offer: fleet.GpuOffer | None,
+) -> PlanResults:
     gpu = find_gpu(args.gpu or "H200") if offer is None else offer.gpu
     kind = with_price(gpu, args.price)
     if offer is not None and (args.gpus > offer.per_node or args.nodes > offer.nodes):
         say(f"note: the fleet has {offer.nodes} x {offer.per_node} {offer.type}, fewer than asked")
-    request = Request(
+    request = PlanRequest(
         asked.shape,
         kind,
         gpus=args.gpus,
@@ -228,7 +228,9 @@ def _planned(
     return search(request, tracer)
 
 
-def _wait(api: Api | None, plans: Plans, offer: fleet.Offer | None) -> fleet.Wait | None:
+def _wait(
+    api: Api | None, plans: PlanResults, offer: fleet.GpuOffer | None
+) -> fleet.PredictedWait | None:
     if api is None or offer is None or not plans.ranked:
         return None
     best = plans.ranked[0]

@@ -11,14 +11,14 @@ from typing import Any
 
 from trackyard.cli.jobs.jobview import now_ms, when
 from trackyard.cli.output import duration, emit_json, say, table
-from trackyard.finetune.planning.answers import Answer
+from trackyard.finetune.planning.answers import PlanAnswer
 from trackyard.finetune.planning.datasize import DataSize
-from trackyard.finetune.planning.estimate import CONTEXT, FRAGMENTS, Estimate
-from trackyard.finetune.planning.fleet import Offer, Wait
-from trackyard.finetune.planning.gpus import GIB, Gpu, price_note
-from trackyard.finetune.planning.search import Plans
+from trackyard.finetune.planning.estimate import CONTEXT, FRAGMENTS, SetupEstimate
+from trackyard.finetune.planning.fleet import GpuOffer, PredictedWait
+from trackyard.finetune.planning.gpus import GIB, GpuModel, price_note
+from trackyard.finetune.planning.search import PlanResults
 from trackyard.finetune.planning.speed import MFU_CONVENTION
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 _PARTS = ("weights", "gradients", "optimizer", "activations", "logits", "buffers")
@@ -42,10 +42,10 @@ def heading(shape: ModelShape, data: DataSize | None, tokens: float, epochs: flo
 
 
 def show(
-    plans: Plans,
-    answered: list[Answer],
-    offer: Offer | None,
-    wait: Wait | None,
+    plans: PlanResults,
+    answered: list[PlanAnswer],
+    offer: GpuOffer | None,
+    wait: PredictedWait | None,
     args: argparse.Namespace,
 ) -> None:
     """Print the plans for one type of GPU."""
@@ -69,7 +69,7 @@ def show(
     _rejections(plans, show_all=args.all)
 
 
-def _plan_table(plans: list[Estimate], tokens: float) -> None:
+def _plan_table(plans: list[SetupEstimate], tokens: float) -> None:
     headers = [
         "#",
         "plan",
@@ -102,7 +102,7 @@ def _plan_table(plans: list[Estimate], tokens: float) -> None:
     table(headers, rows)
 
 
-def _part_table(plans: list[Estimate]) -> None:
+def _part_table(plans: list[SetupEstimate]) -> None:
     rows = []
     for place, plan in enumerate(plans, start=1):
         parts = plan.parts.json()
@@ -112,7 +112,7 @@ def _part_table(plans: list[Estimate]) -> None:
     table(["#", *_PARTS, "peak", "host", "by"], rows)
 
 
-def describe(setup: Setup) -> str:
+def describe(setup: TrainingSetup) -> str:
     """Name a setup's choices in a few words, the usual ones left out."""
     words: list[str] = [setup.method, setup.precision]
     if setup.checkpointing != "none":
@@ -128,7 +128,7 @@ def describe(setup: Setup) -> str:
     return ", ".join(words).replace("compile", "compiled").replace("packing", "packed")
 
 
-def _rejections(plans: Plans, *, show_all: bool) -> None:
+def _rejections(plans: PlanResults, *, show_all: bool) -> None:
     if not plans.rejected:
         return
     nearest = sorted(plans.rejected, key=lambda one: one.best.needed_bytes)
@@ -140,7 +140,7 @@ def _rejections(plans: Plans, *, show_all: bool) -> None:
         say(f"{len(nearest) - len(shown)} more were rejected; --all shows them")
 
 
-def _wait_words(wait: Wait) -> str:
+def _wait_words(wait: PredictedWait) -> str:
     if wait.starts_now:
         return "none, it would start now"
     if not wait.is_feasible:
@@ -162,7 +162,10 @@ def footing(note: str, so_far: str | None) -> None:
 
 
 def as_json(
-    plans: Plans, answered: list[Answer], offer: Offer | None, wait: Wait | None
+    plans: PlanResults,
+    answered: list[PlanAnswer],
+    offer: GpuOffer | None,
+    wait: PredictedWait | None,
 ) -> dict[str, Any]:
     """Return the plans for one type of GPU as plain values."""
     request = plans.request
@@ -203,7 +206,7 @@ def models(known: Mapping[str, ModelShape], *, is_json: bool) -> int:
     return 0
 
 
-def gpus(known: Mapping[str, Gpu], *, is_json: bool) -> int:
+def gpus(known: Mapping[str, GpuModel], *, is_json: bool) -> int:
     """List the known GPUs."""
     if is_json:
         emit_json(

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
-from trackyard.control.forecast.messages import HEAD_BYTES, Question, Setup, packed
+from trackyard.control.forecast.messages import HEAD_BYTES, ForecastSetup, Question, packed
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +26,14 @@ IDLE_SECONDS = 120.0
 PATIENCE_SECONDS, REST_SECONDS = 15.0, 15.0
 
 
-class Unanswered(Exception):
+class ForecastUnavailable(Exception):
     """There is no answer now; one may be had later."""
 
 
-class Desk:
+class ForecastClient:
     """Takes questions one at a time to the process that runs ahead."""
 
-    def __init__(self, setup: Setup) -> None:
+    def __init__(self, setup: ForecastSetup) -> None:
         self._setup = setup
         self._turn = asyncio.Lock()
         self._process: Process | None = None
@@ -51,7 +51,7 @@ class Desk:
         async with self._turn:
             loop = asyncio.get_running_loop()
             if self._is_closed or loop.time() < self._rests_until:
-                raise Unanswered
+                raise ForecastUnavailable
             if self._idle is not None:
                 self._idle.cancel()
             try:
@@ -63,7 +63,7 @@ class Desk:
                     log.warning("the process that makes forecasts is gone: %r", fault)
                 self._rests_until = loop.time() + REST_SECONDS
                 self._end()
-                raise Unanswered from fault
+                raise ForecastUnavailable from fault
             except asyncio.CancelledError:
                 # The answer to this question must not be taken for that to the next.
                 self._end()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from trackyard.control.loop import Pass, Scheduler
+from trackyard.control.loop import LastPass, SchedulingLoop
 from trackyard.core.lease import Lease
 from trackyard.leases.views import JobEffect
-from trackyard.leases.wishes import Who
+from trackyard.leases.wishes import LeaseCaller
 from trackyard.leases.wording import length
 from trackyard.scheduling.forecast.eta import forecast
 from trackyard.scheduling.snapshot import Snapshot
@@ -23,13 +23,13 @@ MOST_EVENTS = 1000
 NOTABLE_SECONDS = 60.0
 
 
-class Foresight:
+class LeaseImpact:
     """Says what a lease does to the line."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: SchedulingLoop) -> None:
         self._scheduler = scheduler
 
-    async def __call__(self, lease: Lease, who: Who) -> list[JobEffect]:
+    async def __call__(self, lease: Lease, who: LeaseCaller) -> list[JobEffect]:
         """Return the waiting jobs that would start later, or elsewhere in time, for a lease."""
         looked = await self._scheduler.view()
         snapshot = looked.loaded.snapshot
@@ -55,7 +55,9 @@ def _starts(snapshot: Snapshot, jobs: list[str]) -> dict[str, float | None]:
     return {job: found[job].expected for job in jobs}
 
 
-def _effect(looked: Pass, job: str, was: float, will: float | None, who: Who) -> JobEffect:
+def _effect(
+    looked: LastPass, job: str, was: float, will: float | None, who: LeaseCaller
+) -> JobEffect:
     row = looked.loaded.waiting[job]
     asked = next(one.job for one in looked.loaded.snapshot.waiting if one.job.id == job)
     is_open = who.is_admin or row.team_id == who.team_id

@@ -12,7 +12,7 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.leases.rules import LeaseRules
-from trackyard.queue.specification import JobSpec, Wish
+from trackyard.queue.specification import JobRequest, JobSpec
 from trackyard.scheduling import Policy
 
 #: Bytes that tell how long a message is.
@@ -21,7 +21,7 @@ HEAD_BYTES = 4
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Setup(msgspec.Struct, frozen=True):
+class ForecastSetup(msgspec.Struct, frozen=True):
     """The first message: where the queue is and by which rules it runs."""
 
     database: str
@@ -29,30 +29,30 @@ class Setup(msgspec.Struct, frozen=True):
     rules: LeaseRules
 
 
-class Starts(msgspec.Struct, frozen=True, tag=True):
+class StartsQuery(msgspec.Struct, frozen=True, tag=True):
     """When do these waiting jobs start?"""
 
     now_ms: int
     jobs: list[str]
 
 
-class Lesser(msgspec.Struct, frozen=True, tag=True):
+class SmallerQuery(msgspec.Struct, frozen=True, tag=True):
     """Which lesser requests of this waiting job would start now?"""
 
     now_ms: int
     job: str
 
 
-class Wished(msgspec.Struct, frozen=True, tag=True):
+class PreviewQuery(msgspec.Struct, frozen=True, tag=True):
     """What would a job meet that is not submitted yet?"""
 
     now_ms: int
     principal: Principal
-    wish: Wish
+    wish: JobRequest
     spec: JobSpec
 
 
-Question = Starts | Lesser | Wished
+Question = StartsQuery | SmallerQuery | PreviewQuery
 
 
 def packed(message: Any) -> bytes:

@@ -16,10 +16,10 @@ from trackyard.core.reasons import Reason, Tier
 from trackyard.core.resources import WHOLE
 from trackyard.fleet.nodes import match_types
 from trackyard.queue.shares.promises import stop_words
-from trackyard.queue.specification import JobSpec, Wish, parse_priority
-from trackyard.queue.views import EtaView, ReasonView, Smaller, reason_view
+from trackyard.queue.specification import JobRequest, JobSpec, parse_priority
+from trackyard.queue.views import EtaView, ReasonView, SmallerRequestView, reason_view
 from trackyard.scheduling.forecast import eta
-from trackyard.scheduling.forecast.eta import Forecast, forecast, lesser, what_if
+from trackyard.scheduling.forecast.eta import StartForecast, forecast, lesser, what_if
 from trackyard.scheduling.shares.requests import DefaultRequests
 from trackyard.scheduling.snapshot import Snapshot
 
@@ -32,7 +32,7 @@ _CANDIDATE = "this job"
 _NEVER = (Tier.MISCONFIGURED, Tier.INFEASIBLE)
 
 
-class Answer(msgspec.Struct):
+class JobPreview(msgspec.Struct):
     """What would become of a job if it were submitted now."""
 
     #: whether the present nodes and limits could ever hold it
@@ -45,7 +45,7 @@ class Answer(msgspec.Struct):
     eta: EtaView | None = None
     reasons: list[ReasonView] = []
     #: lesser requests that would start now, the largest first
-    smaller: list[Smaller] = []
+    smaller: list[SmallerRequestView] = []
     #: CPUs and memory on each node, its queue's defaults filled in
     cpus: float = 0.0
     memory_bytes: int = 0
@@ -53,17 +53,17 @@ class Answer(msgspec.Struct):
     preemption: str = ""
 
 
-def brief(snapshot: Snapshot) -> Answer:
+def brief(snapshot: Snapshot) -> JobPreview:
     """Answer a plain submission to a long queue: it is looked at in the next pass."""
     waiting = len(snapshot.waiting)
-    return Answer(
+    return JobPreview(
         feasible=True,
         sentence=f"It joins {waiting} waiting jobs; `yard why` tells more in a moment.",
         waiting=waiting,
     )
 
 
-def full(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) -> Answer:
+def full(snapshot: Snapshot, principal: Principal, wish: JobRequest, spec: JobSpec) -> JobPreview:
     """Ask the scheduler what it would do with this job, and when."""
     job = _candidate(snapshot, principal, wish, spec)
     answer = _answer(snapshot, job)
@@ -73,12 +73,12 @@ def full(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) ->
     return answer
 
 
-def _answer(snapshot: Snapshot, job: Job) -> Answer:
+def _answer(snapshot: Snapshot, job: Job) -> JobPreview:
     found = what_if(snapshot, job, most_events=FORECAST_EVENTS)
     waiting = len(snapshot.waiting)
     if found.placement is not None:
         nodes = ", ".join(found.placement.nodes)
-        return Answer(
+        return JobPreview(
             feasible=True,
             starts_now=True,
             sentence=f"It starts at once, on {nodes}.",
@@ -88,7 +88,7 @@ def _answer(snapshot: Snapshot, job: Job) -> Answer:
     first = found.reasons[0]
     feasible = first.tier not in _NEVER
     reasons = agreeing(found.reasons, found.forecast.expected)
-    return Answer(
+    return JobPreview(
         feasible=feasible,
         sentence=reasons[0].sentence + ".",
         position=found.position,
@@ -99,13 +99,13 @@ def _answer(snapshot: Snapshot, job: Job) -> Answer:
     )
 
 
-def lessen(snapshot: Snapshot, job_id: str) -> list[Smaller]:
+def lessen(snapshot: Snapshot, job_id: str) -> list[SmallerRequestView]:
     """Say which lesser requests of a waiting job would start now."""
     return [_smaller(one) for one in lesser(snapshot, job_id)]
 
 
-def _smaller(found: eta.Smaller) -> Smaller:
-    return Smaller(
+def _smaller(found: eta.SmallerRequest) -> SmallerRequestView:
+    return SmallerRequestView(
         gpus=found.request.gpus * found.request.gpu_milli / WHOLE,
         nodes=found.request.nodes,
         gpu_types=list(found.request.gpu_types),
@@ -133,7 +133,7 @@ def agreeing(reasons: Sequence[Reason], expected: float | None) -> list[Reason]:
     ]
 
 
-def eta_view(found: Forecast) -> EtaView | None:
+def eta_view(found: StartForecast) -> EtaView | None:
     """Say a forecast as the API does; None where no start is in sight."""
     if found.expected is None and found.earliest is None:
         return None
@@ -149,7 +149,7 @@ def eta_view(found: Forecast) -> EtaView | None:
     )
 
 
-def _candidate(snapshot: Snapshot, principal: Principal, wish: Wish, spec: JobSpec) -> Job:
+def _candidate(snapshot: Snapshot, principal: Principal, wish: JobRequest, spec: JobSpec) -> Job:
     types = {node.gpu_type for node in snapshot.nodes if node.gpus}
     request = spec.request
     if request.gpu_types:

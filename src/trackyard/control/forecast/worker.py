@@ -17,18 +17,18 @@ import msgspec
 
 from trackyard.control.forecast.messages import (
     HEAD_BYTES,
-    Lesser,
+    ForecastSetup,
     Question,
-    Setup,
-    Starts,
+    SmallerQuery,
+    StartsQuery,
     packed,
 )
 from trackyard.control.forecast.preview import foresee_many, full, lessen
-from trackyard.control.snapshot import Board
+from trackyard.control.snapshot import SnapshotLoader
 from trackyard.core.clock import SYSTEM_CLOCK
 from trackyard.leases.service import Leases
 from trackyard.scheduling import Snapshot
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 
 #: How far it stands behind the server and the jobs for a processor.
 NICE = 10
@@ -43,19 +43,19 @@ def main() -> None:
     first = _next(sys.stdin.buffer)
     if first is None:
         return
-    setup = msgspec.msgpack.decode(first, type=Setup)
+    setup = msgspec.msgpack.decode(first, type=ForecastSetup)
     asyncio.run(_serve(setup, sys.stdin.buffer, sys.stdout.buffer))
 
 
-async def _serve(setup: Setup, questions: IO[bytes], answers: IO[bytes]) -> None:
+async def _serve(setup: ForecastSetup, questions: IO[bytes], answers: IO[bytes]) -> None:
     database = Database(setup.database, clock=SYSTEM_CLOCK, readers=1)
     leases = Leases(database, setup.rules)
-    board = Board(setup.policy)
+    board = SnapshotLoader(setup.policy)
     decoder = msgspec.msgpack.Decoder(Question)
     while (body := _next(questions)) is not None:
-        question: Starts | Lesser | Any = decoder.decode(body)
+        question: StartsQuery | SmallerQuery | Any = decoder.decode(body)
 
-        def load(reader: Reader, now_ms: int = question.now_ms) -> Snapshot:
+        def load(reader: ReadConnection, now_ms: int = question.now_ms) -> Snapshot:
             return board.load(reader, now_ms, leases.for_scheduler(reader)).snapshot
 
         answers.write(packed(_answer(await database.read(load, seconds=None), question)))
@@ -64,10 +64,10 @@ async def _serve(setup: Setup, questions: IO[bytes], answers: IO[bytes]) -> None
 
 
 def _answer(snapshot: Snapshot, question: Any) -> Any:
-    if isinstance(question, Starts):
+    if isinstance(question, StartsQuery):
         present = {one.job.id for one in snapshot.waiting}
         return foresee_many(snapshot, [job for job in question.jobs if job in present])
-    if isinstance(question, Lesser):
+    if isinstance(question, SmallerQuery):
         return lessen(snapshot, question.job)
     return full(snapshot, question.principal, question.wish, question.spec)
 

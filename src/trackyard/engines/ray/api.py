@@ -26,7 +26,7 @@ _TRACE_LINE = re.compile(r"^(\w+\.)*\w*(Error|Exception|Timeout)\w*: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class ClusterInfo:
     """What a cluster says of itself."""
 
     ray_version: str
@@ -57,10 +57,10 @@ class RayApi:
 
     # Reading
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterInfo:
         """Ask who answers."""
         data = self._json("GET", "/api/version")
-        return Cluster(
+        return ClusterInfo(
             ray_version=str(data.get("ray_version", "")), session=str(data.get("session_name", ""))
         )
 

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 from trackyard.core.ports import EngineUnavailable, LaunchSpec, PackageRef
 from trackyard.engines import ray_gate
 from trackyard.engines.ray.api import PACKAGE_LIMIT, RayApi
-from trackyard.engines.ray.submission import Carried, package_name, runner_package
+from trackyard.engines.ray.submission import CarriedFiles, package_name, runner_package
 
 FETCH_SECONDS = 120.0
 
 
-def carry(api: RayApi, spec: LaunchSpec) -> Carried:
+def carry(api: RayApi, spec: LaunchSpec) -> CarriedFiles:
     """Upload what the cluster lacks; return where everything lies."""
     carry_runner(api)
     gate = ray_gate.archive()
@@ -30,7 +30,7 @@ def carry(api: RayApi, spec: LaunchSpec) -> Carried:
         for address, ref in spec.ray.packages.items():
             if ref.size_bytes <= PACKAGE_LIMIT:
                 uris[address] = _bring(api, spec, address, ref)
-    return Carried(
+    return CarriedFiles(
         uris=uris, modules=(f"gcs://{gate_name}",), variables=ray_gate.environment(spec.env)
     )
 

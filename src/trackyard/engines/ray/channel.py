@@ -11,7 +11,7 @@ from typing import Protocol
 from trackyard.core.ports import ExitCause
 
 
-class Channel(Protocol):
+class ReportChannel(Protocol):
     """Whoever takes the runners' reports."""
 
     def order_stop(self, attempt_id: str, *, grace_seconds: float, reason: ExitCause) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trackyard.core.clock import Clock
-from trackyard.core.ports import EngineError, GpuReport, LaunchRefused, NodeReport, NodeShare
+from trackyard.core.ports import EngineError, GpuReport, LaunchRefused, NodeGrant, NodeReport
 from trackyard.engines.ray import judging, nodes
-from trackyard.engines.ray.api import Cluster, RayApi
+from trackyard.engines.ray.api import ClusterInfo, RayApi
 from trackyard.engines.ray.nodes import Foreign, RayNode
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class ClusterView:
         self._nodes_at: float | None = None
         self._was: dict[str, RayNode] = {}
         self._gpus: dict[str, list[GpuReport]] = {}
-        self._cluster: Cluster | None = None
+        self._cluster: ClusterInfo | None = None
         self._cluster_at = 0.0
 
     # Jobs
@@ -129,7 +129,7 @@ class ClusterView:
                 return node
         raise LaunchRefused(f"there is no node {node_id!r} in the Ray cluster, or it is down")
 
-    def check(self, share: NodeShare) -> None:
+    def check(self, share: NodeGrant) -> None:
         """Refuse a share that the cluster does not have at all."""
         node = self.node(share.node_id)
         missing = [gpu.index for gpu in share.gpus if gpu.index >= node.gpu_count]
@@ -137,7 +137,7 @@ class ClusterView:
             raise LaunchRefused(f"node {share.node_id} has no GPU {missing[0]}")
 
     def reports(
-        self, held: Mapping[str, Sequence[NodeShare]], others: Mapping[str, Foreign]
+        self, held: Mapping[str, Sequence[NodeGrant]], others: Mapping[str, Foreign]
     ) -> list[NodeReport]:
         """Describe the nodes that take work, and those that did and are gone."""
         found = []
@@ -175,7 +175,7 @@ class ClusterView:
         self._gpus[node.ray_id] = found
         return found
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterInfo:
         """Return the cluster's version and session."""
         with self._lock:
             if self._cluster is None or self._age(self._cluster_at) > CLUSTER_SECONDS:

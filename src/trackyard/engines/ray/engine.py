@@ -24,8 +24,8 @@ from trackyard.core.ports import (
     LaunchSpec,
     LeaseHold,
     Listener,
+    NodeGrant,
     NodeReport,
-    NodeShare,
     NoticeKind,
     Unsubscribe,
 )
@@ -33,12 +33,12 @@ from trackyard.engines.holds import check_held
 from trackyard.engines.notices import Notices
 from trackyard.engines.ray import carrying, foreign, judging, submission
 from trackyard.engines.ray.api import RayApi
-from trackyard.engines.ray.channel import Channel, NoChannel
+from trackyard.engines.ray.channel import NoChannel, ReportChannel
 from trackyard.engines.ray.cluster import ClusterView
-from trackyard.engines.ray.keeping import Keepers
-from trackyard.engines.ray.pending import Pending
+from trackyard.engines.ray.keeping import LeaseKeepers
+from trackyard.engines.ray.pending import PendingAttempts
 from trackyard.engines.ray.stopping import Stops
-from trackyard.engines.ray.submission import Site
+from trackyard.engines.ray.submission import RaySite
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +58,9 @@ class RayEngine:
         self,
         address: str,
         *,
-        site: Site,
+        site: RaySite,
         token: str = "",
-        channel: Channel | None = None,
+        channel: ReportChannel | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._api = RayApi(address, token=token)
@@ -70,8 +70,8 @@ class RayEngine:
         self._notices = Notices(clock)
         self._view = ClusterView(self._api, site.name, clock)
         self._stops = Stops(self._api, self._channel, clock)
-        self._pending = Pending(clock)
-        self._keepers = Keepers(self._api, self._view, site, clock, tell=self._notices.tell)
+        self._pending = PendingAttempts(clock)
+        self._keepers = LeaseKeepers(self._api, self._view, site, clock, tell=self._notices.tell)
         self._lock = threading.RLock()
         self._barred: set[str] = set()
         self._forgotten: set[str] = set()
@@ -88,7 +88,7 @@ class RayEngine:
 
     def nodes(self) -> Sequence[NodeReport]:
         """Describe the cluster's nodes, less what our attempts and foreign jobs hold."""
-        held: dict[str, list[NodeShare]] = {}
+        held: dict[str, list[NodeGrant]] = {}
         for report in self.attempts():
             if report.phase in _LIVE:
                 for share in report.placement:

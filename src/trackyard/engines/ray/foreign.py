@@ -11,7 +11,7 @@ from typing import Any
 
 from trackyard.engines.ray.api import RayApi
 from trackyard.engines.ray.cluster import ClusterView
-from trackyard.engines.ray.nodes import Foreign, Held
+from trackyard.engines.ray.nodes import Foreign, ForeignHold
 from trackyard.engines.ray.submission import placement_of
 
 #: the actor that Ray starts around an entrypoint is called so, and holds its resources
@@ -43,7 +43,7 @@ def on_nodes(api: RayApi, view: ClusterView) -> dict[str, Foreign]:
 def _charge(
     found: dict[str, Foreign], job: str, line: str, node_id: str, amounts: Mapping[str, float]
 ) -> None:
-    one = found.setdefault(node_id, {}).setdefault(job, Held(line=line))
+    one = found.setdefault(node_id, {}).setdefault(job, ForeignHold(line=line))
     one.cpus += amounts.get("CPU", 0.0)
     one.gpus += amounts.get("GPU", 0.0)
     one.memory_bytes += amounts.get("memory", 0.0)

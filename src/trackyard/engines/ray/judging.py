@@ -18,7 +18,7 @@ from trackyard.core.ports import (
     AttemptReport,
     ExitCause,
     ExitRecord,
-    NodeShare,
+    NodeGrant,
 )
 from trackyard.engines.ray import submission
 from trackyard.engines.ray.api import gist
@@ -73,7 +73,7 @@ def _phase(
     job: Mapping[str, Any],
     alive: Collection[str],
     asked: ExitCause | None,
-    placement: tuple[NodeShare, ...],
+    placement: tuple[NodeGrant, ...],
 ) -> tuple[AttemptPhase, tuple[ExitRecord, ...], str]:
     status = job.get("status")
     if status not in ENDED:
@@ -109,7 +109,7 @@ def _phase(
     return AttemptPhase.EXITED, (_by_code(job, int(code), len(placement) > 1),), ""
 
 
-def _is_broken(exits: tuple[ExitRecord, ...], placement: tuple[NodeShare, ...]) -> bool:
+def _is_broken(exits: tuple[ExitRecord, ...], placement: tuple[NodeGrant, ...]) -> bool:
     """Tell whether a gang ended for want of a member that left no record."""
     ended_for_another = all(one.succeeded or one.cause is ExitCause.GANG for one in exits)
     return len(exits) < len(placement) and ended_for_another

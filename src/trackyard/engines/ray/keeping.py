@@ -18,12 +18,12 @@ from datetime import timedelta
 from typing import Any
 
 from trackyard.core.clock import Clock
-from trackyard.core.ports import LaunchRefused, LaunchSpec, LeaseHold, NodeShare, NoticeKind
+from trackyard.core.ports import LaunchRefused, LaunchSpec, LeaseHold, NodeGrant, NoticeKind
 from trackyard.engines.ray import carrying, foreign, judging, submission
 from trackyard.engines.ray.api import RayApi, gist
 from trackyard.engines.ray.cluster import ClusterView
 from trackyard.engines.ray.nodes import RayNode
-from trackyard.engines.ray.submission import GivenGpu, Site
+from trackyard.engines.ray.submission import GivenGpu, RaySite
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +45,14 @@ TELL_TRIES = 20
 TELL_SECONDS = 0.5
 
 
-class Keepers:
+class LeaseKeepers:
     """The holds this engine was told of, and the jobs that keep them."""
 
     def __init__(
         self,
         api: RayApi,
         view: ClusterView,
-        site: Site,
+        site: RaySite,
         clock: Clock,
         *,
         pause: Callable[[float], None] = time.sleep,
@@ -113,7 +113,7 @@ class Keepers:
 
     def _choose(
         self,
-        share: NodeShare,
+        share: NodeGrant,
         spec: LaunchSpec,
         held: Sequence[tuple[str, str]] | None,
         indexes: dict[str, dict[int, str]],
@@ -420,7 +420,7 @@ def _places_of(rows: Iterable[Mapping[str, Any]]) -> set[str]:
     return {str(one.get("node_id")) for row in rows for one in row.get("bundles") or ()}
 
 
-def keeper_job(hold: LeaseHold, nodes: Sequence[RayNode], site: Site) -> dict[str, Any]:
+def keeper_job(hold: LeaseHold, nodes: Sequence[RayNode], site: RaySite) -> dict[str, Any]:
     """Return the job that keeps a lease's nodes; its id says which nodes, and until when."""
     starts_ms = int(hold.starts_at.timestamp() * 1000)
     ends_ms = int(hold.ends_at.timestamp() * 1000)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trackyard.core.node import NodeState
-from trackyard.core.ports import NODE_ID, ForeignUse, GpuReport, NodeReport, NodeShare
+from trackyard.core.ports import NODE_ID, ForeignUse, GpuReport, NodeGrant, NodeReport
 
 #: a label of this name, set by `ray start --labels`, is what a node is called here
 NAME_LABEL = "yard.name"
@@ -47,7 +47,7 @@ class RayNode:
 
 
 @dataclass(slots=True)
-class Held:
+class ForeignHold:
     """What one foreign job holds on one node."""
 
     cpus: float = 0.0
@@ -58,7 +58,7 @@ class Held:
 
 
 #: foreign jobs on one node, by name
-Foreign = dict[str, Held]
+Foreign = dict[str, ForeignHold]
 
 
 def read_nodes(rows: Iterable[Mapping[str, Any]]) -> list[RayNode]:
@@ -103,7 +103,7 @@ def dead(node: RayNode, message: str) -> RayNode:
 
 def describe(
     node: RayNode,
-    held: Sequence[NodeShare],
+    held: Sequence[NodeGrant],
     *,
     foreign: Foreign,
     gpus: Sequence[GpuReport],
@@ -117,7 +117,7 @@ def describe(
         for gpu in share.gpus:
             used[gpu.index] = used.get(gpu.index, 0.0) + gpu.fraction
     others = [use for name, one in foreign.items() for use in _uses(name, one, used, len(gpus))]
-    taken: list[NodeShare | ForeignUse] = [*held, *others]
+    taken: list[NodeGrant | ForeignUse] = [*held, *others]
     free_cpus = cpus - sum(one.cpus for one in taken)
     free_memory = memory - sum(one.memory_bytes for one in taken)
     notes = [
@@ -152,7 +152,7 @@ def describe(
     )
 
 
-def _uses(name: str, one: Held, used: dict[int, float], count: int) -> list[ForeignUse]:
+def _uses(name: str, one: ForeignHold, used: dict[int, float], count: int) -> list[ForeignUse]:
     """Say what a foreign job holds; which GPUs Ray does not tell, so the emptiest are charged."""
     whole, part = int(one.gpus + 1e-6), round(one.gpus % 1, 4)
     order = sorted(range(count), key=lambda index: (used.get(index, 0.0), -index))

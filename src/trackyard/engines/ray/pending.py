@@ -23,7 +23,7 @@ STOPPED_SECONDS = 20.0
 _SLOW = ("pip", "uv", "conda", "container", "image_uri", "working_dir")
 
 
-class Pending:
+class PendingAttempts:
     """Since when each attempt waits for Ray, and those that were given up."""
 
     def __init__(self, clock: Clock) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from trackyard.core.clock import Clock
 from trackyard.core.ports import AttemptPhase, AttemptReport, EngineError, ExitCause
 from trackyard.engines.ray.api import RayApi
-from trackyard.engines.ray.channel import Channel
+from trackyard.engines.ray.channel import ReportChannel
 
 #: what a runner gets beyond its grace: the way of the order, the sweep and the last report
 SLACK_SECONDS = 12.0
@@ -32,7 +32,7 @@ class _Stop:
 class Stops:
     """The stops in force."""
 
-    def __init__(self, api: RayApi, channel: Channel, clock: Clock) -> None:
+    def __init__(self, api: RayApi, channel: ReportChannel, clock: Clock) -> None:
         self._api = api
         self._channel = channel
         self._clock = clock

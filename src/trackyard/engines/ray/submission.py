@@ -19,9 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from trackyard.core.ports import GpuShare, LaunchRefused, LaunchSpec, NodeShare, RayWish
+from trackyard.core.ports import GpuShare, LaunchRefused, LaunchSpec, NodeGrant, RayOptions
 from trackyard.engines import wrapper
-from trackyard.engines.ray.api import Cluster
+from trackyard.engines.ray.api import ClusterInfo
 from trackyard.engines.ray.nodes import RayNode
 from trackyard.engines.ray.sealing import seal
 
@@ -50,7 +50,7 @@ _RESERVED = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class RaySite:
     """What submissions of this installation have alike."""
 
     #: tells our jobs from those of another Trackyard on the same cluster
@@ -99,7 +99,7 @@ def package_name(digest: str, suffix: str = "zip") -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
+class CarriedFiles:
     """What was brought into the cluster for one attempt."""
 
     #: address in the job's own runtime environment -> address in the cluster; those that are
@@ -114,9 +114,9 @@ class Carried:
 def submission(
     spec: LaunchSpec,
     nodes: Sequence[RayNode],
-    cluster: Cluster,
-    site: Site,
-    carried: Carried,
+    cluster: ClusterInfo,
+    site: RaySite,
+    carried: CarriedFiles,
     *,
     given: Given | None = None,
 ) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def entrypoint(role: str) -> str:
     )
 
 
-def metadata(spec: LaunchSpec, site: Site, given: Given | None = None) -> dict[str, str]:
+def metadata(spec: LaunchSpec, site: RaySite, given: Given | None = None) -> dict[str, str]:
     """Return what any server needs to find the attempt again."""
     placement = [
         [
@@ -192,17 +192,17 @@ def _names(given: Sequence[GivenGpu] | None) -> list[str] | None:
     return None if given is None else [gpu.name for gpu in given]
 
 
-def given_of(words: Mapping[str, str]) -> list[tuple[NodeShare, list[str]]]:
+def given_of(words: Mapping[str, str]) -> list[tuple[NodeGrant, list[str]]]:
     """Read back which members were given which GPUs."""
     told: list[list[str] | None] = json.loads(words.get(GIVEN, "[]"))
     shares = zip(placement_of(words), told, strict=False)
     return [(share, names) for share, names in shares if names is not None]
 
 
-def placement_of(words: Mapping[str, str]) -> tuple[NodeShare, ...]:
+def placement_of(words: Mapping[str, str]) -> tuple[NodeGrant, ...]:
     """Read a placement back from a job's metadata."""
     return tuple(
-        NodeShare(
+        NodeGrant(
             node_id=node_id,
             gpus=tuple(GpuShare(index=index, fraction=part) for index, part in gpus),
             cpus=cpus,
@@ -215,8 +215,8 @@ def placement_of(words: Mapping[str, str]) -> tuple[NodeShare, ...]:
 def runtime_env(
     spec: LaunchSpec,
     nodes: Sequence[RayNode],
-    site: Site,
-    carried: Carried,
+    site: RaySite,
+    carried: CarriedFiles,
     given: Given | None = None,
 ) -> dict[str, Any]:
     """Return the environment Ray makes: the user's own if the job came as a Ray job, and ours."""
@@ -235,7 +235,7 @@ def runtime_env(
     return values
 
 
-def _carried(address: str, carried: Carried) -> str | None:
+def _carried(address: str, carried: CarriedFiles) -> str | None:
     """Return where a package lies for the cluster; None: only the server has it."""
     return carried.uris.get(address) if address.startswith("gcs://") else address
 
@@ -243,8 +243,8 @@ def _carried(address: str, carried: Carried) -> str | None:
 def node_spec(
     spec: LaunchSpec,
     nodes: Sequence[RayNode],
-    site: Site,
-    carried: Carried,
+    site: RaySite,
+    carried: CarriedFiles,
     given: Given | None = None,
 ) -> dict[str, Any]:
     """Return SPEC.json as it travels: folders and devices are filled in on the node."""
@@ -291,7 +291,7 @@ def node_spec(
     return data
 
 
-def _leave_to_ray(data: dict[str, Any], wish: RayWish, carried: Carried) -> None:
+def _leave_to_ray(data: dict[str, Any], wish: RayOptions, carried: CarriedFiles) -> None:
     """Drop what Ray makes from the job's own runtime environment, for its workers as well."""
     handed = wish.runtime_env
     # Ray has set these already, with `${NAME}` filled in; a team's secrets are ours to set.
@@ -307,7 +307,7 @@ def _leave_to_ray(data: dict[str, Any], wish: RayWish, carried: Carried) -> None
         data["modules"] = []
 
 
-def gpu_amount(share: NodeShare) -> float:
+def gpu_amount(share: NodeGrant) -> float:
     """Return how many GPUs to ask Ray for; Ray gives parts of one GPU, or whole ones."""
     if not share.gpus:
         return 0.0

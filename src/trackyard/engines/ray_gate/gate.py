@@ -46,7 +46,7 @@ class Refused(RuntimeError):
     """The queue will not give what was asked for."""
 
 
-class Desk:
+class DemandClient:
     """The server, as a running job asks it."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class Gate(ControllerCallback):  # type: ignore[misc]
     """Holds a worker group back until the queue gave its nodes, and pins it there."""
 
     def __init__(self) -> None:
-        self._desk = Desk()
+        self._desk = DemandClient()
         self._key = f"train-{uuid.uuid4().hex[:12]}"
         self._scaling: Any = None
         self._generation = 0
@@ -287,7 +287,7 @@ def _plain(own: dict[str, str]) -> dict[str, str]:
 class Slots:
     """Places for trials: each is a claim of its own, so that trials come and go one by one."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: DemandClient) -> None:
         self._desk = desk
         self._name = f"tune-{uuid.uuid4().hex[:12]}"
         self._lock = threading.Lock()
@@ -427,7 +427,7 @@ class TrialsGate:
     """What the callback for Tune does; Tune wants it to be a callback of its own kind as well."""
 
     def __init__(self) -> None:
-        desk = Desk()
+        desk = DemandClient()
         #: how each trial stood when it was noted last
         self._seen: dict[str, Any] = {}
         self._teller: Any = None
@@ -469,7 +469,7 @@ def __getattr__(name: str) -> Any:
     return Trials
 
 
-def _gate_trials(desk: Desk) -> None:
+def _gate_trials(desk: DemandClient) -> None:
     """Put the gate before the method that adds trial actors; Tune has no hook for that."""
     import ray.air.execution.resources.placement_group as manager
     from ray.air.execution.resources.request import ResourceRequest

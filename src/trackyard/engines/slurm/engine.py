@@ -31,8 +31,8 @@ from trackyard.core.ports import (
     LaunchSpec,
     LeaseHold,
     Listener,
+    NodeGrant,
     NodeReport,
-    NodeShare,
     NoticeKind,
     Unsubscribe,
 )
@@ -46,8 +46,8 @@ from trackyard.engines.slurm.commands import Commands
 from trackyard.engines.slurm.observe import judge
 from trackyard.engines.slurm.parse import SlurmJob
 from trackyard.engines.slurm.relay import Relay
-from trackyard.engines.slurm.reservations import Reservations
-from trackyard.engines.slurm.site import Site
+from trackyard.engines.slurm.reservations import SlurmReservations
+from trackyard.engines.slurm.site import SlurmSite
 from trackyard.engines.slurm.view import View
 from trackyard.engines.statefolder import AttemptFolder, Launched, read_json, write_json
 
@@ -70,7 +70,7 @@ class SlurmEngine:
     shows_specs = False
 
     def __init__(
-        self, site: Site, *, commands: Commands | None = None, clock: Clock = SYSTEM_CLOCK
+        self, site: SlurmSite, *, commands: Commands | None = None, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._site = site
         self._clock = clock
@@ -82,7 +82,7 @@ class SlurmEngine:
         self._runner = _place_runner(site.folder)
         self._view = View(self.commands, site, clock)
         self._accounting = Accounting(self.commands)
-        self._reservations = Reservations(self.commands, site, tell=self._notices.tell)
+        self._reservations = SlurmReservations(self.commands, site, tell=self._notices.tell)
         self._relay = Relay(site.private or site.folder / "private", site.folder)
         self._lock = threading.RLock()
         self._phases: dict[str, AttemptPhase] = {}
@@ -102,7 +102,7 @@ class SlurmEngine:
 
     def nodes(self) -> Sequence[NodeReport]:
         """Describe the cluster's nodes, less what attempts and jobs of others hold."""
-        held: dict[str, list[NodeShare]] = {}
+        held: dict[str, list[NodeGrant]] = {}
         for report in self.attempts():
             if report.phase in _LIVE:
                 for share in report.placement:

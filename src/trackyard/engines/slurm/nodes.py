@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from trackyard.core.node import NodeState
-from trackyard.core.ports import ForeignUse, GpuReport, NodeReport, NodeShare
+from trackyard.core.ports import ForeignUse, GpuReport, NodeGrant, NodeReport
 from trackyard.engines.slurm.parse import SlurmJob, SlurmNode
 
 _DOWN = frozenset(
@@ -34,7 +34,7 @@ PLACE = ".wait"
 
 
 def describe(
-    node: SlurmNode, held: Sequence[NodeShare], foreign: Sequence[ForeignUse]
+    node: SlurmNode, held: Sequence[NodeGrant], foreign: Sequence[ForeignUse]
 ) -> NodeReport:
     """Report a node: totals, less what our attempts and others hold."""
     used: dict[int, float] = {}
@@ -43,7 +43,7 @@ def describe(
             # Slurm gives GPUs whole, whatever part of one was asked for.
             used[gpu.index] = 1.0
     others = [_charged(use, used, node.gpu_count) for use in foreign]
-    taken: list[NodeShare | ForeignUse] = [*held, *others]
+    taken: list[NodeGrant | ForeignUse] = [*held, *others]
     return NodeReport(
         node_id=node.name,
         hostname=node.hostname or node.name,

@@ -67,7 +67,7 @@ WAITS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ObservedAttempt:
     """What Slurm says of an attempt, and since when."""
 
     #: None: Slurm does not list it
@@ -79,7 +79,12 @@ class Seen:
 
 
 def judge(
-    folder: AttemptFolder, launched: Launched, seen: Seen, detail: str, *, has_begun: bool
+    folder: AttemptFolder,
+    launched: Launched,
+    seen: ObservedAttempt,
+    detail: str,
+    *,
+    has_begun: bool,
 ) -> AttemptReport:
     """Say where an attempt is."""
     members = range(len(launched.placement))
@@ -133,7 +138,7 @@ def spelled(reason: str) -> str:
     return " ".join(text.replace("_", " ").split())
 
 
-def _phase(seen: Seen, *, has_begun: bool) -> AttemptPhase:
+def _phase(seen: ObservedAttempt, *, has_begun: bool) -> AttemptPhase:
     """Return the phase by Slurm's word; LOST stands for an end without a full set of records."""
     open_phase = AttemptPhase.RUNNING if has_begun else AttemptPhase.STARTING
     if not seen.is_current:
@@ -148,7 +153,7 @@ def _phase(seen: Seen, *, has_begun: bool) -> AttemptPhase:
 
 
 def _refined(
-    exits: list[ExitRecord], seen: Seen, was_asked: bool, phase: AttemptPhase
+    exits: list[ExitRecord], seen: ObservedAttempt, was_asked: bool, phase: AttemptPhase
 ) -> tuple[list[ExitRecord], AttemptPhase]:
     """Say by Slurm's word why runners were ended that know no more than the signal."""
     state = "" if seen.job is None else seen.job.state
@@ -167,7 +172,7 @@ def _refined(
 def _without_record(
     folder: AttemptFolder,
     launched: Launched,
-    seen: Seen,
+    seen: ObservedAttempt,
     exits: Sequence[ExitRecord],
     reason: ExitCause | None,
     *,

@@ -23,17 +23,17 @@ from trackyard.core.ports import (
 )
 from trackyard.engines.slurm.commands import Commands
 from trackyard.engines.slurm.parse import expand, records
-from trackyard.engines.slurm.site import Site
+from trackyard.engines.slurm.site import SlurmSite
 
 log = logging.getLogger(__name__)
 
 Tell = Callable[[NoticeKind, str, str], None]
 
 
-class Reservations:
+class SlurmReservations:
     """The reservations of this site's leases."""
 
-    def __init__(self, commands: Commands, site: Site, *, tell: Tell) -> None:
+    def __init__(self, commands: Commands, site: SlurmSite, *, tell: Tell) -> None:
         self._commands = commands
         self._site = site
         self._tell = tell

@@ -20,7 +20,7 @@ WAYS = (IN_FRONT, BEHIND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class SlurmSite:
     """One Slurm cluster as Trackyard uses it."""
 
     #: tells this database's jobs from those of others, in the comment of each job
@@ -57,9 +57,9 @@ class Site:
         return self.way == BEHIND
 
 
-def read_site(table: Mapping[str, Any], *, name: str, home: Path) -> Site:
+def read_site(table: Mapping[str, Any], *, name: str, home: Path) -> SlurmSite:
     """Read the [slurm] table; every fault names the key."""
-    known = {one.name for one in fields(Site)} - {"name", "defaults", "limits", "private"}
+    known = {one.name for one in fields(SlurmSite)} - {"name", "defaults", "limits", "private"}
     options = {one.name for one in fields(BatchOptions)}
     for key in table:
         if key not in known | options:
@@ -78,7 +78,7 @@ def read_site(table: Mapping[str, Any], *, name: str, home: Path) -> Site:
     ahead = int(table.get("ahead", 4))
     if not 1 <= ahead <= 100:
         raise SetupError(f"[slurm] ahead is {ahead}", hint="give a number from 1 to 100")
-    return Site(
+    return SlurmSite(
         name=name,
         folder=Path(str(table.get("folder") or home / "slurm")).expanduser().absolute(),
         way=way,

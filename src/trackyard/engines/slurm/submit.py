@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trackyard.core.ports import LaunchSpec, NodeShare
+from trackyard.core.ports import LaunchSpec, NodeGrant
 from trackyard.engines import wrapper
 from trackyard.engines.slurm.parse import MEGABYTE, SlurmJob
-from trackyard.engines.slurm.site import Site, merge
+from trackyard.engines.slurm.site import SlurmSite, merge
 from trackyard.engines.statefolder import AttemptFolder, write_json, write_private
 
 PREFIX = "yard:"
@@ -25,7 +25,7 @@ OUTPUT = "slurm.out"
 SLACK_SECONDS = 60.0
 
 
-def comment(site: Site, spec: LaunchSpec) -> str:
+def comment(site: SlurmSite, spec: LaunchSpec) -> str:
     """Return what tells our jobs from all others, and each from its like."""
     return f"{PREFIX}{site.name}:{spec.attempt_id}"
 
@@ -38,7 +38,7 @@ def attempt_of(job: SlurmJob, site_name: str) -> str | None:
 
 def arguments(
     spec: LaunchSpec,
-    site: Site,
+    site: SlurmSite,
     folder: Path,
     *,
     gpu_type: str = "",
@@ -78,7 +78,7 @@ def arguments(
     return [*found, *options.directives]
 
 
-def _resources(share: NodeShare, site: Site, gpu_type: str) -> list[str]:
+def _resources(share: NodeGrant, site: SlurmSite, gpu_type: str) -> list[str]:
     """Return what each node gives; nothing where the site gives whole nodes alone."""
     if site.whole_nodes:
         return []
@@ -109,7 +109,7 @@ def limit_minutes(spec: LaunchSpec, seconds_left: float | None = None) -> int | 
     return None if whole is None else max(1, whole)
 
 
-def script(site: Site, runner: Path, folder: Path) -> str:
+def script(site: SlurmSite, runner: Path, folder: Path) -> str:
     """Return the batch script."""
     start = f"exec {shlex.quote(site.python)} -I -S {shlex.quote(str(runner))}"
     line = f"{start} --slurm {shlex.quote(str(folder))}"
@@ -119,7 +119,7 @@ def script(site: Site, runner: Path, folder: Path) -> str:
     return "\n".join(["#!/bin/bash -l", *site.setup, line, ""])
 
 
-def write_specs(spec: LaunchSpec, site: Site, folder: AttemptFolder, *, is_cut: bool) -> None:
+def write_specs(spec: LaunchSpec, site: SlurmSite, folder: AttemptFolder, *, is_cut: bool) -> None:
     """Leave in the shared folder what the runners read.
 
     A job whose limit was cut for a lease goes back into the queue at Slurm's notice of it.
@@ -158,7 +158,7 @@ def write_specs(spec: LaunchSpec, site: Site, folder: AttemptFolder, *, is_cut: 
     )
 
 
-def _write_spec(data: dict[str, Any], site: Site, folder: AttemptFolder, number: int) -> None:
+def _write_spec(data: dict[str, Any], site: SlurmSite, folder: AttemptFolder, number: int) -> None:
     """Write a spec with its credential apart, or left out where the server reads the folder."""
     report = data["report"]
     if report is not None and site.nodes_reach_server:

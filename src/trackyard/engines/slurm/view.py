@@ -9,12 +9,12 @@ import threading
 from collections.abc import Mapping
 
 from trackyard.core.clock import Clock
-from trackyard.core.ports import EngineError, EngineUnavailable, LaunchRefused, NodeShare
+from trackyard.core.ports import EngineError, EngineUnavailable, LaunchRefused, NodeGrant
 from trackyard.engines.slurm.commands import Commands
 from trackyard.engines.slurm.nodes import PLACE
-from trackyard.engines.slurm.observe import Seen
+from trackyard.engines.slurm.observe import ObservedAttempt
 from trackyard.engines.slurm.parse import SlurmJob, SlurmNode, read_job, read_node, records
-from trackyard.engines.slurm.site import Site
+from trackyard.engines.slurm.site import SlurmSite
 from trackyard.engines.slurm.submit import attempt_of
 
 #: how old a list of jobs may be
@@ -29,7 +29,7 @@ RETRY_SECONDS = 2.0
 class View:
     """What Slurm said last."""
 
-    def __init__(self, commands: Commands, site: Site, clock: Clock) -> None:
+    def __init__(self, commands: Commands, site: SlurmSite, clock: Clock) -> None:
         self._commands = commands
         self._site = site
         self._clock = clock
@@ -109,7 +109,7 @@ class View:
 
     def seen(
         self, attempt_id: str, job_id: int | None, handed_ms: int, *, has_begun: bool
-    ) -> Seen:
+    ) -> ObservedAttempt:
         """Return what the last list says of an attempt that was handed over then."""
         job = self.job(attempt_id, job_id)
         with self._lock:
@@ -119,13 +119,13 @@ class View:
             is_live = job is not None and not job.has_ended and not (job.waits and has_begun)
             if not is_current or is_live:
                 self._gone.pop(attempt_id, None)
-                return Seen(job=job, is_current=is_current)
+                return ObservedAttempt(job=job, is_current=is_current)
             # Counted from list to list: an old one, of before it began or of a controller that has
             # fallen silent since, grows no truer with time.
             since = self._gone.setdefault(attempt_id, self._jobs_at)
             never_ran = job is not None and job.has_ended and not job.nodes
             gone = float("inf") if never_ran else self._jobs_at - since
-            return Seen(job=job, is_current=True, gone_seconds=gone)
+            return ObservedAttempt(job=job, is_current=True, gone_seconds=gone)
 
     def forget(self, attempt_id: str) -> None:
         """Drop what is remembered of an attempt."""
@@ -154,7 +154,7 @@ class View:
             }
             self._nodes_at = self._clock.monotonic()
 
-    def check(self, share: NodeShare) -> SlurmNode:
+    def check(self, share: NodeGrant) -> SlurmNode:
         """Return the node of a share, or refuse what the cluster cannot give."""
         name = share.node_id.partition(PLACE)[0] if self._site.is_behind else share.node_id
         # What the watcher saw last will do: Slurm itself has the last word on a job.

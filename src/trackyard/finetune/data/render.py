@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trackyard.core.errors import SetupError
-from trackyard.finetune.data.rows import Row, Turn
+from trackyard.finetune.data.rows import ChatTurn, DataRow
 from trackyard.finetune.recipe import DataPart
 
 _WITH_INPUT = (
@@ -46,7 +46,7 @@ class Renderer:
                 hint="use data.template: alpaca or plain, or a tokenizer of a chat model",
             )
 
-    def tokens(self, row: Row) -> tuple[list[int], list[bool]]:
+    def tokens(self, row: DataRow) -> tuple[list[int], list[bool]]:
         """Return a row's tokens and which of them are learned."""
         made = self.text(row)
         encoded = self._tokenizer(
@@ -62,7 +62,7 @@ class Renderer:
             learned[-1] = True
         return ids, learned
 
-    def text(self, row: Row) -> Text:
+    def text(self, row: DataRow) -> Text:
         """Return a row as text, with what is learned of it."""
         if not row.turns:
             return Text(row.text, ((0, len(row.text)),), is_bare=True)
@@ -77,7 +77,7 @@ class Renderer:
             return Text(made.text, ((0, len(made.text)),), is_bare=made.is_bare)
         return made
 
-    def _chat(self, turns: tuple[Turn, ...]) -> Text:
+    def _chat(self, turns: tuple[ChatTurn, ...]) -> Text:
         messages = _merge_input(turns)
         whole = self._template(messages)
         spans = []
@@ -105,12 +105,12 @@ class Renderer:
 
     def prompt(self, text: str) -> list[int]:
         """Return the tokens that ask for an answer to `text`, for samples while training."""
-        turns = (Turn("user", text),)
+        turns = (ChatTurn("user", text),)
         chosen = self._part.template
         if chosen == "chat" or (chosen == "auto" and self._has_template):
             asked = self._template(_merge_input(turns), prompt=True)
             return list(self._tokenizer(asked, add_special_tokens=False)["input_ids"])
-        asked = _alpaca((*turns, Turn("assistant", ""))).text if chosen == "alpaca" else text
+        asked = _alpaca((*turns, ChatTurn("assistant", ""))).text if chosen == "alpaca" else text
         return list(self._tokenizer(asked)["input_ids"])
 
 
@@ -118,11 +118,11 @@ def _touches(start: int, end: int, spans: tuple[tuple[int, int], ...]) -> bool:
     return end > start and any(start < stop and end > first for first, stop in spans)
 
 
-def _is_instruction(turns: tuple[Turn, ...]) -> bool:
+def _is_instruction(turns: tuple[ChatTurn, ...]) -> bool:
     return [turn.role for turn in turns if turn.role != "input"] == ["user", "assistant"]
 
 
-def _merge_input(turns: tuple[Turn, ...]) -> list[dict[str, str]]:
+def _merge_input(turns: tuple[ChatTurn, ...]) -> list[dict[str, str]]:
     messages: list[dict[str, str]] = []
     for turn in turns:
         if turn.role == "input" and messages:
@@ -132,7 +132,7 @@ def _merge_input(turns: tuple[Turn, ...]) -> list[dict[str, str]]:
     return messages
 
 
-def _alpaca(turns: tuple[Turn, ...]) -> Text:
+def _alpaca(turns: tuple[ChatTurn, ...]) -> Text:
     said = {turn.role: turn.text for turn in turns}
     parts = [_WITH_INPUT if "input" in said else _WITHOUT]
     parts.append(f"### Instruction:\n{said.get('user', '')}")
@@ -143,7 +143,7 @@ def _alpaca(turns: tuple[Turn, ...]) -> Text:
     return Text(prompt + answer, ((len(prompt), len(prompt) + len(answer)),), is_bare=True)
 
 
-def _joined(turns: tuple[Turn, ...]) -> Text:
+def _joined(turns: tuple[ChatTurn, ...]) -> Text:
     text, spans = "", []
     for turn in turns:
         if text and not text[-1].isspace() and turn.text[:1].strip():

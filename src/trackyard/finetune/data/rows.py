@@ -25,7 +25,7 @@ _CHUNK = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ChatTurn:
     """What one side says, and whether the model is to learn saying it."""
 
     role: str
@@ -33,10 +33,10 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DataRow:
     """One row, understood: a conversation, or text by itself."""
 
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[ChatTurn, ...] = ()
     text: str = ""
 
 
@@ -65,7 +65,7 @@ def digest(source: str) -> str:
     return total.hexdigest()
 
 
-def read(part: DataPart, source: str) -> Iterator[Row]:
+def read(part: DataPart, source: str) -> Iterator[DataRow]:
     """Yield the rows of a source, understood."""
     for path in files(source):
         kind = KINDS.get(path.suffix)
@@ -75,13 +75,13 @@ def read(part: DataPart, source: str) -> Iterator[Row]:
                 hint=f"use one of {', '.join(KINDS)}",
             )
         if kind == "text":
-            yield from (Row(text=text) for text in _paragraphs(path))
+            yield from (DataRow(text=text) for text in _paragraphs(path))
             continue
         for number, values in enumerate(_RAW[kind](path), start=1):
             yield understand(values, part, f"{path.name}, row {number}")
 
 
-def understand(values: Any, part: DataPart, where: str) -> Row:
+def understand(values: Any, part: DataPart, where: str) -> DataRow:
     """Return what a row means, in the format named or in the first that fits."""
     if not isinstance(values, Mapping):
         raise SetupError(f"{where} is no object", hint="each row holds named values")
@@ -103,7 +103,7 @@ def understand(values: Any, part: DataPart, where: str) -> Row:
     )
 
 
-def _messages(values: Mapping[str, Any], part: DataPart) -> Row | None:
+def _messages(values: Mapping[str, Any], part: DataPart) -> DataRow | None:
     said = values.get(part.messages_column) or values.get("conversations")
     if not isinstance(said, list):
         return None
@@ -113,29 +113,29 @@ def _messages(values: Mapping[str, Any], part: DataPart) -> Row | None:
             return None
         role = str(one.get("role") or one.get("from") or "user")
         text = one.get("content") if "content" in one else one.get("value")
-        turns.append(Turn(_ROLES.get(role, role), str(text or "")))
-    return Row(turns=tuple(turns))
+        turns.append(ChatTurn(_ROLES.get(role, role), str(text or "")))
+    return DataRow(turns=tuple(turns))
 
 
-def _pair(values: Mapping[str, Any], part: DataPart) -> Row | None:
+def _pair(values: Mapping[str, Any], part: DataPart) -> DataRow | None:
     prompt, completion = values.get(part.prompt_column), values.get(part.completion_column)
     if prompt is None or completion is None:
         return None
-    return Row(turns=(Turn("user", str(prompt)), Turn("assistant", str(completion))))
+    return DataRow(turns=(ChatTurn("user", str(prompt)), ChatTurn("assistant", str(completion))))
 
 
-def _alpaca(values: Mapping[str, Any], _part: DataPart) -> Row | None:
+def _alpaca(values: Mapping[str, Any], _part: DataPart) -> DataRow | None:
     if "instruction" not in values or not ("output" in values or "response" in values):
         return None
     prompt, more = str(values["instruction"]), str(values.get("input") or "")
     said = values["output"] if "output" in values else values["response"]
-    turns = (Turn("user", prompt), Turn("input", more), Turn("assistant", str(said)))
-    return Row(turns=tuple(turn for turn in turns if turn.text or turn.role != "input"))
+    turns = (ChatTurn("user", prompt), ChatTurn("input", more), ChatTurn("assistant", str(said)))
+    return DataRow(turns=tuple(turn for turn in turns if turn.text or turn.role != "input"))
 
 
-def _plain(values: Mapping[str, Any], part: DataPart) -> Row | None:
+def _plain(values: Mapping[str, Any], part: DataPart) -> DataRow | None:
     text = values.get(part.text_column)
-    return None if text is None else Row(text=str(text))
+    return None if text is None else DataRow(text=str(text))
 
 
 _FORMATS = {

@@ -25,7 +25,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @dataclass(frozen=True)
-class Batch:
+class MicroBatch:
     """The arrays of one micro-batch."""
 
     input_ids: Ints
@@ -35,7 +35,7 @@ class Batch:
     segments: Ints
 
 
-class Stream:
+class SequenceStream:
     """Sequences in the order they are trained on."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Stream:
         total = int(counts.sum())
         return total, float((counts**2).sum() / total) if total else 0.0
 
-    def batch(self, samples: Sequence[Sample]) -> Batch:
+    def batch(self, samples: Sequence[Sample]) -> MicroBatch:
         """Return the arrays of some sequences."""
         width = self._seq
         if not self._pad_to_seq:
@@ -141,7 +141,7 @@ class Stream:
                 at = end
             positions[line, at:] = np.arange(width - at)
             segments[line, at:] = len(sample)
-        return Batch(
+        return MicroBatch(
             input_ids=ids,
             labels=labels,
             position_ids=positions,

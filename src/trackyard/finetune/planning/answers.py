@@ -12,10 +12,10 @@ from typing import Any
 
 from trackyard.core.errors import SetupError
 from trackyard.finetune.planning import calibration
-from trackyard.finetune.planning.estimate import Estimate, estimate
-from trackyard.finetune.planning.gpus import GIB, Gpu, gpu_table
-from trackyard.finetune.planning.search import Plans, Request, search
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.planning.estimate import SetupEstimate, estimate
+from trackyard.finetune.planning.gpus import GIB, GpuModel, gpu_table
+from trackyard.finetune.planning.search import PlanRequest, PlanResults, search
+from trackyard.finetune.setup import TrainingSetup
 
 #: Steps towards fitting, the cheapest in quality and time first.
 _STEPS: tuple[tuple[str, dict[str, object]], ...] = (
@@ -32,27 +32,27 @@ WORLDS = (1, 2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PlanAnswer:
     """A question, and what is to be said to it."""
 
     question: str
     answer: str
 
 
-def answers(plans: Plans) -> list[Answer]:
+def answers(plans: PlanResults) -> list[PlanAnswer]:
     """Answer what can be answered of the plans."""
-    found = [Answer("does it fit", fit_words(plans))]
+    found = [PlanAnswer("does it fit", fit_words(plans))]
     if not plans.ranked and (way := cheapest_way(plans)) is not None:
-        found.append(Answer("what would make it fit", way))
+        found.append(PlanAnswer("what would make it fit", way))
     if plans.ranked:
-        found.append(Answer("on the next GPU", next_gpu(plans)))
-    found.append(Answer("on how many GPUs", gpu_counts(plans)))
+        found.append(PlanAnswer("on the next GPU", next_gpu(plans)))
+    found.append(PlanAnswer("on how many GPUs", gpu_counts(plans)))
     if (words := qlora_words(plans)) is not None:
-        found.append(Answer("QLoRA or LoRA", words))
+        found.append(PlanAnswer("QLoRA or LoRA", words))
     return [one for one in found if one.answer]
 
 
-def fit_words(plans: Plans) -> str:
+def fit_words(plans: PlanResults) -> str:
     """Say whether the request fits."""
     request = plans.request
     where = f"{request.world} x {request.gpu.name}"
@@ -68,7 +68,7 @@ def fit_words(plans: Plans) -> str:
     return f"no: on {where} even the smallest way {nearest.reason}"
 
 
-def cheapest_way(plans: Plans) -> str | None:
+def cheapest_way(plans: PlanResults) -> str | None:
     """Return the first steps away from what was asked that make it fit."""
     request = plans.request
     base = _asked(request)
@@ -98,13 +98,13 @@ def _replaces(words: str, one: str) -> bool:
     }.get(words, ())
 
 
-def _asked(request: Request) -> Setup:
+def _asked(request: PlanRequest) -> TrainingSetup:
     known = {key: value for key, value in request.given.items() if key != "sharding"}
     known |= {"micro_batch": 1, "accumulation": 1, "seq": request.seq}
-    return Setup(**{"method": "full", "precision": "bf16", **known, "gpus": 1, "nodes": 1})
+    return TrainingSetup(**{"method": "full", "precision": "bf16", **known, "gpus": 1, "nodes": 1})
 
 
-def next_gpu(plans: Plans) -> str:
+def next_gpu(plans: PlanResults) -> str:
     """Compare the best plan with the best one on the next GPU that is faster with it."""
     request, best = plans.request, plans.ranked[0]
     own = request.gpu
@@ -122,7 +122,7 @@ def next_gpu(plans: Plans) -> str:
     return f"none in the table is faster than {own.name} with this plan"
 
 
-def _alike(request: Request, plan: Estimate) -> Request:
+def _alike(request: PlanRequest, plan: SetupEstimate) -> PlanRequest:
     """The same request with the plan's choices made, save those that memory decides."""
     setup = plan.setup
     made: dict[str, Any] = {"method": setup.method, "precision": setup.precision}
@@ -130,13 +130,13 @@ def _alike(request: Request, plan: Estimate) -> Request:
     return dataclasses.replace(request, given={**request.given, **made})
 
 
-def _best_on(request: Request, gpu: Gpu) -> Estimate | None:
+def _best_on(request: PlanRequest, gpu: GpuModel) -> SetupEstimate | None:
     known = calibration.factors(gpu.name)
     found = search(dataclasses.replace(request, gpu=gpu, factors=known))
     return found.ranked[0] if found.ranked else None
 
 
-def _compared(best: Estimate, other: Estimate) -> str:
+def _compared(best: SetupEstimate, other: SetupEstimate) -> str:
     speed = other.tokens_per_second / best.tokens_per_second
     words = f"{other.gpu.name}: {speed:.1f} times as fast"
     one, two = best.price(1e9), other.price(1e9)
@@ -145,13 +145,13 @@ def _compared(best: Estimate, other: Estimate) -> str:
     return words
 
 
-def gpu_counts(plans: Plans) -> str:
+def gpu_counts(plans: PlanResults) -> str:
     """Say on how many GPUs it fits, and what more of them bring."""
     request = plans.request
     if plans.ranked:
         request = _alike(request, plans.ranked[0])
     lines: list[str] = []
-    first: Estimate | None = None
+    first: SetupEstimate | None = None
     for count in WORLDS:
         found = _best_of(request, count)
         if found is None:
@@ -167,14 +167,14 @@ def gpu_counts(plans: Plans) -> str:
     return "; ".join(lines) or f"not on {WORLDS[-1]} x {request.gpu.name} either"
 
 
-def _smallest_world(request: Request) -> int | None:
+def _smallest_world(request: PlanRequest) -> int | None:
     for count in WORLDS[1:]:
         if _best_of(request, count) is not None:
             return count
     return None
 
 
-def _best_of(request: Request, count: int) -> Estimate | None:
+def _best_of(request: PlanRequest, count: int) -> SetupEstimate | None:
     per_node = min(count, 8)
     batch = -(-request.global_batch // count) * count
     given = {key: value for key, value in request.given.items() if key != "sharding"}
@@ -190,7 +190,7 @@ def _best_of(request: Request, count: int) -> Estimate | None:
     return found.ranked[0] if found.ranked else None
 
 
-def qlora_words(plans: Plans) -> str | None:
+def qlora_words(plans: PlanResults) -> str | None:
     """Say what QLoRA saves and what it costs, and when it needs more than LoRA."""
     request = plans.request
     if request.given.get("method") not in (None, "lora", "qlora"):
@@ -218,7 +218,7 @@ def qlora_words(plans: Plans) -> str | None:
     return words
 
 
-def _difference(one: Setup, other: Setup) -> str:
+def _difference(one: TrainingSetup, other: TrainingSetup) -> str:
     if one.micro_batch != other.micro_batch:
         return f"a micro-batch of {one.micro_batch} against {other.micro_batch}"
     if one.checkpointing != other.checkpointing:

@@ -43,7 +43,7 @@ class Factors:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PlanOutcome:
     """What a plan said of a run, and what came of it. Peaks in GiB, steps in seconds."""
 
     gpu: str
@@ -88,13 +88,13 @@ def recorded() -> dict[str, Any]:
     return found
 
 
-def factors(gpu: str, pairs: Iterable[Pair] = ()) -> Factors:
+def factors(gpu: str, pairs: Iterable[PlanOutcome] = ()) -> Factors:
     """Return the factors of a GPU: the recorded ones, moved by the pairs that runs have left."""
     known = recorded()["factors"].get(gpu, {})
     return refit(Factors(**known), [pair for pair in pairs if pair.gpu == gpu])
 
 
-def refit(known: Factors, pairs: list[Pair]) -> Factors:
+def refit(known: Factors, pairs: list[PlanOutcome]) -> Factors:
     """Fit factors to pairs of one GPU. Predictions in pairs were made with `known` applied."""
     memory = [pair.actual_peak / pair.predicted_peak for pair in pairs if pair.predicted_peak]
     steps = [pair for pair in pairs if pair.predicted_step and pair.actual_step]
@@ -118,7 +118,7 @@ def _drift(ratios: list[float]) -> float:
     return math.exp(middle * len(believed) / (len(believed) + _TRUST_IN_TABLE))
 
 
-def accuracy(pairs: list[Pair]) -> Accuracy:
+def accuracy(pairs: list[PlanOutcome]) -> Accuracy:
     """Say how good predictions have been."""
     peaks = [abs(p.predicted_peak / p.actual_peak - 1) for p in pairs if p.actual_peak]
     steps = [
@@ -137,7 +137,7 @@ def accuracy(pairs: list[Pair]) -> Accuracy:
     )
 
 
-def pairs_of(table: Mapping[str, Any]) -> list[Pair]:
+def pairs_of(table: Mapping[str, Any]) -> list[PlanOutcome]:
     """Read pairs from a table of runs with METRICS and PARAMS, as the server gives it."""
     found = []
     for place in range(len(table["run_id"])):
@@ -147,7 +147,7 @@ def pairs_of(table: Mapping[str, Any]) -> list[Pair]:
             continue
         setup = json.loads(table["params"][SETUP_PARAM][place] or "{}")
         found.append(
-            Pair(
+            PlanOutcome(
                 gpu=gpu,
                 predicted_peak=values[0],
                 actual_peak=values[1],

@@ -12,10 +12,10 @@ from typing import Any
 from trackyard.core.errors import SetupError
 from trackyard.finetune.planning import calibration
 from trackyard.finetune.planning.answers import WORLDS
-from trackyard.finetune.planning.estimate import Estimate, Tracer, estimate
-from trackyard.finetune.planning.gpus import Gpu
-from trackyard.finetune.planning.search import Request, search, why_not
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.planning.estimate import SetupEstimate, Tracer, estimate
+from trackyard.finetune.planning.gpus import GpuModel
+from trackyard.finetune.planning.search import PlanRequest, search, why_not
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 #: How near to the limit a closed form has to be for a trace to be worth its seconds.
@@ -23,15 +23,15 @@ NEAR = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SetupVerdict:
     """What is said of a setup on a GPU."""
 
     fits: bool
-    estimate: Estimate
+    estimate: SetupEstimate
     #: why it does not fit, in one line; empty where it does
     reason: str = ""
     #: the nearest plan that would fit, or None
-    instead: Estimate | None = None
+    instead: SetupEstimate | None = None
 
     def sentence(self) -> str:
         """Say it."""
@@ -53,7 +53,9 @@ class Verdict:
             raise SetupError(self.sentence(), hint=self.hint())
 
 
-def verdict(shape: ModelShape, setup: Setup, gpu: Gpu, tracer: Tracer | None = None) -> Verdict:
+def verdict(
+    shape: ModelShape, setup: TrainingSetup, gpu: GpuModel, tracer: Tracer | None = None
+) -> SetupVerdict:
     """Judge a setup on a GPU; for one that does not fit, find the nearest that does."""
     factors = calibration.factors(gpu.name)
     found = estimate(shape, setup, gpu, factors)
@@ -61,18 +63,18 @@ def verdict(shape: ModelShape, setup: Setup, gpu: Gpu, tracer: Tracer | None = N
     if tracer is not None and abs(share - 1) < NEAR:
         found = estimate(shape, setup, gpu, factors, tracer)
     if found.fits:
-        return Verdict(True, found)
-    return Verdict(False, found, why_not(found), _nearest(shape, setup, gpu))
+        return SetupVerdict(True, found)
+    return SetupVerdict(False, found, why_not(found), _nearest(shape, setup, gpu))
 
 
-def changes(old: Setup, new: Setup) -> str:
+def changes(old: TrainingSetup, new: TrainingSetup) -> str:
     """Name what differs between two setups, as settings."""
     before, after = old.json(), new.json()
     changed = [f"{key}: {after[key]}" for key in after if before[key] != after[key]]
     return ", ".join(changed) or "the same"
 
 
-def _nearest(shape: ModelShape, setup: Setup, gpu: Gpu) -> Estimate | None:
+def _nearest(shape: ModelShape, setup: TrainingSetup, gpu: GpuModel) -> SetupEstimate | None:
     """Change as little as will do: first what costs time alone, then precision, then the method,
     then the number of GPUs.
     """
@@ -98,9 +100,9 @@ def _nearest(shape: ModelShape, setup: Setup, gpu: Gpu) -> Estimate | None:
 
 
 def _best(
-    shape: ModelShape, setup: Setup, gpu: Gpu, batch: int, given: dict[str, Any]
-) -> Estimate | None:
-    request = Request(
+    shape: ModelShape, setup: TrainingSetup, gpu: GpuModel, batch: int, given: dict[str, Any]
+) -> SetupEstimate | None:
+    request = PlanRequest(
         shape,
         gpu,
         gpus=setup.gpus,
@@ -114,7 +116,7 @@ def _best(
     return min(found.ranked, key=lambda plan: _distance(setup, plan), default=None)
 
 
-def _distance(setup: Setup, plan: Estimate) -> tuple[int, float]:
+def _distance(setup: TrainingSetup, plan: SetupEstimate) -> tuple[int, float]:
     """Count changed settings, then time: the nearest plan is the one that changes least."""
     before, after = setup.json(), plan.setup.json()
     changed = sum(

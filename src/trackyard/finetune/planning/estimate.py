@@ -12,27 +12,27 @@ from typing import Any
 
 from trackyard.finetune.planning import memory
 from trackyard.finetune.planning.calibration import Factors
-from trackyard.finetune.planning.gpus import GIB, Gpu
-from trackyard.finetune.planning.memory import Parts
+from trackyard.finetune.planning.gpus import GIB, GpuModel
+from trackyard.finetune.planning.memory import MemoryParts
 from trackyard.finetune.planning.speed import StepTime, mfu, step_time
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 #: What a prediction may miss: fragments of the allocator, and the CUDA context and libraries.
 FRAGMENTS = 1.04
 CONTEXT = 1.5 * GIB
 #: What a trace needs of a setup: its parts on one GPU, or None where it cannot be traced.
-Tracer = Callable[[ModelShape, Setup], Parts | None]
+Tracer = Callable[[ModelShape, TrainingSetup], MemoryParts | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class SetupEstimate:
     """What one setup needs and how fast it goes on one type of GPU."""
 
     shape: ModelShape
-    setup: Setup
-    gpu: Gpu
-    parts: Parts
+    setup: TrainingSetup
+    gpu: GpuModel
+    parts: MemoryParts
     time: StepTime
     host_bytes: float
     #: "trace" or "closed form"
@@ -101,11 +101,11 @@ class Estimate:
 
 def estimate(
     shape: ModelShape,
-    setup: Setup,
-    gpu: Gpu,
+    setup: TrainingSetup,
+    gpu: GpuModel,
     factors: Factors | None = None,
     tracer: Tracer | None = None,
-) -> Estimate:
+) -> SetupEstimate:
     """Estimate one setup; a tracer that cannot trace it leaves the closed form."""
     known = factors or Factors()
     parts = tracer(shape, setup) if tracer is not None else None
@@ -115,13 +115,13 @@ def estimate(
     if known.memory != 1.0:
         parts = _scaled(parts, known.memory)
     time = step_time(shape, setup, gpu).scaled(known.time(is_compiled=setup.compile))
-    return Estimate(shape, setup, gpu, parts, time, memory.host_bytes(shape, setup), source)
+    return SetupEstimate(shape, setup, gpu, parts, time, memory.host_bytes(shape, setup), source)
 
 
-def _scaled(parts: Parts, factor: float) -> Parts:
+def _scaled(parts: MemoryParts, factor: float) -> MemoryParts:
     """Put what runs have taught into the buffers: weights and state are known exactly."""
     more = parts.total * (factor - 1)
-    return Parts(
+    return MemoryParts(
         parts.weights,
         parts.gradients,
         parts.optimizer,

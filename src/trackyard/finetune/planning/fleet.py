@@ -11,14 +11,14 @@ from typing import Any
 
 from trackyard.client.api import Api, ApiFault
 from trackyard.finetune.planning import calibration
-from trackyard.finetune.planning.gpus import Gpu, match_gpu
+from trackyard.finetune.planning.gpus import GpuModel, match_gpu
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class GpuOffer:
     """A type of GPU that the fleet has."""
 
-    gpu: Gpu
+    gpu: GpuModel
     #: the name the fleet gives it, which a job asks for
     type: str
     per_node: int
@@ -27,7 +27,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class PredictedWait:
     """When the queue would start a job, as the server predicts."""
 
     starts_now: bool
@@ -46,8 +46,8 @@ class Wait:
 
 
 def offers(
-    nodes: list[dict[str, Any]], assumed: Gpu | None = None
-) -> tuple[list[Offer], list[str]]:
+    nodes: list[dict[str, Any]], assumed: GpuModel | None = None
+) -> tuple[list[GpuOffer], list[str]]:
     """Group the fleet's GPUs by type; return those in the table, and the names of those not.
 
     Types that the table does not have count as the assumed one, where one is named.
@@ -67,16 +67,16 @@ def offers(
             continue
         most = max(sum(card["type"] == kind for card in node["gpus"]) for node in holders)
         free = sum(float(card["free"]) for card in cards)
-        found.append(Offer(gpu, kind, most, len(holders), free))
+        found.append(GpuOffer(gpu, kind, most, len(holders), free))
     return found, unknown
 
 
-def read_offers(api: Api, assumed: Gpu | None = None) -> tuple[list[Offer], list[str]]:
+def read_offers(api: Api, assumed: GpuModel | None = None) -> tuple[list[GpuOffer], list[str]]:
     """Ask the server for its GPUs."""
     return offers(api.get("/api/v1/nodes")["nodes"], assumed)
 
 
-def predicted_wait(api: Api, kind: str, gpus: int, nodes: int, hours: float) -> Wait:
+def predicted_wait(api: Api, kind: str, gpus: int, nodes: int, hours: float) -> PredictedWait:
     """Ask the queue when such a job would start; nothing is queued."""
     fields: dict[str, Any] = {
         "command": ["true"],
@@ -88,7 +88,7 @@ def predicted_wait(api: Api, kind: str, gpus: int, nodes: int, hours: float) -> 
     }
     answer = api.post("/api/v1/jobs", fields)["answer"]
     eta = answer.get("eta") or {}
-    return Wait(
+    return PredictedWait(
         starts_now=bool(answer["starts_now"]),
         is_feasible=bool(answer["feasible"]),
         start_ms=eta.get("start_ms"),
@@ -96,7 +96,7 @@ def predicted_wait(api: Api, kind: str, gpus: int, nodes: int, hours: float) -> 
     )
 
 
-def finished_pairs(api: Api) -> list[calibration.Pair]:
+def finished_pairs(api: Api) -> list[calibration.PlanOutcome]:
     """Return what finished runs on this server have left: predicted beside actual."""
     known = api.get("/api/v1/experiments")["experiments"]
     if not known:

@@ -20,7 +20,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
+class GpuModel:
     """One type of GPU. Arithmetic in TFLOP/s, dense; bandwidth and link in GB/s."""
 
     name: str
@@ -58,11 +58,11 @@ class Gpu:
 
 
 @cache
-def gpu_table() -> dict[str, Gpu]:
+def gpu_table() -> dict[str, GpuModel]:
     """Return the known GPUs by name."""
     text = resources.files(__package__).joinpath("gpus.json").read_text()
     rows: list[dict[str, Any]] = json.loads(text)["gpus"]
-    return {row["name"]: Gpu(**{**row, "aliases": tuple(row["aliases"])}) for row in rows}
+    return {row["name"]: GpuModel(**{**row, "aliases": tuple(row["aliases"])}) for row in rows}
 
 
 @cache
@@ -72,7 +72,7 @@ def price_note() -> str:
     return str(json.loads(text)["prices"])
 
 
-def find_gpu(name: str) -> Gpu:
+def find_gpu(name: str) -> GpuModel:
     """Return a GPU by its name, its other names, or the name its driver gives it."""
     found = match_gpu(name)
     if found is None:
@@ -81,7 +81,7 @@ def find_gpu(name: str) -> Gpu:
     return found
 
 
-def match_gpu(name: str, memory_bytes: int = 0) -> Gpu | None:
+def match_gpu(name: str, memory_bytes: int = 0) -> GpuModel | None:
     """Return the GPU that a name of a user, a driver or a fleet means, or None.
 
     A driver's name may leave open which memory it has (`A100`): the size decides then.
@@ -101,12 +101,12 @@ def match_gpu(name: str, memory_bytes: int = 0) -> Gpu | None:
     return named[0] if named else None
 
 
-def with_price(gpu: Gpu, price: float | None) -> Gpu:
+def with_price(gpu: GpuModel, price: float | None) -> GpuModel:
     """Return the GPU at another price."""
     return gpu if price is None else dataclasses.replace(gpu, price=price, offer="your price")
 
 
-def _names(gpu: Gpu) -> list[str]:
+def _names(gpu: GpuModel) -> list[str]:
     return [_plain(name) for name in (gpu.name, *gpu.aliases)]
 
 

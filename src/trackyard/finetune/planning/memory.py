@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 #: 4-bit weights with their scales, doubly quantised: bytes a parameter
@@ -24,7 +24,7 @@ STATE_8BIT = 1.0 + 4 / 256
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class MemoryParts:
     """Bytes on one GPU at the peak of a step, by what they are for."""
 
     weights: float = 0
@@ -60,7 +60,7 @@ class Sizes:
     casts: bool
 
 
-def sizes(setup: Setup) -> Sizes:
+def sizes(setup: TrainingSetup) -> Sizes:
     """Return the bytes of values for a precision and method."""
     is_fp32 = setup.precision == "fp32"
     is_mixed = setup.precision in ("mixed", "fp16")
@@ -70,7 +70,7 @@ def sizes(setup: Setup) -> Sizes:
     return Sizes(trained, frozen, frozen, residual, is_mixed and not setup.is_adapter)
 
 
-def trainable_params(shape: ModelShape, setup: Setup) -> int:
+def trainable_params(shape: ModelShape, setup: TrainingSetup) -> int:
     """Return how many parameters learn."""
     if not setup.is_adapter:
         return shape.params()
@@ -81,7 +81,7 @@ def trainable_params(shape: ModelShape, setup: Setup) -> int:
     return count
 
 
-def weight_bytes(shape: ModelShape, setup: Setup) -> float:
+def weight_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
     """Return the bytes of all weights, before any sharding."""
     size = sizes(setup)
     if not setup.is_adapter:
@@ -93,7 +93,7 @@ def weight_bytes(shape: ModelShape, setup: Setup) -> float:
     return shape.params() * size.frozen + adapters
 
 
-def optimizer_bytes(count: int, setup: Setup) -> float:
+def optimizer_bytes(count: int, setup: TrainingSetup) -> float:
     """Return the bytes of optimizer state for that many parameters."""
     each = {
         "adamw": 2.0 * sizes(setup).trained,
@@ -108,12 +108,12 @@ def optimizer_bytes(count: int, setup: Setup) -> float:
 FLASH_ALIGNMENT = 8
 
 
-def uses_math_attention(shape: ModelShape, setup: Setup) -> bool:
+def uses_math_attention(shape: ModelShape, setup: TrainingSetup) -> bool:
     """Tell whether scores are held in full: no fast kernel does grouped heads in 32 bits."""
     return setup.precision == "fp32" and shape.kv_heads != shape.heads
 
 
-def attention_bytes(shape: ModelShape, setup: Setup) -> float:
+def attention_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
     """Return what attention keeps for backward, a token and layer."""
     size = sizes(setup).compute
     query, key = shape.query_width * size, shape.kv_width * size
@@ -127,7 +127,7 @@ def attention_bytes(shape: ModelShape, setup: Setup) -> float:
     return kept
 
 
-def norm_bytes(shape: ModelShape, width: int, setup: Setup, *, copies: int = 1) -> float:
+def norm_bytes(shape: ModelShape, width: int, setup: TrainingSetup, *, copies: int = 1) -> float:
     """Return what one norm keeps, with the inputs of the linear layers that read its output."""
     size = sizes(setup)
     as_float = 4 * width
@@ -138,7 +138,7 @@ def norm_bytes(shape: ModelShape, width: int, setup: Setup, *, copies: int = 1) 
     return as_float + (0 if setup.is_adapter else normed) + size.compute * width
 
 
-def kept_bytes(shape: ModelShape, setup: Setup) -> float:
+def kept_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
     """Return what one layer keeps for backward without checkpointing, a token."""
     size = sizes(setup)
     targets = shape.layer_targets(setup.lora_targets) if setup.is_adapter else tuple(shape.linears)
@@ -164,12 +164,12 @@ def kept_bytes(shape: ModelShape, setup: Setup) -> float:
     return total + 3 * inner
 
 
-def _mid(shape: ModelShape, setup: Setup) -> float:
+def _mid(shape: ModelShape, setup: TrainingSetup) -> float:
     """The output of attention's last product, from which the compiler makes the rest again."""
     return sizes(setup).compute * shape.hidden
 
 
-def stored_bytes(shape: ModelShape, setup: Setup) -> float:
+def stored_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
     """Return what one layer holds from forward to backward under the setup's policy, a token."""
     size = sizes(setup)
     stream = size.residual * shape.hidden
@@ -189,12 +189,12 @@ def stored_bytes(shape: ModelShape, setup: Setup) -> float:
     return kept_bytes(shape, setup)
 
 
-def peak(shape: ModelShape, setup: Setup) -> Parts:
+def peak(shape: ModelShape, setup: TrainingSetup) -> MemoryParts:
     """Return the parts of memory at the worst moment of a step."""
     return max(moments(shape, setup).values(), key=lambda parts: parts.total)
 
 
-def moments(shape: ModelShape, setup: Setup) -> dict[str, Parts]:
+def moments(shape: ModelShape, setup: TrainingSetup) -> dict[str, MemoryParts]:
     """Return the parts at each moment of a step that can be the worst."""
     size, tokens = sizes(setup), setup.micro_tokens
     trained = trainable_params(shape, setup)
@@ -244,7 +244,7 @@ def moments(shape: ModelShape, setup: Setup) -> dict[str, Parts]:
     return found
 
 
-def host_bytes(shape: ModelShape, setup: Setup) -> float:
+def host_bytes(shape: ModelShape, setup: TrainingSetup) -> float:
     """Return the host memory that offloading takes, on one node."""
     tokens, trained = setup.micro_tokens, trainable_params(shape, setup)
     total = 0.0
@@ -257,7 +257,7 @@ def host_bytes(shape: ModelShape, setup: Setup) -> float:
     return total
 
 
-def _fixed(shape: ModelShape, setup: Setup, trained: int) -> Parts:
+def _fixed(shape: ModelShape, setup: TrainingSetup, trained: int) -> MemoryParts:
     size, shards = sizes(setup), setup.shards
     weights = weight_bytes(shape, setup)
     state = optimizer_bytes(trained, setup) / shards
@@ -276,10 +276,10 @@ def _fixed(shape: ModelShape, setup: Setup, trained: int) -> Parts:
         buffers += max(i * o for i, o in shape.linears.values()) * 2
     if setup.method == "dora":
         buffers += max(i * o for i, o in shape.linears.values()) * 8
-    return Parts(weights=weights / shards, optimizer=state, buffers=buffers)
+    return MemoryParts(weights=weights / shards, optimizer=state, buffers=buffers)
 
 
-def _casts(shape: ModelShape, setup: Setup) -> tuple[float, float]:
+def _casts(shape: ModelShape, setup: TrainingSetup) -> tuple[float, float]:
     """Return the bytes of 16-bit copies that autocast makes of all weights, and of one layer's."""
     if not sizes(setup).casts or setup.sharding not in ("none", "ddp"):
         return 0.0, 0.0
@@ -287,7 +287,7 @@ def _casts(shape: ModelShape, setup: Setup) -> tuple[float, float]:
     return whole * 2.0, shape.layer_params * 2.0
 
 
-def _gradients(whole: float, shape: ModelShape, setup: Setup) -> float:
+def _gradients(whole: float, shape: ModelShape, setup: TrainingSetup) -> float:
     if setup.in_backward:
         return max(shape.embedding_params, shape.linear_params / 3) * sizes(setup).trained
     if setup.offload and setup.sharding != "none":
@@ -295,13 +295,13 @@ def _gradients(whole: float, shape: ModelShape, setup: Setup) -> float:
     return whole / setup.shards
 
 
-def _first_norm(shape: ModelShape, setup: Setup) -> float:
+def _first_norm(shape: ModelShape, setup: TrainingSetup) -> float:
     if setup.checkpointing != "none" or setup.compile:
         return 0
     return 4 * shape.hidden
 
 
-def _layer_backward(shape: ModelShape, setup: Setup) -> Parts:
+def _layer_backward(shape: ModelShape, setup: TrainingSetup) -> MemoryParts:
     """What is there beside stored activations while one layer is in backward."""
     size, tokens = sizes(setup), setup.micro_tokens
     again = 0.0
@@ -314,10 +314,10 @@ def _layer_backward(shape: ModelShape, setup: Setup) -> Parts:
     moving = 2 * size.compute * shape.intermediate + 2 * size.residual * shape.hidden
     if uses_math_attention(shape, setup):
         moving = max(moving, 2 * shape.heads * setup.seq * size.compute)
-    return Parts(activations=again * tokens, buffers=moving * tokens)
+    return MemoryParts(activations=again * tokens, buffers=moving * tokens)
 
 
-def _logits(shape: ModelShape, setup: Setup) -> float:
+def _logits(shape: ModelShape, setup: TrainingSetup) -> float:
     size = sizes(setup)
     if setup.loss == "plain":
         return 12.0 * shape.vocab * setup.micro_tokens
@@ -330,15 +330,15 @@ def _logits(shape: ModelShape, setup: Setup) -> float:
     return here + gradient + size.compute * shape.hidden * setup.micro_tokens
 
 
-def _optimizer_temporary(shape: ModelShape, setup: Setup) -> float:
+def _optimizer_temporary(shape: ModelShape, setup: TrainingSetup) -> float:
     largest = shape.embedding_params if not setup.is_adapter else 0
     if setup.optimizer in ("adamw", "sgd"):
         return 0
     return 2 * 4 * largest / setup.shards
 
 
-def _plus(fixed: Parts, **more: float) -> Parts:
+def _plus(fixed: MemoryParts, **more: float) -> MemoryParts:
     values = dataclasses.asdict(fixed)
     for name, value in more.items():
         values[name] += value
-    return Parts(**values)
+    return MemoryParts(**values)

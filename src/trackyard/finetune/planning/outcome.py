@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from trackyard.finetune.planning import calibration
 from trackyard.finetune.planning.estimate import estimate
 from trackyard.finetune.planning.gpus import GIB, match_gpu
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 
@@ -34,7 +34,7 @@ class Measured:
         return statistics.median(self.step_times) if self.step_times else 0.0
 
 
-def is_comparable(setup: Setup) -> bool:
+def is_comparable(setup: TrainingSetup) -> bool:
     """Tell whether a run's batches had the size that was planned: rows cut to their own length
     are smaller.
     """
@@ -42,7 +42,7 @@ def is_comparable(setup: Setup) -> bool:
 
 
 def compare(
-    shape: ModelShape, setup: Setup, seen: Measured
+    shape: ModelShape, setup: TrainingSetup, seen: Measured
 ) -> tuple[dict[str, float], dict[str, str]] | None:
     """Return metrics and parameters for the run to keep, or None where nothing can be compared."""
     gpu = match_gpu(seen.device, seen.memory_bytes)

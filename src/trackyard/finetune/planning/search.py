@@ -13,9 +13,9 @@ from typing import Any
 
 from trackyard.core.errors import SetupError
 from trackyard.finetune.planning.calibration import Factors
-from trackyard.finetune.planning.estimate import Estimate, Tracer, estimate
-from trackyard.finetune.planning.gpus import GIB, Gpu
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.planning.estimate import SetupEstimate, Tracer, estimate
+from trackyard.finetune.planning.gpus import GIB, GpuModel
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 #: Tried where the request leaves the choice open, the plainest first.
@@ -35,11 +35,11 @@ CAUTION = {"adamw8bit": 1.02, "adamw_bf16": 1.02, "qlora": 1.02}
 
 
 @dataclass(frozen=True)
-class Request:
+class PlanRequest:
     """What is asked for: a model on some GPUs, and whatever choices are made already."""
 
     shape: ModelShape
-    gpu: Gpu
+    gpu: GpuModel
     gpus: int = 1
     nodes: int = 1
     seq: int = 2048
@@ -73,23 +73,23 @@ class Request:
 class Rejected:
     """A way that does not fit, and why not."""
 
-    setup: Setup
-    best: Estimate
+    setup: TrainingSetup
+    best: SetupEstimate
     reason: str
 
 
 @dataclass(frozen=True)
-class Plans:
+class PlanResults:
     """The answer: what fits, best first, and what does not."""
 
-    request: Request
-    ranked: list[Estimate]
+    request: PlanRequest
+    ranked: list[SetupEstimate]
     rejected: list[Rejected]
 
 
-def search(request: Request, tracer: Tracer | None = None) -> Plans:
+def search(request: PlanRequest, tracer: Tracer | None = None) -> PlanResults:
     """Find plans. With a tracer the best ones are traced, solved again and ranked anew."""
-    fitting: list[Estimate] = []
+    fitting: list[SetupEstimate] = []
     rejected: list[Rejected] = []
     for base in lattice(request):
         found = solve(request, base)
@@ -109,15 +109,15 @@ def search(request: Request, tracer: Tracer | None = None) -> Plans:
     if not request.given.get("offload") and any(not plan.setup.offload for plan in ranked):
         # Offloading is for what fits in no other way.
         ranked = [plan for plan in ranked if not plan.setup.offload]
-    return Plans(request, ranked, rejected)
+    return PlanResults(request, ranked, rejected)
 
 
-def _named(request: Request) -> str:
+def _named(request: PlanRequest) -> str:
     size = f"{request.world} GPU{'' if request.world == 1 else 's'}"
     return ", ".join([*(f"{key} {value}" for key, value in request.given.items()), size])
 
 
-def lattice(request: Request) -> Iterator[Setup]:
+def lattice(request: PlanRequest) -> Iterator[TrainingSetup]:
     """Yield every setup that the request leaves open, micro-batch 1."""
     options = {
         name: (request.given[name],) if name in request.given else values
@@ -135,14 +135,14 @@ def lattice(request: Request) -> Iterator[Setup]:
             if not _is_sensible(chosen, sharding, request):
                 continue
             try:
-                yield Setup(**{**size, **fixed, **chosen, "sharding": sharding})
+                yield TrainingSetup(**{**size, **fixed, **chosen, "sharding": sharding})
             except SetupError:
                 if request.given:
                     continue
                 raise
 
 
-def shardings(request: Request) -> tuple[str, ...]:
+def shardings(request: PlanRequest) -> tuple[str, ...]:
     """Return the ways to spread a model over the GPUs of the request."""
     if "sharding" in request.given:
         return (request.given["sharding"],)
@@ -151,7 +151,7 @@ def shardings(request: Request) -> tuple[str, ...]:
     return ("ddp", "zero2", "zero3") + (("hsdp",) if request.nodes > 1 else ())
 
 
-def _is_sensible(chosen: dict[str, Any], sharding: str, request: Request) -> bool:
+def _is_sensible(chosen: dict[str, Any], sharding: str, request: PlanRequest) -> bool:
     given, is_adapter = request.given, chosen["method"] != "full"
     if chosen["offload"] and (sharding == "ddp" or is_adapter) and "offload" not in given:
         return False
@@ -164,7 +164,9 @@ def _is_sensible(chosen: dict[str, Any], sharding: str, request: Request) -> boo
     return not (sharding == "zero2" and is_adapter and "sharding" not in given)
 
 
-def solve(request: Request, base: Setup, tracer: Tracer | None = None) -> Estimate:
+def solve(
+    request: PlanRequest, base: TrainingSetup, tracer: Tracer | None = None
+) -> SetupEstimate:
     """Return the estimate at the largest micro-batch that fits, or at the smallest if none
     does.
     """
@@ -181,7 +183,7 @@ def solve(request: Request, base: Setup, tracer: Tracer | None = None) -> Estima
         if base.in_backward:
             sizes = [rows]
 
-    def at(size: int) -> Estimate:
+    def at(size: int) -> SetupEstimate:
         setup = base.but(micro_batch=size, accumulation=rows // size)
         return estimate(request.shape, setup, request.gpu, request.factors, tracer)
 
@@ -200,11 +202,11 @@ def solve(request: Request, base: Setup, tracer: Tracer | None = None) -> Estima
     return best
 
 
-def rank(request: Request, plans: list[Estimate]) -> list[Estimate]:
+def rank(request: PlanRequest, plans: list[SetupEstimate]) -> list[SetupEstimate]:
     """Sort plans by GPU-hours, or by price; equal ones by memory."""
     tokens = request.tokens or 1e9
 
-    def cost(plan: Estimate) -> tuple[float, float]:
+    def cost(plan: SetupEstimate) -> tuple[float, float]:
         price = plan.price(tokens) if request.by_price else None
         first = plan.gpu_hours(tokens) if price is None else price
         first *= CAUTION.get(plan.setup.optimizer, 1.0) * CAUTION.get(plan.setup.method, 1.0)
@@ -213,7 +215,7 @@ def rank(request: Request, plans: list[Estimate]) -> list[Estimate]:
     return sorted(plans, key=cost)
 
 
-def why_not(found: Estimate) -> str:
+def why_not(found: SetupEstimate) -> str:
     """Say in one line why a setup does not fit."""
     if found.obstacle:
         return found.obstacle
@@ -227,7 +229,7 @@ def why_not(found: Estimate) -> str:
     )
 
 
-def _undominated(plans: list[Estimate]) -> list[Estimate]:
+def _undominated(plans: list[SetupEstimate]) -> list[SetupEstimate]:
     """Leave out what differs from a quicker plan in a choice that then only costs.
 
     A plan stays if no other that learns the same is both quicker and smaller.
@@ -247,14 +249,14 @@ def _undominated(plans: list[Estimate]) -> list[Estimate]:
     return kept
 
 
-def _learns(setup: Setup) -> tuple[Any, ...]:
+def _learns(setup: TrainingSetup) -> tuple[Any, ...]:
     """What decides the values that are learned, apart from the order of sums."""
     return setup.method, setup.precision, setup.optimizer
 
 
 def _traced(
-    request: Request, ranked: list[Estimate], tracer: Tracer
-) -> tuple[list[Estimate], list[Rejected]]:
+    request: PlanRequest, ranked: list[SetupEstimate], tracer: Tracer
+) -> tuple[list[SetupEstimate], list[Rejected]]:
     """Trace the best plans; one that its trace shows not to fit is solved again."""
     kept, failed = list(ranked[TRACED:]), []
     for plan in ranked[:TRACED]:

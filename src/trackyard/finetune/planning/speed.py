@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trackyard.finetune.planning.gpus import Gpu
+from trackyard.finetune.planning.gpus import GpuModel
 from trackyard.finetune.planning.memory import sizes, trainable_params, weight_bytes
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 MFU_CONVENTION = (
@@ -74,20 +74,20 @@ class StepTime:
         return found | {"total": round(self.total, 6)}
 
 
-def model_flops(shape: ModelShape, setup: Setup) -> float:
+def model_flops(shape: ModelShape, setup: TrainingSetup) -> float:
     """Return the FLOP of one token by the convention of MFU."""
     each = 4 if setup.is_adapter else 6
     attention = 6 * shape.layers * shape.query_width * setup.seq
     return each * shape.params() + attention
 
 
-def mfu(shape: ModelShape, setup: Setup, gpu: Gpu, tokens_per_second: float) -> float:
+def mfu(shape: ModelShape, setup: TrainingSetup, gpu: GpuModel, tokens_per_second: float) -> float:
     """Return the share of the dense 16-bit peak, for tokens a second over all GPUs."""
     flops = model_flops(shape, setup) * tokens_per_second / setup.world
     return flops / (gpu.half * 1e12) if gpu.half else 0.0
 
 
-def step_time(shape: ModelShape, setup: Setup, gpu: Gpu) -> StepTime:
+def step_time(shape: ModelShape, setup: TrainingSetup, gpu: GpuModel) -> StepTime:
     """Return the time of one optimizer step, before any factor."""
     passes = setup.accumulation
     products = _products(shape, setup, gpu) * passes
@@ -100,7 +100,7 @@ def step_time(shape: ModelShape, setup: Setup, gpu: Gpu) -> StepTime:
     return StepTime(products, attention, elementwise, optimizer, communication, waiting)
 
 
-def product_rate(width: int, gpu: Gpu, precision: str) -> float:
+def product_rate(width: int, gpu: GpuModel, precision: str) -> float:
     """Return the FLOP/s that products of a width reach on a GPU."""
     kind = precision if precision in ("fp32", "float8") else "bf16"
     peak = gpu.rate(precision)
@@ -110,12 +110,12 @@ def product_rate(width: int, gpu: Gpu, precision: str) -> float:
     return peak * 1e12 * _PRODUCT_SHARE[kind] * width / (width + _HALF_WIDTH)
 
 
-def _again(setup: Setup) -> float:
+def _again(setup: TrainingSetup) -> float:
     """How much of forward is computed a second time: products, attention."""
     return 1.0 if setup.checkpointing in ("full", "offload") else 0.0
 
 
-def _products(shape: ModelShape, setup: Setup, gpu: Gpu) -> float:
+def _products(shape: ModelShape, setup: TrainingSetup, gpu: GpuModel) -> float:
     tokens = setup.micro_tokens
     layers = 2.0 * shape.layers * shape.linear_params * tokens
     head = 2.0 * shape.embedding_params * tokens
@@ -132,7 +132,7 @@ def _products(shape: ModelShape, setup: Setup, gpu: Gpu) -> float:
     return seconds
 
 
-def _attention(shape: ModelShape, setup: Setup, gpu: Gpu) -> float:
+def _attention(shape: ModelShape, setup: TrainingSetup, gpu: GpuModel) -> float:
     length = setup.seq / 2 if setup.packing else setup.seq
     forward = 2.0 * shape.layers * length * shape.query_width * setup.micro_tokens
     kind = setup.precision if setup.precision == "fp32" else "bf16"
@@ -140,7 +140,7 @@ def _attention(shape: ModelShape, setup: Setup, gpu: Gpu) -> float:
     return forward * (3.5 + _again(setup)) / rate
 
 
-def _elementwise(shape: ModelShape, setup: Setup, gpu: Gpu) -> float:
+def _elementwise(shape: ModelShape, setup: TrainingSetup, gpu: GpuModel) -> float:
     size, tokens = sizes(setup), setup.micro_tokens
     wide = size.compute / 2
     norms = 36.0 * shape.norms_per_layer * shape.hidden
@@ -166,7 +166,7 @@ def _elementwise(shape: ModelShape, setup: Setup, gpu: Gpu) -> float:
     return moved / (gpu.bandwidth * 1e9 * _BANDWIDTH_SHARE)
 
 
-def _optimizer(shape: ModelShape, setup: Setup, gpu: Gpu) -> float:
+def _optimizer(shape: ModelShape, setup: TrainingSetup, gpu: GpuModel) -> float:
     count = trainable_params(shape, setup) / setup.shards
     size = sizes(setup).trained
     passes = {
@@ -181,7 +181,7 @@ def _optimizer(shape: ModelShape, setup: Setup, gpu: Gpu) -> float:
     return count * passes / (gpu.bandwidth * 1e9 * _BANDWIDTH_SHARE)
 
 
-def _communication(shape: ModelShape, setup: Setup, gpu: Gpu, busy: float) -> float:
+def _communication(shape: ModelShape, setup: TrainingSetup, gpu: GpuModel, busy: float) -> float:
     """Seconds of exchange that computing does not hide."""
     if setup.world == 1:
         return 0.0
@@ -202,7 +202,7 @@ def _communication(shape: ModelShape, setup: Setup, gpu: Gpu, busy: float) -> fl
     return max(seconds - 0.8 * busy, seconds * 2 / max(2, shape.layers))
 
 
-def _host(shape: ModelShape, setup: Setup) -> float:
+def _host(shape: ModelShape, setup: TrainingSetup) -> float:
     each = _HOST_COMPILED if setup.compile else _HOST_LAYER
     if setup.is_adapter and not setup.compile:
         each += _HOST_ADAPTER

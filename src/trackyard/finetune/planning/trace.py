@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from trackyard.finetune.planning import memory
-from trackyard.finetune.planning.memory import Parts
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.planning.memory import MemoryParts
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def can_trace() -> bool:
 
 
 @dataclass(frozen=True)
-class Trace:
+class MemoryTrace:
     """Moments of four small traces, from which those of any depth and micro-batch follow."""
 
     batches: tuple[int, int]
@@ -68,7 +68,7 @@ def _between(one: float, two: float, share: float) -> float:
     return one + (two - one) * share
 
 
-def batches_of(setup: Setup) -> tuple[int, int]:
+def batches_of(setup: TrainingSetup) -> tuple[int, int]:
     """Return the micro-batches to trace: the one asked for, and half of it.
 
     Peaks are affine in the micro-batch except where it is so small that a weight's gradient
@@ -78,10 +78,10 @@ def batches_of(setup: Setup) -> tuple[int, int]:
     return high // 2, high
 
 
-def trace(shape: ModelShape, setup: Setup) -> Trace:
+def trace(shape: ModelShape, setup: TrainingSetup) -> MemoryTrace:
     """Trace the four small models of a shape and setup."""
     batches = batches_of(setup)
-    return Trace(
+    return MemoryTrace(
         batches,
         [
             [
@@ -96,7 +96,7 @@ def trace(shape: ModelShape, setup: Setup) -> Trace:
     )
 
 
-def peak(traced: Trace, shape: ModelShape, setup: Setup) -> Parts:
+def peak(traced: MemoryTrace, shape: ModelShape, setup: TrainingSetup) -> MemoryParts:
     """Return the parts at the worst moment, with optimizer state and workspaces added."""
     state = memory.optimizer_bytes(memory.trainable_params(shape, setup), setup)
     moments = traced.at(shape.layers, setup.micro_batch)
@@ -109,7 +109,7 @@ def peak(traced: Trace, shape: ModelShape, setup: Setup) -> Parts:
         found += [closed["last layer"], closed["first layer"]]
     for one in moments.values():
         found.append(
-            Parts(
+            MemoryParts(
                 weights=_weights(shape, setup, one["weights"]),
                 gradients=one["gradients"],
                 optimizer=state,
@@ -121,11 +121,11 @@ def peak(traced: Trace, shape: ModelShape, setup: Setup) -> Parts:
     return max(found, key=lambda parts: parts.total)
 
 
-def _weights(shape: ModelShape, setup: Setup, traced: float) -> float:
+def _weights(shape: ModelShape, setup: TrainingSetup, traced: float) -> float:
     return memory.weight_bytes(shape, setup) if setup.method == "qlora" else traced
 
 
-def _dequantised(shape: ModelShape, setup: Setup) -> float:
+def _dequantised(shape: ModelShape, setup: TrainingSetup) -> float:
     if setup.method != "qlora":
         return 0
     return max(inputs * outputs for inputs, outputs in shape.linears.values()) * 2
@@ -142,7 +142,7 @@ def _source(shape: ModelShape, layers: int) -> tuple[tuple[str, str], ...]:
 # -- one trace --------------------------------------------------------------------------------
 
 
-def trace_once(shape: ModelShape, setup: Setup) -> Moments:
+def trace_once(shape: ModelShape, setup: TrainingSetup) -> Moments:
     """Run forward and backward of a model on fake tensors and return the peaks of its moments.
 
     With accumulation the second micro-batch is traced: gradients are there from the start.
@@ -190,7 +190,7 @@ def _forget_gradients(model: Any) -> None:
         parameter.grad = None
 
 
-def _on_meta(shape: ModelShape, setup: Setup) -> Any:
+def _on_meta(shape: ModelShape, setup: TrainingSetup) -> Any:
     from transformers import AutoConfig
 
     from trackyard.finetune.training.build import build_model

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from trackyard.finetune.planning import trace as tracing
-from trackyard.finetune.planning.memory import Parts
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.planning.memory import MemoryParts
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def folder() -> Path:
     return Path(base).expanduser() / "trackyard" / "traces"
 
 
-def is_traceable(setup: Setup) -> bool:
+def is_traceable(setup: TrainingSetup) -> bool:
     """Tell whether there is a trace: not of what is sharded, offloaded or compiled with
     checkpoints inside.
     """
@@ -59,17 +59,17 @@ class Traces:
     ) -> None:
         self._folder = where or folder()
         self._said = said or (lambda _words: None)
-        self._known: dict[str, tracing.Trace] = {}
+        self._known: dict[str, tracing.MemoryTrace] = {}
         self.made = 0
 
-    def __call__(self, shape: ModelShape, setup: Setup) -> Parts | None:
+    def __call__(self, shape: ModelShape, setup: TrainingSetup) -> MemoryParts | None:
         """Return the traced parts of a setup, or None where it cannot be traced."""
         if not is_traceable(setup):
             return None
         traced = self.get(shape, setup)
         return None if traced is None else tracing.peak(traced, shape, setup)
 
-    def get(self, shape: ModelShape, setup: Setup) -> tracing.Trace | None:
+    def get(self, shape: ModelShape, setup: TrainingSetup) -> tracing.MemoryTrace | None:
         """Return the trace of a setup from memory, from disk, or by making it."""
         plain = setup.but(**_UNTRACED, accumulation=min(2, setup.accumulation))
         key = trace_key(shape, plain)
@@ -92,7 +92,7 @@ class Traces:
         return found
 
 
-def words(setup: Setup) -> str:
+def words(setup: TrainingSetup) -> str:
     """Name what distinguishes a trace, in a few words."""
     parts = [setup.method, setup.precision, f"{setup.micro_batch}x{setup.seq}"]
     if setup.checkpointing != "none":
@@ -101,7 +101,7 @@ def words(setup: Setup) -> str:
     return ", ".join([*parts, f"{setup.loss} loss"])
 
 
-def trace_key(shape: ModelShape, setup: Setup) -> str:
+def trace_key(shape: ModelShape, setup: TrainingSetup) -> str:
     """Return the name of a trace: a digest of all that it depends on."""
     batches = tracing.batches_of(setup)
     facts = [shape.config(), setup.but(micro_batch=1).json(), batches, _versions()]
@@ -121,15 +121,15 @@ def _versions() -> list[str]:
     return [digest.hexdigest(), metadata.version("torch"), metadata.version("transformers")]
 
 
-def _read(path: Path) -> tracing.Trace | None:
+def _read(path: Path) -> tracing.MemoryTrace | None:
     try:
         found: dict[str, Any] = json.loads(path.read_text())
-        return tracing.Trace(tuple(found["batches"]), found["points"])
+        return tracing.MemoryTrace(tuple(found["batches"]), found["points"])
     except (OSError, ValueError, KeyError):
         return None
 
 
-def _write(path: Path, traced: tracing.Trace) -> None:
+def _write(path: Path, traced: tracing.MemoryTrace) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_suffix(f".{os.getpid()}")
     half.write_text(json.dumps({"batches": traced.batches, "points": traced.points}))

@@ -15,10 +15,10 @@ from trackyard.finetune.locate import model_folder
 from trackyard.finetune.recipe import Recipe
 from trackyard.finetune.training import activations, adapters, attention, build, weights
 from trackyard.finetune.training.lora import reset_lora
-from trackyard.finetune.training.sharding import SHARDED, Place, replicate, shard
+from trackyard.finetune.training.sharding import SHARDED, RankPlace, replicate, shard
 
 
-def assemble(recipe: Recipe, place: Place) -> nn.Module:
+def assemble(recipe: Recipe, place: RankPlace) -> nn.Module:
     """Return the model of a recipe, on this process's device, with its weights."""
     setup = recipe.setup()
     attention.prefer(recipe.attention)
@@ -59,7 +59,7 @@ def _options(recipe: Recipe) -> build.AdapterOptions:
     )
 
 
-def _whole(recipe: Recipe, place: Place) -> Any:
+def _whole(recipe: Recipe, place: RankPlace) -> Any:
     from transformers import AutoModelForCausalLM
 
     config, kind = read_config(recipe), build.base_dtype(recipe.setup())
@@ -87,20 +87,20 @@ def _on_meta(config: Any, kind: torch.dtype) -> Any:
     return model
 
 
-def _quantised(recipe: Recipe, place: Place) -> Any:
+def _quantised(recipe: Recipe, place: RankPlace) -> Any:
     config, kind = read_config(recipe), build.dtypes(recipe.precision).compute
     if recipe.weights == "random":
         model = _random(recipe, config, kind, place.device)
         weights.quantise(model, None, place.device, kind)
         return model
-    source = weights.Source(model_folder(recipe.model))
+    source = weights.WeightFolder(model_folder(recipe.model))
     model = _on_meta(config, kind)
     weights.quantise(model, source, place.device, kind)
     weights.fill_rest(model, source, place.device, kind)
     return model
 
 
-def _sharded(recipe: Recipe, place: Place) -> build.TrainModel:
+def _sharded(recipe: Recipe, place: RankPlace) -> build.TrainModel:
     """Build on meta, shard, then read this rank's rows alone."""
     setup = recipe.setup()
     config, kind = read_config(recipe), build.base_dtype(setup)
@@ -127,9 +127,9 @@ def _sharded(recipe: Recipe, place: Place) -> build.TrainModel:
     source: Any
     if recipe.weights == "random":
         made = _random(recipe, read_config(recipe), kind, torch.device("cpu"))
-        source = weights.Memory(dict(made.state_dict()))
+        source = weights.MemoryWeights(dict(made.state_dict()))
     else:
-        source = weights.Source(model_folder(recipe.model))
+        source = weights.WeightFolder(model_folder(recipe.model))
     weights.load_into(model.model, source)
     reset_lora(model.model, recipe.seed)
     return model

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.training import activations, attention
 from trackyard.finetune.training.lora import apply_lora
 from trackyard.finetune.training.loss import chunked_cross_entropy, plain_cross_entropy
@@ -59,7 +59,7 @@ def dtypes(precision: str) -> Dtypes:
     return Dtypes(*_DTYPES[precision])
 
 
-def base_dtype(setup: Setup) -> torch.dtype:
+def base_dtype(setup: TrainingSetup) -> torch.dtype:
     """Return the type that the model of transformers is loaded in."""
     kinds = dtypes(setup.precision)
     return kinds.frozen if setup.is_adapter else kinds.trained
@@ -128,7 +128,7 @@ class TrainModel(nn.Module):
 
 def build_model(
     config: Any,
-    setup: Setup,
+    setup: TrainingSetup,
     device: torch.device | str = "cpu",
     dtype: torch.dtype | None = None,
     *,
@@ -155,7 +155,7 @@ def prepare_config(config: Any) -> None:
 
 def finish(
     model: nn.Module,
-    setup: Setup,
+    setup: TrainingSetup,
     *,
     adapter: AdapterOptions | None = None,
     checkpoint_layers: int = 0,
@@ -174,7 +174,7 @@ def finish(
     return TrainModel(model, loss=loss, autocast=kinds.compute if casts else None)
 
 
-def add_adapter(model: nn.Module, setup: Setup, options: AdapterOptions) -> None:
+def add_adapter(model: nn.Module, setup: TrainingSetup, options: AdapterOptions) -> None:
     """Freeze the model and add what learns, as the method says; nothing for `full`."""
     if not setup.is_adapter:
         return
@@ -194,7 +194,9 @@ def add_adapter(model: nn.Module, setup: Setup, options: AdapterOptions) -> None
     )
 
 
-def _add_dora(model: nn.Module, setup: Setup, options: AdapterOptions, kind: torch.dtype) -> None:
+def _add_dora(
+    model: nn.Module, setup: TrainingSetup, options: AdapterOptions, kind: torch.dtype
+) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ModuleNotFoundError as fault:

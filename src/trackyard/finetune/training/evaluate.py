@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from trackyard.finetune.data.render import Renderer
-from trackyard.finetune.data.stream import Stream
+from trackyard.finetune.data.stream import SequenceStream
 from trackyard.finetune.training import sharding
-from trackyard.finetune.training.feed import Feed
-from trackyard.finetune.training.sharding import Place
+from trackyard.finetune.training.feed import BatchFeed
+from trackyard.finetune.training.sharding import RankPlace
 
 
 class Evaluator:
@@ -24,10 +24,10 @@ class Evaluator:
 
     def __init__(
         self,
-        place: Place,
+        place: RankPlace,
         *,
-        stream: Stream | None,
-        feed: Feed,
+        stream: SequenceStream | None,
+        feed: BatchFeed,
         micro: int,
         max_batches: int,
         renderer: Renderer,

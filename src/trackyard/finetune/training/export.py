@@ -20,9 +20,9 @@ from trackyard.finetune.locate import model_folder
 from trackyard.finetune.recipe import Recipe
 from trackyard.finetune.training import adapters
 from trackyard.finetune.training.adapters import full
-from trackyard.finetune.training.sharding import Place, barrier
-from trackyard.finetune.training.tensorfile import KINDS, SHARD_BYTES, Entry, ShardedWriter
-from trackyard.finetune.training.weights import Source
+from trackyard.finetune.training.sharding import RankPlace, barrier
+from trackyard.finetune.training.tensorfile import KINDS, SHARD_BYTES, ShardedWriter, TensorEntry
+from trackyard.finetune.training.weights import WeightFolder
 
 #: files beside the weights that belong to a model
 _BESIDE = (
@@ -38,7 +38,7 @@ _BESIDE = (
 )
 
 
-def export(model: nn.Module, recipe: Recipe, folder: Path, place: Place) -> None:
+def export(model: nn.Module, recipe: Recipe, folder: Path, place: RankPlace) -> None:
     """Write what was learned; call it on every rank, the first one writes."""
     if recipe.setup().is_adapter:
         _export_adapter(model, recipe, folder, place)
@@ -47,7 +47,7 @@ def export(model: nn.Module, recipe: Recipe, folder: Path, place: Place) -> None
     barrier(place)
 
 
-def _export_adapter(model: nn.Module, recipe: Recipe, folder: Path, place: Place) -> None:
+def _export_adapter(model: nn.Module, recipe: Recipe, folder: Path, place: RankPlace) -> None:
     from safetensors.torch import save_file
 
     kept = {}
@@ -71,10 +71,10 @@ def _export_adapter(model: nn.Module, recipe: Recipe, folder: Path, place: Place
     copy_beside(model_folder(recipe.model), folder, weights_config=False)
 
 
-def _export_full(model: nn.Module, recipe: Recipe, folder: Path, place: Place) -> None:
+def _export_full(model: nn.Module, recipe: Recipe, folder: Path, place: RankPlace) -> None:
     kind = _stored_kind(recipe)
     named = list(model.named_parameters())
-    entries = [Entry(name, tuple(one.shape), kind) for name, one in named]
+    entries = [TensorEntry(name, tuple(one.shape), kind) for name, one in named]
     writer = ShardedWriter(folder, entries) if place.is_first else None
     for name, one in named:
         tensor = full(one.detach())
@@ -121,7 +121,7 @@ def merge(
     folder = base or model_folder(str(settings["base_model_name_or_path"]))
     if target.resolve() == folder.resolve():
         raise SetupError("the merged model would overwrite its base", hint="name another folder")
-    source = Source(folder)
+    source = WeightFolder(folder)
     scale = _scale(settings)
     from safetensors import safe_open
 
@@ -162,9 +162,9 @@ def _pairs(names: list[str]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _entry(folder: Path, source: Source, name: str) -> Entry:
+def _entry(folder: Path, source: WeightFolder, name: str) -> TensorEntry:
     from safetensors import safe_open
 
     with safe_open(folder / source.file_of(name), framework="pt") as file:
         part = file.get_slice(name)
-        return Entry(name, tuple(part.get_shape()), KINDS[part.get_dtype()])
+        return TensorEntry(name, tuple(part.get_shape()), KINDS[part.get_dtype()])

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from trackyard.finetune.data.packing import most_segments
-from trackyard.finetune.data.stream import Batch, Sample, Stream, boundaries
+from trackyard.finetune.data.stream import MicroBatch, Sample, SequenceStream, boundaries
 from trackyard.finetune.training.attention import has_varlen
 
 
@@ -23,7 +23,7 @@ class Step:
 
     position: int
     samples: list[Sample]
-    batches: list[Batch]
+    batches: list[MicroBatch]
     #: tokens that are learned, on all ranks together
     learned: int
     #: tokens that are not padding, and the mean over them of their row's length, on all ranks
@@ -31,12 +31,12 @@ class Step:
     mean_length: float = 0.0
 
 
-class Feed:
+class BatchFeed:
     """Gives a rank its part of each step."""
 
     def __init__(
         self,
-        stream: Stream,
+        stream: SequenceStream,
         *,
         batch: int,
         micro: int,
@@ -92,7 +92,7 @@ class Feed:
             mean_length=mean_length,
         )
 
-    def tensors(self, batch: Batch) -> dict[str, Any]:
+    def tensors(self, batch: MicroBatch) -> dict[str, Any]:
         """Return a micro-batch on the device, as the model takes it."""
         found: dict[str, Any] = {
             "input_ids": self._send(torch.from_numpy(batch.input_ids)),

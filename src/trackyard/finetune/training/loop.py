@@ -16,28 +16,28 @@ import torch
 from torch import nn
 
 from trackyard.checkpoint import stopping
-from trackyard.finetune.health import Health, Sign
+from trackyard.finetune.health import HealthSign, LossHealth
 from trackyard.finetune.recipe import Recipe
 from trackyard.finetune.training import sharding
 from trackyard.finetune.training.evaluate import Evaluator
-from trackyard.finetune.training.feed import Feed, Step
+from trackyard.finetune.training.feed import BatchFeed, Step
 from trackyard.finetune.training.meter import Meter
 from trackyard.finetune.training.optimizers import Stepper, rate_at
-from trackyard.finetune.training.sharding import Place
-from trackyard.finetune.training.state import Progress, RunState
+from trackyard.finetune.training.sharding import RankPlace
+from trackyard.finetune.training.state import RunState, TrainingProgress
 
 Say = Callable[[str], None]
 
 
 @dataclass
-class Parts:
+class LoopParts:
     """What the loop works with."""
 
     model: nn.Module
     stepper: Stepper
-    feed: Feed
+    feed: BatchFeed
     state: RunState
-    health: Health
+    health: LossHealth
     meter: Meter
     evaluator: Evaluator | None
     tracker: Any
@@ -46,7 +46,7 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainingOutcome:
     """How a run ended."""
 
     reason: str
@@ -66,16 +66,16 @@ class _Taken:
     data: Step
 
 
-class Loop:
+class TrainingLoop:
     """Trains one model by one recipe."""
 
-    def __init__(self, recipe: Recipe, place: Place, parts: Parts, say: Say) -> None:
+    def __init__(self, recipe: Recipe, place: RankPlace, parts: LoopParts, say: Say) -> None:
         self._recipe = recipe
         self._place = place
         self._parts = parts
         self._say = say
         self._scaler = _scaler(recipe, place)
-        self.progress = Progress()
+        self.progress = TrainingProgress()
         steps = math.ceil(parts.limit / recipe.batch)
         self.total = min(steps, recipe.steps) if recipe.steps else steps
         self._last_loss = math.nan
@@ -110,7 +110,7 @@ class Loop:
             self._restore(found)
             self._say(f"resumed at step {found.step} from {found.name}")
 
-    def run(self) -> Outcome:
+    def run(self) -> TrainingOutcome:
         """Train to the end."""
         stopping.catch_stop()
         pending: _Taken | None = None
@@ -131,11 +131,11 @@ class Loop:
                     return ended
                 pending = None
                 if not self._rewound and self._between(taken.step + 1):
-                    return Outcome("stopped", self.progress.step, self._last_loss)
+                    return TrainingOutcome("stopped", self.progress.step, self._last_loss)
         if self._saved_step != self.progress.step:
             self._save(wait=True)
         self._parts.state.wait()
-        return Outcome("finished", self.progress.step, self._last_loss)
+        return TrainingOutcome("finished", self.progress.step, self._last_loss)
 
     def _is_over(self) -> bool:
         return self.progress.step >= self.total or self.progress.position >= self._parts.limit
@@ -186,7 +186,7 @@ class Loop:
         self.progress.repairs += 1
         return True
 
-    def _after(self, taken: _Taken) -> Outcome | None:
+    def _after(self, taken: _Taken) -> TrainingOutcome | None:
         """Read and log a step's numbers; act on trouble."""
         self._rewound = False
         loss = self._read(taken.loss)
@@ -196,7 +196,11 @@ class Loop:
             self._log(taken, loss, norm)
         if self._recipe.health.on_spike == "skip":
             too_many = self.progress.repairs > self._recipe.health.max_repairs
-            sign = Sign("spike", taken.step, "too many batches were skipped") if too_many else None
+            sign = (
+                HealthSign("spike", taken.step, "too many batches were skipped")
+                if too_many
+                else None
+            )
         else:
             # Under fp16 a norm that is no number is the scaler's to deal with.
             sign = self._parts.health.judge(
@@ -206,7 +210,7 @@ class Loop:
             sign = self._parts.health.judge_scale(taken.step, float(self._scaler.get_scale()))
         return None if sign is None else self._act(sign, taken)
 
-    def _act(self, sign: Sign, taken: _Taken) -> Outcome | None:
+    def _act(self, sign: HealthSign, taken: _Taken) -> TrainingOutcome | None:
         choice = self._recipe.health.on_spike
         if choice == "warn" and sign.kind == "spike":
             self._note(sign, f"at position {taken.data.position}")
@@ -219,9 +223,9 @@ class Loop:
                 return None
         self._note(sign, "training stops; the last checkpoint is from before it")
         self._dump_batch(taken)
-        return Outcome(sign.kind, taken.step, self._last_loss, sign.sentence)
+        return TrainingOutcome(sign.kind, taken.step, self._last_loss, sign.sentence)
 
-    def _rewind(self, sign: Sign, taken: _Taken) -> None:
+    def _rewind(self, sign: HealthSign, taken: _Taken) -> None:
         beyond = taken.data.position + self._recipe.batch
         repairs = self.progress.repairs + 1
         found = self._parts.state.find()
@@ -329,7 +333,7 @@ class Loop:
         words += f"  lr {taken.rate:.2e}  {self._parts.meter.words(numbers)}"
         self._say(words)
 
-    def _note(self, sign: Sign, done: str) -> None:
+    def _note(self, sign: HealthSign, done: str) -> None:
         if self._place.is_first:
             self._say(f"{sign.sentence}; {done}")
             self._parts.tracker.metrics(sign.step + 1, {f"health/{sign.kind}": 1.0})
@@ -341,7 +345,7 @@ class Loop:
             self._parts.tracker.text(name, f"rows of the batch, one sequence a line\n{rows}\n")
 
 
-def _scaler(recipe: Recipe, place: Place) -> Any:
+def _scaler(recipe: Recipe, place: RankPlace) -> Any:
     if recipe.precision != "fp16":
         return None
     return torch.amp.GradScaler(place.device.type)

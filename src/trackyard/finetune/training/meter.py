@@ -17,7 +17,7 @@ from torch import nn
 from trackyard.finetune import flops
 from trackyard.finetune.training.feed import Step
 from trackyard.finetune.training.optimizers import Stepper
-from trackyard.finetune.training.sharding import Place
+from trackyard.finetune.training.sharding import RankPlace
 
 GIB = 1024**3
 
@@ -27,7 +27,7 @@ class Meter:
 
     def __init__(
         self,
-        place: Place,
+        place: RankPlace,
         config: Any,
         *,
         parameters: int,

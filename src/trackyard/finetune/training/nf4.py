@@ -36,7 +36,7 @@ LEVELS = (
 )
 
 
-class Packed:
+class PackedTensor:
     """A weight in four bits: codes, scales in eight bits, and what those are relative to."""
 
     def __init__(self, weight: torch.Tensor) -> None:
@@ -111,7 +111,7 @@ class Nf4Linear(nn.Linear):
     ) -> Nf4Linear:
         """Return the layer of a weight, on the weight's device."""
         made = cls(weight.shape[1], weight.shape[0], bias=bias is not None, device="meta")
-        packed = Packed(weight)
+        packed = PackedTensor(weight)
         for name, tensor in zip(("scales", "spread", "offset"), packed.tensors()[1:], strict=True):
             made.register_buffer(name, tensor, persistent=False)
         made.register_buffer(

@@ -24,23 +24,23 @@ from trackyard.core.errors import SetupError
 from trackyard.finetune import card, flops
 from trackyard.finetune.data.prepared import Prepared, prepare
 from trackyard.finetune.data.render import Renderer
-from trackyard.finetune.data.stream import Stream
-from trackyard.finetune.health import Health
+from trackyard.finetune.data.stream import SequenceStream
+from trackyard.finetune.health import LossHealth
 from trackyard.finetune.locate import load_tokenizer, model_folder
 from trackyard.finetune.planning.outcome import Measured, compare
 from trackyard.finetune.recipe import Recipe
 from trackyard.finetune.shapes import read_config
-from trackyard.finetune.tracking import Run, Tracker
+from trackyard.finetune.tracking import TrackedRun, Tracker
 from trackyard.finetune.training import adapters, sharding
 from trackyard.finetune.training.assemble import assemble
 from trackyard.finetune.training.build import dtypes
 from trackyard.finetune.training.evaluate import Evaluator
 from trackyard.finetune.training.export import export
-from trackyard.finetune.training.feed import Feed
-from trackyard.finetune.training.loop import Loop, Outcome, Parts
+from trackyard.finetune.training.feed import BatchFeed
+from trackyard.finetune.training.loop import LoopParts, TrainingLoop, TrainingOutcome
 from trackyard.finetune.training.meter import Meter
 from trackyard.finetune.training.optimizers import Stepper
-from trackyard.finetune.training.sharding import Place
+from trackyard.finetune.training.sharding import RankPlace
 from trackyard.finetune.training.state import RunState
 
 FAILED = 1
@@ -59,7 +59,7 @@ def train(recipe: Recipe, *, device: str = "", say: Callable[[str], None] | None
         )
     _seed(recipe.seed)
     talk = say or _talk
-    job = Session(recipe, place, talk if place.is_first else _silence)
+    job = TrainingSession(recipe, place, talk if place.is_first else _silence)
     try:
         return job.run()
     except torch.OutOfMemoryError:
@@ -99,7 +99,7 @@ def evaluate(recipe: Recipe, model: Path, *, device: str = "") -> dict[str, floa
     recipe = dataclasses.replace(recipe, **alone)
     place = sharding.join(device=device)
     with tempfile.TemporaryDirectory() as folder:
-        session = Session(dataclasses.replace(recipe, output=folder), place, _silence)
+        session = TrainingSession(dataclasses.replace(recipe, output=folder), place, _silence)
         try:
             return session.loop.evaluate()
         finally:
@@ -121,19 +121,19 @@ def _seed(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-class Session:
+class TrainingSession:
     """One run on one rank."""
 
-    def __init__(self, recipe: Recipe, place: Place, say: Callable[[str], None]) -> None:
+    def __init__(self, recipe: Recipe, place: RankPlace, say: Callable[[str], None]) -> None:
         self.recipe = recipe
         self.place = place
         self.say = say
-        run = Run.from_environment() if place.is_first else None
+        run = TrackedRun.from_environment() if place.is_first else None
         self.tracker = Tracker(Path(recipe.output), run=run) if place.is_first else None
         self.tokenizer = load_tokenizer(model_folder(recipe.model))
         self.data, self.held_out = self._data()
         self.model = assemble(recipe, place)
-        self.loop = Loop(recipe, place, self._parts(), say)
+        self.loop = TrainingLoop(recipe, place, self._parts(), say)
 
     def run(self) -> int:
         """Train, then hand over the model."""
@@ -183,12 +183,12 @@ class Session:
             return data, None
         return data.subset(0, len(data) - kept), data.subset(len(data) - kept, len(data))
 
-    def _parts(self) -> Parts:
+    def _parts(self) -> LoopParts:
         recipe, place = self.recipe, self.place
         stream = self._stream(self.data, shuffle=recipe.data.shuffle)
         limit = recipe.steps * recipe.batch if recipe.steps else stream.count(recipe.epochs)
         stepper = Stepper(self.model, recipe.optimizer)
-        feed = Feed(
+        feed = BatchFeed(
             stream,
             batch=recipe.batch,
             micro=recipe.micro_batch,
@@ -218,12 +218,12 @@ class Session:
             peak_tflops=recipe.peak_tflops,
             epoch_length=len(stream.epoch(0)),
         )
-        return Parts(
+        return LoopParts(
             model=self.model,
             stepper=stepper,
             feed=feed,
             state=state,
-            health=Health(recipe.health),
+            health=LossHealth(recipe.health),
             meter=meter,
             evaluator=self._evaluator(feed),
             tracker=self.tracker,
@@ -242,10 +242,10 @@ class Session:
             "model": recipe.model,
         }
 
-    def _stream(self, data: Prepared, *, shuffle: bool) -> Stream:
+    def _stream(self, data: Prepared, *, shuffle: bool) -> SequenceStream:
         recipe = self.recipe
         pad = self.tokenizer.pad_token_id
-        return Stream(
+        return SequenceStream(
             data,
             seq=recipe.seq,
             packing=recipe.packing,
@@ -255,7 +255,7 @@ class Session:
             pad_to_seq=recipe.packing or recipe.compile,
         )
 
-    def _evaluator(self, feed: Feed) -> Evaluator | None:
+    def _evaluator(self, feed: BatchFeed) -> Evaluator | None:
         recipe = self.recipe
         if self.held_out is None and not recipe.eval.prompts:
             return None
@@ -290,7 +290,7 @@ class Session:
             name = Path(recipe.data.train).name
             self.tracker.call(run.inputs, name, self.data.digest, recipe.data.train)
 
-    def _compare_with_plan(self, outcome: Outcome) -> None:
+    def _compare_with_plan(self, outcome: TrainingOutcome) -> None:
         """Keep what the plan said beside what came of it, so that plans get better."""
         device = self.place.device
         if self.tracker is None or device.type != "cuda":
@@ -309,7 +309,7 @@ class Session:
             self.tracker.metrics(outcome.step, metrics)
             self.tracker.params(params)
 
-    def _hand_over(self, outcome: Outcome) -> None:
+    def _hand_over(self, outcome: TrainingOutcome) -> None:
         evaluation = self.loop.evaluate()
         folder = Path(self.recipe.output) / MODEL
         export(sharding.inner(self.model).model, self.recipe, folder, self.place)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import distributed, nn
 
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.training.activations import decoder_layers
 from trackyard.finetune.training.build import TrainModel, dtypes
 
@@ -23,7 +23,7 @@ SHARDED = ("zero2", "zero3", "hsdp")
 
 
 @dataclass(frozen=True)
-class Place:
+class RankPlace:
     """This process among all of them."""
 
     rank: int
@@ -37,7 +37,7 @@ class Place:
         return self.rank == 0
 
 
-def join(*, device: str = "") -> Place:
+def join(*, device: str = "") -> RankPlace:
     """Join the other processes, as the launcher's variables tell; alone without them."""
     rank, world = _variable("RANK", 0), _variable("WORLD_SIZE", 1)
     local = _variable("LOCAL_RANK", rank % max(1, torch.cuda.device_count()))
@@ -48,7 +48,7 @@ def join(*, device: str = "") -> Place:
     if world > 1 and not distributed.is_initialized():
         backend = "cpu:gloo,cuda:nccl" if on_gpu else "gloo"
         distributed.init_process_group(backend, rank=rank, world_size=world)
-    return Place(rank=rank, world=world, local_rank=local, device=chosen)
+    return RankPlace(rank=rank, world=world, local_rank=local, device=chosen)
 
 
 def leave() -> None:
@@ -64,7 +64,7 @@ def _variable(name: str, default: int) -> int:
     return int(os.environ.get(name) or os.environ.get(others[name]) or default)
 
 
-def shard(model: TrainModel, setup: Setup, place: Place) -> TrainModel:
+def shard(model: TrainModel, setup: TrainingSetup, place: RankPlace) -> TrainModel:
     """Shard the model's weights in place; it may be on meta and is filled afterwards."""
     from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 
@@ -85,7 +85,7 @@ def shard(model: TrainModel, setup: Setup, place: Place) -> TrainModel:
     return model
 
 
-def _mesh(setup: Setup, place: Place) -> Any:
+def _mesh(setup: TrainingSetup, place: RankPlace) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
     kind = place.device.type
@@ -95,7 +95,7 @@ def _mesh(setup: Setup, place: Place) -> Any:
     return init_device_mesh(kind, shape, mesh_dim_names=("replicate", "shard"))
 
 
-def replicate(model: TrainModel, place: Place) -> nn.Module:
+def replicate(model: TrainModel, place: RankPlace) -> nn.Module:
     """Wrap the model so that every process holds it whole and gradients are averaged."""
     from torch.nn.parallel import DistributedDataParallel
 
@@ -139,14 +139,14 @@ def clip(model: nn.Module, most: float) -> torch.Tensor:
     return norm
 
 
-def total(value: torch.Tensor, place: Place) -> torch.Tensor:
+def total(value: torch.Tensor, place: RankPlace) -> torch.Tensor:
     """Return the sum of a value over all processes."""
     if place.world > 1:
         distributed.all_reduce(value)
     return value
 
 
-def any_of(flag: bool, place: Place) -> bool:
+def any_of(flag: bool, place: RankPlace) -> bool:
     """Tell whether any process says so; the same answer everywhere."""
     if place.world == 1:
         return flag
@@ -155,7 +155,7 @@ def any_of(flag: bool, place: Place) -> bool:
     return bool(value.item())
 
 
-def barrier(place: Place) -> None:
+def barrier(place: RankPlace) -> None:
     """Wait for all processes."""
     if place.world > 1:
         distributed.barrier()

@@ -19,7 +19,7 @@ from trackyard.checkpoint.saver import Saver
 from trackyard.checkpoint.store import Checkpoint
 from trackyard.core.errors import SetupError
 from trackyard.finetune.training.optimizers import Stepper
-from trackyard.finetune.training.sharding import Place
+from trackyard.finetune.training.sharding import RankPlace
 
 #: what must be equal for a run to go on from a checkpoint, and the words for it
 _MUST_MATCH = {
@@ -34,7 +34,7 @@ _MUST_MATCH = {
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """Where a run is."""
 
     #: optimizer steps taken
@@ -57,7 +57,7 @@ class RunState:
         keep: int,
         model: nn.Module,
         stepper: Stepper,
-        place: Place,
+        place: RankPlace,
         identity: dict[str, Any],
     ) -> None:
         self._saver = Saver(folder, keep=keep)
@@ -66,7 +66,7 @@ class RunState:
         self._place = place
         self._identity = identity
 
-    def save(self, progress: Progress, *, wait: bool) -> None:
+    def save(self, progress: TrainingProgress, *, wait: bool) -> None:
         """Save the run as it is now; call it on every rank."""
         state: dict[str, Any] = {f"model/{k}": v for k, v in self._learned().items()}
         state |= {f"optimizer/{k}": v for k, v in self._stepper.state().items()}
@@ -81,7 +81,7 @@ class RunState:
             self._check(found)
         return found
 
-    def restore(self, found: Checkpoint) -> Progress:
+    def restore(self, found: Checkpoint) -> TrainingProgress:
         """Make the run what it was; call it on every rank."""
         from torch.distributed.checkpoint import FileSystemReader
 
@@ -103,8 +103,10 @@ class RunState:
         self._stepper.restore_plain()
         if is_same:
             self._set_random({name.rpartition("/")[2]: state[name] for name in numbers})
-        kept = Progress()
-        return Progress(**{key: found.metadata.get(key, vars(kept)[key]) for key in vars(kept)})
+        kept = TrainingProgress()
+        return TrainingProgress(
+            **{key: found.metadata.get(key, vars(kept)[key]) for key in vars(kept)}
+        )
 
     def wait(self) -> None:
         """Wait until everything is written."""

@@ -30,7 +30,7 @@ KINDS = {name: kind for kind, name in _NAMES.items()}
 
 
 @dataclass(frozen=True)
-class Entry:
+class TensorEntry:
     """One tensor to come."""
 
     name: str
@@ -52,7 +52,7 @@ class ShardedWriter:
     def __init__(
         self,
         folder: Path,
-        entries: Iterable[Entry],
+        entries: Iterable[TensorEntry],
         *,
         stem: str = "model",
         shard_bytes: int = SHARD_BYTES,
@@ -115,8 +115,8 @@ class ShardedWriter:
         return f"{self._stem}-{number + 1:05d}-of-{len(self._shards):05d}.safetensors"
 
 
-def _divide(entries: list[Entry], most: int) -> list[list[Entry]]:
-    shards: list[list[Entry]] = [[]]
+def _divide(entries: list[TensorEntry], most: int) -> list[list[TensorEntry]]:
+    shards: list[list[TensorEntry]] = [[]]
     size = 0
     for one in entries:
         if shards[-1] and size + one.size > most:

@@ -24,7 +24,7 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
 
-class Source:
+class WeightFolder:
     """The tensors of a folder, by name."""
 
     def __init__(self, folder: Path) -> None:
@@ -72,7 +72,7 @@ def _files(folder: Path) -> dict[str, str]:
         return dict.fromkeys(file.keys(), SINGLE)
 
 
-def load_into(model: nn.Module, source: Source | Memory) -> None:
+def load_into(model: nn.Module, source: WeightFolder | MemoryWeights) -> None:
     """Fill every weight of the model, sharded or whole, from a source."""
     missing = []
     tied = _tied_names(model)
@@ -104,14 +104,14 @@ def _tied_names(model: nn.Module) -> set[str]:
     return {f"{name}.weight" for name, module in model.named_modules() if module is head}
 
 
-def fill(parameter: nn.Parameter, source: Source | Memory, name: str) -> None:
+def fill(parameter: nn.Parameter, source: WeightFolder | MemoryWeights, name: str) -> None:
     """Copy a tensor of the source into a parameter, or this rank's rows of it."""
     local, rows = local_rows(parameter)
     if local.numel():
         local.copy_(source.read(name, rows).view(local.shape))
 
 
-class Memory:
+class MemoryWeights:
     """Tensors of a model in memory, read as those of a folder are."""
 
     def __init__(self, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -128,7 +128,7 @@ class Memory:
 
 def quantise(
     model: nn.Module,
-    source: Source | None,
+    source: WeightFolder | None,
     device: torch.device,
     compute: torch.dtype,
     *,
@@ -184,7 +184,9 @@ def _of_bitsandbytes(
     return made
 
 
-def fill_rest(model: nn.Module, source: Source, device: torch.device, kind: torch.dtype) -> None:
+def fill_rest(
+    model: nn.Module, source: WeightFolder, device: torch.device, kind: torch.dtype
+) -> None:
     """Give what is still on meta its weights: embeddings, norms, the head."""
     tied = _tied_names(model)
     for name, parameter in list(model.named_parameters()):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trackyard.insight.logbook.differences import difference_words, environment_differences
-from trackyard.insight.logbook.entries import Entry
+from trackyard.insight.logbook.entries import LogbookEntry
 from trackyard.insight.logbook.facts import AttemptFact, EventFact
 from trackyard.insight.logbook.words import cause_words, clause, count, grouped, lasted, listed
 
@@ -23,7 +23,7 @@ ATTEMPT_KINDS = (
 
 
 @dataclass(slots=True)
-class Told:
+class AttemptStory:
     """What events tell of one attempt of one job."""
 
     job_id: str
@@ -45,7 +45,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LostWork:
     """Work that a later attempt has to do again."""
 
     steps: int | None
@@ -54,14 +54,14 @@ class Loss:
     since_ms: int
 
 
-def gather(events: Iterable[EventFact]) -> list[Told]:
+def gather(events: Iterable[EventFact]) -> list[AttemptStory]:
     """Group what events tell of attempts, in the order in which attempts began."""
-    found: dict[tuple[str, int], Told] = {}
+    found: dict[tuple[str, int], AttemptStory] = {}
     for event in events:
         number = event.attempt
         if event.kind not in ATTEMPT_KINDS or number is None or event.subject != "job":
             continue
-        told = found.setdefault((event.subject_id, number), Told(event.subject_id, number))
+        told = found.setdefault((event.subject_id, number), AttemptStory(event.subject_id, number))
         if event.kind == "job.admitted":
             told.admitted = event
         elif event.kind == "job.running":
@@ -75,7 +75,9 @@ def gather(events: Iterable[EventFact]) -> list[Told]:
     return list(found.values())
 
 
-def loss_between(before: Told, after: Told | None, fact: AttemptFact | None) -> Loss | None:
+def loss_between(
+    before: AttemptStory, after: AttemptStory | None, fact: AttemptFact | None
+) -> LostWork | None:
     """Return what was lost when an attempt ended and the next went on; None where nothing was.
 
     The time runs from the checkpoint that the next attempt went on from, or from the start of
@@ -99,10 +101,10 @@ def loss_between(before: Told, after: Told | None, fact: AttemptFact | None) -> 
         lost_ms = 0
     if not steps and not lost_ms:
         return None
-    return Loss(steps, lost_ms, since)
+    return LostWork(steps, lost_ms, since)
 
 
-def loss_words(loss: Loss | None) -> str:
+def loss_words(loss: LostWork | None) -> str:
     """Say what was lost, as the end of a sentence."""
     if loss is None:
         return "nothing was lost"
@@ -113,10 +115,10 @@ def loss_words(loss: Loss | None) -> str:
 
 
 def attempt_entries(
-    tolds: Sequence[Told], facts: Mapping[int, AttemptFact], *, run_id: str, run_name: str
-) -> list[Entry]:
+    tolds: Sequence[AttemptStory], facts: Mapping[int, AttemptFact], *, run_id: str, run_name: str
+) -> list[LogbookEntry]:
     """Return the entries of a job's attempts: begin, differences, checkpoints, end."""
-    found: list[Entry] = []
+    found: list[LogbookEntry] = []
     for at, told in enumerate(tolds):
         before = tolds[at - 1] if at else None
         after = tolds[at + 1] if at + 1 < len(tolds) else None
@@ -131,12 +133,14 @@ def attempt_entries(
     return found
 
 
-def _entry(base: Mapping[str, str], told: Told, event: EventFact, **more: object) -> Entry:
+def _entry(
+    base: Mapping[str, str], told: AttemptStory, event: EventFact, **more: object
+) -> LogbookEntry:
     values = {"attempt": told.number, "time_ms": event.time_ms, "actor": event.actor, **more}
-    return Entry(**base, **values)  # type: ignore[arg-type]
+    return LogbookEntry(**base, **values)  # type: ignore[arg-type]
 
 
-def _began(told: Told, base: Mapping[str, str]) -> Entry | None:
+def _began(told: AttemptStory, base: Mapping[str, str]) -> LogbookEntry | None:
     event = told.running or told.admitted
     if event is None:
         return None
@@ -156,8 +160,11 @@ def _began(told: Told, base: Mapping[str, str]) -> Entry | None:
 
 
 def _differs(
-    told: Told, before: Told | None, facts: Mapping[int, AttemptFact], base: Mapping[str, str]
-) -> Entry | None:
+    told: AttemptStory,
+    before: AttemptStory | None,
+    facts: Mapping[int, AttemptFact],
+    base: Mapping[str, str],
+) -> LogbookEntry | None:
     event = told.running or told.admitted
     if before is None or event is None:
         return None
@@ -179,7 +186,7 @@ def _differs(
     )
 
 
-def _saved(told: Told, base: Mapping[str, str]) -> Entry | None:
+def _saved(told: AttemptStory, base: Mapping[str, str]) -> LogbookEntry | None:
     if not told.checkpoints:
         return None
     last = told.checkpoints[-1]
@@ -215,8 +222,11 @@ def _bytes(size: int) -> str:
 
 
 def _ended(
-    told: Told, after: Told | None, fact: AttemptFact | None, base: Mapping[str, str]
-) -> Entry | None:
+    told: AttemptStory,
+    after: AttemptStory | None,
+    fact: AttemptFact | None,
+    base: Mapping[str, str],
+) -> LogbookEntry | None:
     event = told.ended
     if event is None:
         return None
@@ -250,7 +260,7 @@ def _ended(
     )
 
 
-def _how(told: Told, event: EventFact, cause: str) -> str:
+def _how(told: AttemptStory, event: EventFact, cause: str) -> str:
     reason = clause(event.text("sentence"))
     if event.kind == "attempt.lost" or cause == "node_lost":
         where = f"lost {'node' if len(told.nodes) <= 1 else 'nodes'} {listed(told.nodes)}"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from trackyard.insight.logbook.attempts import ATTEMPT_KINDS, attempt_entries, gather
 from trackyard.insight.logbook.curves import curve_entries
 from trackyard.insight.logbook.differences import difference_words, parameter_differences
-from trackyard.insight.logbook.entries import Difference, Entry
+from trackyard.insight.logbook.entries import FieldDifference, LogbookEntry
 from trackyard.insight.logbook.facts import EventFact, Parent, RunFacts
 from trackyard.insight.logbook.notes import NOTE_KINDS, note_entries
 from trackyard.insight.logbook.sentences import TEMPLATES, event_entries
@@ -20,7 +20,7 @@ RUN_KINDS = tuple(sorted({*TEMPLATES, *ATTEMPT_KINDS, *NOTE_KINDS}))
 TEAM_KINDS = tuple(kind for kind in RUN_KINDS if kind not in ("run.updated", "run.inputs"))
 
 
-def run_entries(facts: RunFacts) -> list[Entry]:
+def run_entries(facts: RunFacts) -> list[LogbookEntry]:
     """Write the logbook of one run."""
     # Of a run with a job, the job's own events tell when it began and ended.
     own = [
@@ -37,14 +37,14 @@ def run_entries(facts: RunFacts) -> list[Entry]:
     return in_order(found)
 
 
-def lineage_entries(runs: Sequence[RunFacts]) -> list[Entry]:
+def lineage_entries(runs: Sequence[RunFacts]) -> list[LogbookEntry]:
     """Write the logbook of runs that go back to one another."""
     entries = [entry for facts in runs for entry in run_entries(facts)]
     # A node's event is told once, however many of the runs were on it.
     return in_order({_key(entry): entry for entry in entries}.values())
 
 
-def team_entries(events: Iterable[EventFact], names: Mapping[str, str]) -> list[Entry]:
+def team_entries(events: Iterable[EventFact], names: Mapping[str, str]) -> list[LogbookEntry]:
     """Write the logbook of a team from its events; `names` are the runs' names by id."""
     known = list(events)
     with_job = {event.text("run_id") for event in known if event.subject == "job"}
@@ -68,12 +68,12 @@ def team_entries(events: Iterable[EventFact], names: Mapping[str, str]) -> list[
     return in_order(found)
 
 
-def in_order(entries: Iterable[Entry]) -> list[Entry]:
+def in_order(entries: Iterable[LogbookEntry]) -> list[LogbookEntry]:
     """Sort entries by time; of one moment, by the order in which their events were written."""
     return sorted(entries, key=lambda entry: (entry.time_ms, _number(entry.id), entry.id))
 
 
-def _key(entry: Entry) -> str:
+def _key(entry: LogbookEntry) -> str:
     return entry.id if entry.kind in ("node", "lease") else f"{entry.run_id} {entry.id}"
 
 
@@ -82,7 +82,7 @@ def _number(entry_id: str) -> int:
     return int(digits) if digits.isdigit() else 2**62
 
 
-def _named(entry: Entry, names: Mapping[str, str]) -> Entry:
+def _named(entry: LogbookEntry, names: Mapping[str, str]) -> LogbookEntry:
     name = entry.run_name or names.get(entry.run_id, "")
     if name == entry.run_name:
         return entry
@@ -90,12 +90,12 @@ def _named(entry: Entry, names: Mapping[str, str]) -> Entry:
     return _replace(entry, run_name=name, sentence=sentence)
 
 
-def _replace(entry: Entry, **changes: object) -> Entry:
+def _replace(entry: LogbookEntry, **changes: object) -> LogbookEntry:
     values = {name: getattr(entry, name) for name in entry.__struct_fields__}
-    return Entry(**{**values, **changes})
+    return LogbookEntry(**{**values, **changes})
 
 
-def _parent_entries(facts: RunFacts) -> list[Entry]:
+def _parent_entries(facts: RunFacts) -> list[LogbookEntry]:
     """Tell what each run that this one goes back to had otherwise."""
     found = []
     for parent in facts.parents:
@@ -104,7 +104,7 @@ def _parent_entries(facts: RunFacts) -> list[Entry]:
         more = difference_words(changed)
         begin = facts.start_ms or (facts.events[0].time_ms if facts.events else 0)
         found.append(
-            Entry(
+            LogbookEntry(
                 id=f"p-{parent.run_id}",
                 time_ms=begin,
                 kind="config",
@@ -123,9 +123,9 @@ def _relation(relation: str) -> str:
     return {"restart of": "a restart of", "fork of": "a fork of"}.get(relation, relation)
 
 
-def _from_parent(facts: RunFacts, parent: Parent) -> list[Difference]:
+def _from_parent(facts: RunFacts, parent: Parent) -> list[FieldDifference]:
     changed = parameter_differences(parent.params, facts.params)
     if parent.commit != facts.commit:
         before, after = parent.commit[:12], facts.commit[:12]
-        changed.append(Difference("commit", "git commit", before, after))
+        changed.append(FieldDifference("commit", "git commit", before, after))
     return changed

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from trackyard.insight.logbook.entries import Entry
+from trackyard.insight.logbook.entries import LogbookEntry
 from trackyard.insight.logbook.facts import Curve, RunFacts
 from trackyard.insight.logbook.words import count, figure, grouped, lasted
 
@@ -43,7 +43,7 @@ _EVALUATED = re.compile(r"^(val|valid|eval|test|dev)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """A notable point of a curve."""
 
     #: nan, spike, plateau, best or slow_down
@@ -77,7 +77,7 @@ def chosen_metrics(names: Iterable[str]) -> list[str]:
     return [name for _, _, name in ranked[:MAX_CURVES]]
 
 
-def notable_points(curve: Curve, starts: Sequence[int] = ()) -> list[Point]:
+def notable_points(curve: Curve, starts: Sequence[int] = ()) -> list[CurvePoint]:
     """Return what is notable about a curve; `starts` are moments at which attempts began."""
     goal = goal_of(curve.metric)
     found = _not_numbers(curve)
@@ -94,10 +94,10 @@ def notable_points(curve: Curve, starts: Sequence[int] = ()) -> list[Point]:
     return found
 
 
-def curve_entries(facts: RunFacts) -> list[Entry]:
+def curve_entries(facts: RunFacts) -> list[LogbookEntry]:
     """Return the entries that a run's curves give."""
     starts = [one.started_ms for one in facts.attempts if one.started_ms is not None]
-    made: list[Entry] = []
+    made: list[LogbookEntry] = []
     slow_seen: set[int] = set()
     for curve in facts.curves:
         for point in notable_points(curve, starts):
@@ -107,7 +107,7 @@ def curve_entries(facts: RunFacts) -> list[Entry]:
                     continue
                 slow_seen.add(point.time_ms)
             made.append(
-                Entry(
+                LogbookEntry(
                     id=f"c-{point.rule}-{point.metric}-{point.step}",
                     time_ms=point.time_ms,
                     kind="curve",
@@ -123,7 +123,7 @@ def curve_entries(facts: RunFacts) -> list[Entry]:
     return made
 
 
-def _not_numbers(curve: Curve) -> list[Point]:
+def _not_numbers(curve: Curve) -> list[CurvePoint]:
     """The first point of each stretch that is not a number."""
     found = []
     was_number = True
@@ -131,7 +131,7 @@ def _not_numbers(curve: Curve) -> list[Point]:
         is_number = not math.isnan(value)
         if was_number and not is_number:
             words = f"{curve.metric} became NaN by step {grouped(step)}."
-            found.append(Point("nan", curve.metric, step, time_ms, words, "bad"))
+            found.append(CurvePoint("nan", curve.metric, step, time_ms, words, "bad"))
         was_number = is_number
     return found[:MAX_ENTRIES]
 
@@ -142,9 +142,9 @@ def _usual(before: Sequence[float]) -> tuple[float, float]:
     return middle, median(abs(value - middle) for value in before) * _TO_SIGMA
 
 
-def _spikes(curve: Curve) -> list[Point]:
+def _spikes(curve: Curve) -> list[CurvePoint]:
     """Rises above what the points before would allow; told once for each until it is over."""
-    found: list[Point] = []
+    found: list[CurvePoint] = []
     calm: list[float] = []
     limit: float | None = None
     peak: tuple[float, int, int, float] | None = None
@@ -170,7 +170,7 @@ def _spikes(curve: Curve) -> list[Point]:
     return found[:MAX_ENTRIES]
 
 
-def _spike(curve: Curve, peak: tuple[float, int, int, float], back: int | None) -> Point:
+def _spike(curve: Curve, peak: tuple[float, int, int, float], back: int | None) -> CurvePoint:
     value, step, time_ms, usual = peak
     words = (
         f"{curve.metric} spiked to {figure(value)} at step {grouped(step)}"
@@ -182,10 +182,12 @@ def _spike(curve: Curve, peak: tuple[float, int, int, float], back: int | None) 
         words += f"; it was back by step {grouped(back)}."
     else:
         words += "; it was back at once."
-    return Point("spike", curve.metric, step, time_ms, words, "bad" if back is None else "warn")
+    return CurvePoint(
+        "spike", curve.metric, step, time_ms, words, "bad" if back is None else "warn"
+    )
 
 
-def _plateaus(curve: Curve, goal: str) -> list[Point]:
+def _plateaus(curve: Curve, goal: str) -> list[CurvePoint]:
     """The moment at which a best value is known to have stood for a quarter of the run."""
     found = []
     best, best_at, told = math.nan, 0, False
@@ -206,7 +208,7 @@ def _plateaus(curve: Curve, goal: str) -> list[Point]:
                 f" {lasted(curve.times[at] - curve.times[best_at])}."
             )
             step, time_ms = curve.steps[at], curve.times[at]
-            found.append(Point("plateau", curve.metric, step, time_ms, words, "warn"))
+            found.append(CurvePoint("plateau", curve.metric, step, time_ms, words, "warn"))
     return found[:MAX_ENTRIES]
 
 
@@ -215,7 +217,7 @@ def _gains(value: float, best: float, goal: str) -> bool:
     return value < best - margin if goal == "lower" else value > best + margin
 
 
-def _best(curve: Curve, goal: str) -> list[Point]:
+def _best(curve: Curve, goal: str) -> list[CurvePoint]:
     """The best value so far, where the curve has enough points to speak of one."""
     extremes = curve.least if goal == "lower" else curve.most
     known = [(value, at) for at, value in enumerate(extremes) if not math.isnan(value)]
@@ -224,7 +226,7 @@ def _best(curve: Curve, goal: str) -> list[Point]:
     value, at = min(known) if goal == "lower" else max(known, key=lambda one: (one[0], -one[1]))
     words = f"{curve.metric} reached its best value so far, {figure(value)}, by step"
     sentence = f"{words} {grouped(curve.steps[at])}."
-    return [Point("best", curve.metric, curve.steps[at], curve.times[at], sentence, "good")]
+    return [CurvePoint("best", curve.metric, curve.steps[at], curve.times[at], sentence, "good")]
 
 
 def _step_rates(curve: Curve, starts: Sequence[int]) -> tuple[list[int], list[float]]:
@@ -240,9 +242,9 @@ def _step_rates(curve: Curve, starts: Sequence[int]) -> tuple[list[int], list[fl
     return times, rates
 
 
-def _slow(curve: Curve, times: list[int], rates: list[float], words: str) -> list[Point]:
+def _slow(curve: Curve, times: list[int], rates: list[float], words: str) -> list[CurvePoint]:
     """Stretches at less than the share of the usual rate; told at their first point."""
-    found: list[Point] = []
+    found: list[CurvePoint] = []
     usual: list[float] = []
     slow: list[int] = []
     told = False
@@ -264,7 +266,7 @@ def _slow(curve: Curve, times: list[int], rates: list[float], words: str) -> lis
                 f"Training slowed to {share:.0%} {words} at step {grouped(curve.steps[first])}."
             )
             found.append(
-                Point(
+                CurvePoint(
                     "slow_down", curve.metric, curve.steps[first], times[first], sentence, "warn"
                 )
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trackyard.insight.logbook.entries import Difference
+from trackyard.insight.logbook.entries import FieldDifference
 from trackyard.insight.logbook.words import listed
 
 #: Labels of nodes by which hardware and its software are told, and how a sentence calls them.
@@ -26,11 +26,11 @@ _HIDDEN = "(changed)"
 
 def environment_differences(
     before: Mapping[str, Any], after: Mapping[str, Any]
-) -> list[Difference]:
+) -> list[FieldDifference]:
     """Compare what two attempts' environments are made of; of variables names alone are told."""
     if before.get("digest") and before.get("digest") == after.get("digest"):
         return []
-    found: list[Difference] = []
+    found: list[FieldDifference] = []
     found += _one("command", "command", _line(before.get("command")), _line(after.get("command")))
     found += _one("commit", "git commit", _text(before, "commit"), _text(after, "commit"))
     found += _one("package", "working folder", _short(before), _short(after))
@@ -41,7 +41,9 @@ def environment_differences(
     return found
 
 
-def parameter_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+def parameter_differences(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> list[FieldDifference]:
     """Compare the parameters of two runs."""
     return [
         change
@@ -50,7 +52,7 @@ def parameter_differences(before: Mapping[str, str], after: Mapping[str, str]) -
     ]
 
 
-def difference_words(differences: list[Difference], most: int = 3) -> str:
+def difference_words(differences: list[FieldDifference], most: int = 3) -> str:
     """Say the first few differences in a line."""
     named = [
         f"{one.name} {one.before or 'none'} → {one.after or 'none'}"
@@ -61,10 +63,10 @@ def difference_words(differences: list[Difference], most: int = 3) -> str:
     return listed(named, most)
 
 
-def _one(what: str, name: str, before: str, after: str) -> list[Difference]:
+def _one(what: str, name: str, before: str, after: str) -> list[FieldDifference]:
     if before == after:
         return []
-    return [Difference(what, name, before[:MAX_VALUE], after[:MAX_VALUE])]
+    return [FieldDifference(what, name, before[:MAX_VALUE], after[:MAX_VALUE])]
 
 
 def _text(environment: Mapping[str, Any], key: str) -> str:
@@ -88,7 +90,7 @@ def _requirement(line: str) -> tuple[str, str]:
     return line.strip().lower(), ""
 
 
-def _packages(before: Any, after: Any) -> list[Difference]:
+def _packages(before: Any, after: Any) -> list[FieldDifference]:
     had, has = (
         dict(_requirement(str(line)) for line in lines) if isinstance(lines, list) else {}
         for lines in (before, after)
@@ -104,11 +106,11 @@ def _version(packages: Mapping[str, str], name: str) -> str:
     return packages[name] or "any version" if name in packages else ""
 
 
-def _variables(before: Any, after: Any) -> list[Difference]:
+def _variables(before: Any, after: Any) -> list[FieldDifference]:
     had = before if isinstance(before, dict) else {}
     has = after if isinstance(after, dict) else {}
     return [
-        Difference(
+        FieldDifference(
             "variable",
             name,
             _HIDDEN if name in had else "",
@@ -119,7 +121,7 @@ def _variables(before: Any, after: Any) -> list[Difference]:
     ]
 
 
-def _node_labels(before: Any, after: Any) -> list[Difference]:
+def _node_labels(before: Any, after: Any) -> list[FieldDifference]:
     """Compare the labels of the nodes: one line for each label whose values changed."""
     had, has = _values(before), _values(after)
     return [

@@ -14,8 +14,8 @@ from datetime import UTC, date, datetime, timedelta
 import msgspec
 
 from trackyard.core.errors import InvalidInput
-from trackyard.insight.logbook.attempts import Told, loss_between
-from trackyard.insight.logbook.entries import Entry
+from trackyard.insight.logbook.attempts import AttemptStory, loss_between
+from trackyard.insight.logbook.entries import LogbookEntry
 from trackyard.insight.logbook.facts import EventFact
 from trackyard.insight.logbook.notes import NOTE_KINDS, note_entries
 from trackyard.insight.logbook.words import cause_words, count, lasted, listed
@@ -55,7 +55,7 @@ COUNTED_KINDS = frozenset(
 _NODE_CAUSES = ("node_lost", "node_unfit", "engine", "signal")
 MOST_LINES, MOST_NOTES = 10, 200
 _HOUR_MS = 3_600_000
-Checkpoints = Callable[[Told], Sequence[EventFact]]
+Checkpoints = Callable[[AttemptStory], Sequence[EventFact]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class NodeLine(msgspec.Struct):
     outages: int
 
 
-class Digest(msgspec.Struct):
+class ActivityDigest(msgspec.Struct):
     """A team's week or month."""
 
     team: str
@@ -106,7 +106,7 @@ class Digest(msgspec.Struct):
     runs_started: int
     models_registered: int
     leases: dict[str, int]
-    notes: list[Entry]
+    notes: list[LogbookEntry]
     sentences: list[str]
 
 
@@ -169,8 +169,8 @@ class DigestTally:
         self._end = min(period.until_ms, now_ms)
         self._counts: dict[str, int] = {}
         #: attempts that are open: by job, with the one before where it has ended badly
-        self._open: dict[str, Told] = {}
-        self._before: dict[str, Told] = {}
+        self._open: dict[str, AttemptStory] = {}
+        self._before: dict[str, AttemptStory] = {}
         self._causes: dict[str, CauseLine] = {}
         self._nodes: dict[str, NodeLine] = {}
         self._notes: list[EventFact] = []
@@ -198,9 +198,9 @@ class DigestTally:
         told = self._open.get(job)
         if event.kind == "job.admitted":
             self._attempts += 1
-            self._open[job] = Told(job, number, admitted=event)
+            self._open[job] = AttemptStory(job, number, admitted=event)
         elif event.kind == "job.running":
-            told = self._open.setdefault(job, Told(job, number))
+            told = self._open.setdefault(job, AttemptStory(job, number))
             told.running = event
             self._count_loss(job, told)
         elif event.kind == "job.rolled_back" and told is not None:
@@ -210,9 +210,9 @@ class DigestTally:
             told.checkpoints.append(event)
         elif event.kind in ("attempt.ended", "attempt.lost"):
             self._open.pop(job, told)
-            self._end_attempt(event, told or Told(job, number))
+            self._end_attempt(event, told or AttemptStory(job, number))
 
-    def _end_attempt(self, event: EventFact, told: Told) -> None:
+    def _end_attempt(self, event: EventFact, told: AttemptStory) -> None:
         told.ended = event
         ran = event.number("ran_ms") or 0
         since = told.admitted.time_ms if told.admitted is not None else event.time_ms - ran
@@ -230,7 +230,7 @@ class DigestTally:
         else:
             self._before[event.subject_id] = told
 
-    def _count_loss(self, job: str, told: Told) -> None:
+    def _count_loss(self, job: str, told: AttemptStory) -> None:
         """Count what an attempt does again; once, when it runs or is known to have gone back."""
         before = self._before.get(job)
         if before is None or before.ended is None:
@@ -251,7 +251,7 @@ class DigestTally:
         line.lost_gpu_hours += lost / _HOUR_MS
 
     @staticmethod
-    def _gpus(told: Told) -> float:
+    def _gpus(told: AttemptStory) -> float:
         value = told.admitted.data.get("gpus") if told.admitted is not None else 0
         return float(value) if isinstance(value, int | float) else 0.0
 
@@ -262,13 +262,13 @@ class DigestTally:
     def _node(self, node: str) -> NodeLine:
         return self._nodes.setdefault(node, NodeLine(node, 0, 0))
 
-    def done(self) -> Digest:
+    def done(self) -> ActivityDigest:
         """Return the digest."""
         for told in self._open.values():
             if told.admitted is not None:
                 self._gpu_ms += self._gpus(told) * max(0, self._end - told.admitted.time_ms)
         counts, used = self._counts, self._gpu_ms
-        digest = Digest(
+        digest = ActivityDigest(
             team=self._team,
             period=self._period.name,
             since_ms=self._period.since_ms,
@@ -309,7 +309,7 @@ class DigestTally:
         return bad[:MOST_LINES]
 
 
-def _sentences(digest: Digest) -> list[str]:
+def _sentences(digest: ActivityDigest) -> list[str]:
     """Say the figures as people would."""
     jobs = digest.jobs
     first = (

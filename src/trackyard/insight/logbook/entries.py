@@ -22,7 +22,7 @@ KINDS: dict[str, str] = {
 }
 
 
-class Difference(msgspec.Struct, frozen=True):
+class FieldDifference(msgspec.Struct, frozen=True):
     """One thing that is not what it was."""
 
     #: parameter, command, package, commit, pip, variable, launcher, driver, GPU, ...
@@ -32,7 +32,7 @@ class Difference(msgspec.Struct, frozen=True):
     after: str
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class LogbookEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a logbook."""
 
     #: stays the same as long as the fact does: the end of its permalink
@@ -52,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     actor: str = ""
     #: Markdown below the sentence; of a note, its text
     detail: str = ""
-    differences: list[Difference] = []
+    differences: list[FieldDifference] = []
     #: paths of pictures among the run's artifacts
     pictures: list[str] = []
     mentions: list[str] = []
@@ -62,7 +62,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     edited_ms: int | None = None
 
 
-class Span(msgspec.Struct, frozen=True):
+class LaneSpan(msgspec.Struct, frozen=True):
     """A stretch of a lane; a moment where both ends are the same."""
 
     from_ms: int
@@ -79,7 +79,7 @@ class TimelineLane(msgspec.Struct, frozen=True):
     """One line of the timeline."""
 
     name: str
-    spans: list[Span]
+    spans: list[LaneSpan]
 
 
 class RunRef(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class Logbook(msgspec.Struct):
     #: run id or team
     id: str
     name: str
-    entries: list[Entry]
+    entries: list[LogbookEntry]
     #: entries by kind, before the filter
     counts: dict[str, int]
     runs: list[RunRef] = []
@@ -112,7 +112,7 @@ class Logbook(msgspec.Struct):
     before: int | None = None
 
 
-def count_kinds(entries: Iterable[Entry]) -> dict[str, int]:
+def count_kinds(entries: Iterable[LogbookEntry]) -> dict[str, int]:
     """Count entries by kind."""
     found: dict[str, int] = {}
     for entry in entries:
@@ -120,7 +120,9 @@ def count_kinds(entries: Iterable[Entry]) -> dict[str, int]:
     return found
 
 
-def select(entries: Iterable[Entry], *, kinds: Iterable[str] = (), query: str = "") -> list[Entry]:
+def select(
+    entries: Iterable[LogbookEntry], *, kinds: Iterable[str] = (), query: str = ""
+) -> list[LogbookEntry]:
     """Keep entries of some kinds that hold every word of a query, whatever its case."""
     wanted = set(kinds)
     words = query.casefold().split()
@@ -131,7 +133,7 @@ def select(entries: Iterable[Entry], *, kinds: Iterable[str] = (), query: str = 
     ]
 
 
-def _text(entry: Entry) -> str:
+def _text(entry: LogbookEntry) -> str:
     changed = " ".join(f"{one.name} {one.before} {one.after}" for one in entry.differences)
     parts = (entry.sentence, entry.detail, entry.actor, entry.run_name, entry.metric, changed)
     return " ".join(parts).casefold()

@@ -9,20 +9,20 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
-from trackyard.insight.logbook.attempts import Told
+from trackyard.insight.logbook.attempts import AttemptStory
 from trackyard.insight.logbook.books import RUN_KINDS, TEAM_KINDS
 from trackyard.insight.logbook.curves import chosen_metrics, goal_of
 from trackyard.insight.logbook.digest import (
     COUNTED_KINDS,
     DIGEST_KINDS,
-    Digest,
+    ActivityDigest,
     DigestTally,
     Period,
 )
 from trackyard.insight.logbook.facts import AttemptFact, Curve, EventFact, Parent, RunFacts
 from trackyard.insight.logbook.why_worse import Moment, nearest, window
 from trackyard.queue.records import AttemptRow, load_attempts, load_jobs
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.store.event_log import (
     EventRow,
     events_between,
@@ -33,8 +33,8 @@ from trackyard.store.event_log import (
 from trackyard.tracking.metrics import history
 from trackyard.tracking.run_lineage import (
     COMMIT_TAG,
+    NamedMetric,
     RunHead,
-    RunMetric,
     load_head,
     load_lineage,
     load_metrics,
@@ -55,18 +55,20 @@ _NEIGHBOUR_KINDS = ("job.admitted", "attempt.ended", "attempt.lost")
 _OTHER = re.compile(r"rank|time|epoch|shard|data|seen|position|offset", re.IGNORECASE)
 
 
-def load_run_facts(reader: Reader, principal: Principal, run_id: str) -> RunFacts:
+def load_run_facts(reader: ReadConnection, principal: Principal, run_id: str) -> RunFacts:
     """Return what the logbook of one run is made of."""
     return _facts(reader, principal, load_head(reader, principal, run_id))
 
 
-def load_lineage_facts(reader: Reader, principal: Principal, run_id: str) -> list[RunFacts]:
+def load_lineage_facts(
+    reader: ReadConnection, principal: Principal, run_id: str
+) -> list[RunFacts]:
     """Return the same of every run of its lineage, the oldest first."""
     heads = load_lineage(reader, principal, run_id)
     return [_facts(reader, principal, head) for head in heads]
 
 
-def _facts(reader: Reader, principal: Principal, head: RunHead) -> RunFacts:
+def _facts(reader: ReadConnection, principal: Principal, head: RunHead) -> RunFacts:
     team_id = principal.team_id
     jobs = load_jobs(reader, "run_uuid = ? AND team_id = ? ORDER BY id", (head.run_id, team_id))
     events = events_of(
@@ -120,7 +122,7 @@ def _attempt(row: AttemptRow) -> AttemptFact:
 
 
 def _around(
-    reader: Reader, team_id: int, own: Sequence[EventFact], attempts: Sequence[AttemptFact]
+    reader: ReadConnection, team_id: int, own: Sequence[EventFact], attempts: Sequence[AttemptFact]
 ) -> list[EventFact]:
     """Return what happened to the attempts' nodes, and leases on them, while they were there."""
     if not attempts or not own:
@@ -154,16 +156,16 @@ def _held(attempts: Iterable[AttemptFact], event: EventFact, nodes: Sequence[str
     )
 
 
-def _curves(reader: Reader, run: int) -> list[Curve]:
+def _curves(reader: ReadConnection, run: int) -> list[Curve]:
     metrics = {one.name: one for one in load_metrics(reader, run)}
     chosen = [metrics[name] for name in chosen_metrics(metrics)]
     return _charts(reader, run, chosen, BUCKETS, None)
 
 
 def _charts(
-    reader: Reader,
+    reader: ReadConnection,
     run: int,
-    metrics: Sequence[RunMetric],
+    metrics: Sequence[NamedMetric],
     buckets: int,
     span: tuple[int, int] | None,
 ) -> list[Curve]:
@@ -187,7 +189,7 @@ def _charts(
     return found
 
 
-def _parents(reader: Reader, principal: Principal, head: RunHead) -> list[Parent]:
+def _parents(reader: ReadConnection, principal: Principal, head: RunHead) -> list[Parent]:
     found = []
     known = names_of(reader, principal.team_id, [run_id for _, run_id in head.parents])
     for relation, run_id in head.parents:
@@ -209,7 +211,7 @@ def _parents(reader: Reader, principal: Principal, head: RunHead) -> list[Parent
 
 
 def load_moment(
-    reader: Reader, principal: Principal, run_id: str, *, step: int, metric: str
+    reader: ReadConnection, principal: Principal, run_id: str, *, step: int, metric: str
 ) -> Moment:
     """Return what is known around a step of a run."""
     head = load_head(reader, principal, run_id)
@@ -246,7 +248,7 @@ def load_moment(
     )
 
 
-def _curve_of(reader: Reader, head: RunHead, facts: RunFacts, metric: str) -> Curve:
+def _curve_of(reader: ReadConnection, head: RunHead, facts: RunFacts, metric: str) -> Curve:
     if not metric:
         own = [curve for curve in facts.curves if goal_of(curve.metric) == "lower"]
         if own or facts.curves:
@@ -268,7 +270,7 @@ def _seen(row: EventRow, team_id: int) -> EventFact:
 
 
 def _series(
-    reader: Reader, head: RunHead, span: tuple[int, int]
+    reader: ReadConnection, head: RunHead, span: tuple[int, int]
 ) -> dict[str, tuple[list[int], list[float]]]:
     named = [
         one
@@ -291,7 +293,7 @@ def _series(
 
 
 def load_team_events(
-    reader: Reader, principal: Principal, since_ms: int, until_ms: int, before: int | None
+    reader: ReadConnection, principal: Principal, since_ms: int, until_ms: int, before: int | None
 ) -> tuple[list[EventFact], int | None]:
     """Return the latest events of a stretch of time, and where older ones of it begin."""
     last = first_id_at(reader, until_ms)
@@ -304,7 +306,7 @@ def load_team_events(
 
 
 def load_run_names(
-    reader: Reader, principal: Principal, events: Iterable[EventFact]
+    reader: ReadConnection, principal: Principal, events: Iterable[EventFact]
 ) -> dict[str, str]:
     """Return the names of the runs that events tell of."""
     named = {
@@ -313,7 +315,9 @@ def load_run_names(
     return names_of(reader, principal.team_id, named - {""})
 
 
-def _last_checkpoints(reader: Reader, principal: Principal, told: Told) -> list[EventFact]:
+def _last_checkpoints(
+    reader: ReadConnection, principal: Principal, told: AttemptStory
+) -> list[EventFact]:
     """Return the last checkpoints of an attempt that has ended: the next resumes from one."""
     rows = events_of(
         reader,
@@ -327,7 +331,9 @@ def _last_checkpoints(reader: Reader, principal: Principal, told: Told) -> list[
     return [fact for fact in map(_fact, rows) if fact.attempt == told.number]
 
 
-def load_digest(reader: Reader, principal: Principal, period: Period, now_ms: int) -> Digest:
+def load_digest(
+    reader: ReadConnection, principal: Principal, period: Period, now_ms: int
+) -> ActivityDigest:
     """Count a team's events of a week or a month."""
     tally = DigestTally(
         principal.team, period, now_ms, lambda told: _last_checkpoints(reader, principal, told)

@@ -14,7 +14,7 @@ from trackyard.access.principal import Principal, Role
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import NOTE_ID, new_note_id
 from trackyard.insight.logbook.notes import NOTE_KINDS, mentioned
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.event_log import events_of
 from trackyard.tracking.runs import find_active_run
 
@@ -25,7 +25,7 @@ _PICTURE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NotePlace:
     """What a note is about: a run of the team, or the team itself."""
 
     subject: str
@@ -33,7 +33,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class NoteDraft:
     """A note as it is written."""
 
     text: str
@@ -42,16 +42,16 @@ class Draft:
     pictures: Sequence[str] = ()
 
 
-def place_of(tx: Tx, principal: Principal, run_id: str | None) -> Place:
+def place_of(tx: Tx, principal: Principal, run_id: str | None) -> NotePlace:
     """Return where a note goes: a run that takes new data, or the caller's team."""
     if run_id is None:
-        return Place("team", principal.team)
+        return NotePlace("team", principal.team)
     find_active_run(tx, principal, run_id)
-    return Place("run", run_id)
+    return NotePlace("run", run_id)
 
 
 def add_note(
-    tx: Tx, principal: Principal, place: Place, draft: Draft, members: Sequence[str]
+    tx: Tx, principal: Principal, place: NotePlace, draft: NoteDraft, members: Sequence[str]
 ) -> str:
     """Write a note and tell whom it names; return its id."""
     _check(place, draft)
@@ -66,10 +66,10 @@ def add_note(
 def edit_note(
     tx: Tx,
     principal: Principal,
-    place: Place,
+    place: NotePlace,
     note: str,
     *,
-    draft: Draft,
+    draft: NoteDraft,
     members: Sequence[str],
 ) -> None:
     """Change a note: its author or a maintainer may. Who was named before is not told again."""
@@ -81,7 +81,7 @@ def edit_note(
     _tell(tx, principal, place, note=note, text=draft.text, named=new)
 
 
-def remove_note(tx: Tx, principal: Principal, place: Place, note: str) -> None:
+def remove_note(tx: Tx, principal: Principal, place: NotePlace, note: str) -> None:
     """Remove a note from its logbook; the log keeps that it was there."""
     _find(tx, principal, place, note)
     tx.event(
@@ -94,7 +94,7 @@ def remove_note(tx: Tx, principal: Principal, place: Place, note: str) -> None:
     )
 
 
-def _check(place: Place, draft: Draft) -> None:
+def _check(place: NotePlace, draft: NoteDraft) -> None:
     if not draft.text.strip():
         raise InvalidInput("a note needs a text; remove it to take it away")
     if len(draft.text) > MAX_TEXT:
@@ -120,10 +120,10 @@ def _record(
     tx: Tx,
     kind: str,
     principal: Principal,
-    place: Place,
+    place: NotePlace,
     *,
     note: str,
-    draft: Draft,
+    draft: NoteDraft,
     named: list[str],
     **more: int | None,
 ) -> None:
@@ -145,7 +145,7 @@ def _record(
 def _tell(
     tx: Tx,
     principal: Principal,
-    place: Place,
+    place: NotePlace,
     *,
     note: str,
     text: str,
@@ -165,7 +165,7 @@ def _tell(
             )
 
 
-def _find(tx: Tx | Reader, principal: Principal, place: Place, note: str) -> list[str]:
+def _find(tx: Tx | ReadConnection, principal: Principal, place: NotePlace, note: str) -> list[str]:
     """Return whom a note named so far; refuse one that is not there or is another's."""
     missing = NotFound(f"no note {note[:40]!r} here; it may have been removed")
     if not NOTE_ID.match(note):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from trackyard.insight.logbook.entries import Entry
+from trackyard.insight.logbook.entries import LogbookEntry
 from trackyard.insight.logbook.facts import EventFact
 from trackyard.insight.logbook.words import person
 
@@ -25,9 +25,9 @@ def mentioned(text: str) -> list[str]:
 
 def note_entries(
     events: Iterable[EventFact], *, run_id: str = "", run_name: str = ""
-) -> list[Entry]:
+) -> list[LogbookEntry]:
     """Return notes as entries: the latest text of each, without those that were removed."""
-    found: dict[str, Entry] = {}
+    found: dict[str, LogbookEntry] = {}
     for event in events:
         note = event.text("note")
         if event.kind == "note.added":
@@ -40,11 +40,11 @@ def note_entries(
     return list(found.values())
 
 
-def _entry(event: EventFact, run_id: str, run_name: str) -> Entry:
+def _entry(event: EventFact, run_id: str, run_name: str) -> LogbookEntry:
     moment = event.number("at_ms")
     step = event.number("step")
     about = "" if step is None else f" about step {step:,}"
-    return Entry(
+    return LogbookEntry(
         id=event.text("note"),
         time_ms=event.time_ms if moment is None else moment,
         kind="note",
@@ -59,8 +59,8 @@ def _entry(event: EventFact, run_id: str, run_name: str) -> Entry:
     )
 
 
-def _edited(entry: Entry, event: EventFact) -> Entry:
-    return Entry(
+def _edited(entry: LogbookEntry, event: EventFact) -> LogbookEntry:
+    return LogbookEntry(
         id=entry.id,
         time_ms=entry.time_ms,
         kind="note",

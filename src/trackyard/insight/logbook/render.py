@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from trackyard.insight.logbook.digest import Digest
-from trackyard.insight.logbook.entries import Difference, Entry, Logbook
+from trackyard.insight.logbook.digest import ActivityDigest
+from trackyard.insight.logbook.entries import FieldDifference, Logbook, LogbookEntry
 from trackyard.insight.logbook.words import clock, day
 
 _STYLE = """
@@ -47,8 +47,8 @@ def logbook_markdown(book: Logbook) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _by_day(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
-    found: list[tuple[str, list[Entry]]] = []
+def _by_day(entries: Sequence[LogbookEntry]) -> list[tuple[str, list[LogbookEntry]]]:
+    found: list[tuple[str, list[LogbookEntry]]] = []
     for entry in entries:
         title = day(entry.time_ms)
         if not found or found[-1][0] != title:
@@ -57,12 +57,12 @@ def _by_day(entries: Sequence[Entry]) -> list[tuple[str, list[Entry]]]:
     return found
 
 
-def _is_unnamed(entry: Entry) -> bool:
+def _is_unnamed(entry: LogbookEntry) -> bool:
     """Whether an entry has a run that its sentence does not name."""
     return bool(entry.run_name) and entry.run_name not in entry.sentence
 
 
-def _markdown(entry: Entry, *, with_run: bool) -> list[str]:
+def _markdown(entry: LogbookEntry, *, with_run: bool) -> list[str]:
     run = f"{_plain(entry.run_name)}: " if with_run and _is_unnamed(entry) else ""
     hint = " *(found by rule)*" if entry.is_suggestion else ""
     lines = [f"- **{clock(entry.time_ms)}** {run}{_plain(entry.sentence)}{hint}"]
@@ -85,7 +85,7 @@ def logbook_html(book: Logbook) -> str:
     return _page(title, "\n".join(body))
 
 
-def _html(entry: Entry, *, with_run: bool) -> str:
+def _html(entry: LogbookEntry, *, with_run: bool) -> str:
     run = f"<b>{escape(entry.run_name)}</b> " if with_run and _is_unnamed(entry) else ""
     hint = ' <span class="hint">(found by rule)</span>' if entry.is_suggestion else ""
     anchor = escape(entry.id)
@@ -97,7 +97,7 @@ def _html(entry: Entry, *, with_run: bool) -> str:
     )
 
 
-def _table(differences: Sequence[Difference]) -> str:
+def _table(differences: Sequence[FieldDifference]) -> str:
     if not differences:
         return ""
     rows = "".join(
@@ -153,7 +153,7 @@ def _emphasis(text: str) -> str:
     return re.sub(r"(?<![\w*])\*([^*\s][^*]*)\*(?!\w)", r"<em>\1</em>", text)
 
 
-def digest_markdown(digest: Digest) -> str:
+def digest_markdown(digest: ActivityDigest) -> str:
     """Write a digest as Markdown."""
     lines = [f"# {_plain(digest.team)}: {digest.period}", ""]
     lines += [f"- {_plain(sentence)}" for sentence in digest.sentences]
@@ -183,7 +183,7 @@ def digest_markdown(digest: Digest) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def digest_html(digest: Digest) -> str:
+def digest_html(digest: ActivityDigest) -> str:
     """Write a digest as a page of its own."""
     title = f"{digest.team}: {digest.period}"
     items = "".join(f"<li>{escape(sentence)}</li>" for sentence in digest.sentences)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from trackyard.insight.logbook.entries import Entry
+from trackyard.insight.logbook.entries import LogbookEntry
 from trackyard.insight.logbook.facts import EventFact
 from trackyard.insight.logbook.words import clause, count, grouped, lasted, listed, person
 
@@ -162,7 +162,7 @@ TEMPLATES: dict[str, tuple[str, str, Say]] = {
 
 def event_entries(
     events: Iterable[EventFact], *, run_id: str = "", run_name: str = ""
-) -> list[Entry]:
+) -> list[LogbookEntry]:
     """Return one entry for each event that has a sentence of its own."""
     found = []
     for event in events:
@@ -175,7 +175,7 @@ def event_entries(
             tone = _END_TONES.get(event.text("status"), "plain")
         own_run = event.subject_id if event.subject == "run" else event.text("run_id")
         found.append(
-            Entry(
+            LogbookEntry(
                 id=f"e{event.id}",
                 time_ms=event.time_ms,
                 kind=kind,

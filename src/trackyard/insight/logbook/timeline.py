@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trackyard.insight.logbook.attempts import Told, gather, loss_between
-from trackyard.insight.logbook.entries import Entry, Span, TimelineLane
+from trackyard.insight.logbook.attempts import AttemptStory, gather, loss_between
+from trackyard.insight.logbook.entries import LaneSpan, LogbookEntry, TimelineLane
 from trackyard.insight.logbook.facts import EventFact, RunFacts
 from trackyard.insight.logbook.words import cause_words, count, grouped, listed
 
@@ -28,10 +28,10 @@ MAX_SPANS = 400
 
 
 def lanes_of(
-    runs: Sequence[RunFacts], entries: Iterable[Entry], now_ms: int
+    runs: Sequence[RunFacts], entries: Iterable[LogbookEntry], now_ms: int
 ) -> list[TimelineLane]:
     """Return the lanes of some runs; what still goes on ends now."""
-    found: dict[str, list[Span]] = {name: [] for name in LANES}
+    found: dict[str, list[LaneSpan]] = {name: [] for name in LANES}
     has_job = any(facts.job_id for facts in runs)
     for facts in runs:
         _add_life(found, facts, now_ms)
@@ -41,7 +41,7 @@ def lanes_of(
         if lane is not None:
             label = entry.detail[:120] if entry.kind == "note" else entry.sentence
             moment = (entry.time_ms, entry.time_ms)
-            found[lane].append(Span(*moment, label, entry.tone, entry.attempt, entry.id))
+            found[lane].append(LaneSpan(*moment, label, entry.tone, entry.attempt, entry.id))
     return [
         TimelineLane(name, sorted(spans, key=lambda one: one.from_ms)[-MAX_SPANS:])
         for name, spans in found.items()
@@ -49,7 +49,7 @@ def lanes_of(
     ]
 
 
-def _add_life(found: dict[str, list[Span]], facts: RunFacts, now_ms: int) -> None:
+def _add_life(found: dict[str, list[LaneSpan]], facts: RunFacts, now_ms: int) -> None:
     tolds = gather(facts.events)
     known = {one.number: one for one in facts.attempts}
     is_over = facts.status in ("FINISHED", "FAILED", "KILLED")
@@ -63,7 +63,7 @@ def _add_life(found: dict[str, list[Span]], facts: RunFacts, now_ms: int) -> Non
             began = told.running.time_ms if told.running is not None else until
             label = f"attempt {told.number} starting{where}"
             found["Starting"].append(
-                Span(told.admitted.time_ms, began, label, "plain", told.number)
+                LaneSpan(told.admitted.time_ms, began, label, "plain", told.number)
             )
         if told.running is not None:
             found["Running"].append(_running(told, until, where))
@@ -72,13 +72,13 @@ def _add_life(found: dict[str, list[Span]], facts: RunFacts, now_ms: int) -> Non
         if loss is not None and told.ended is not None and loss.milliseconds:
             steps = "" if not loss.steps else f"{count(loss.steps, 'step')} "
             found["Lost"].append(
-                Span(loss.since_ms, told.ended.time_ms, f"{steps}lost", "bad", told.number)
+                LaneSpan(loss.since_ms, told.ended.time_ms, f"{steps}lost", "bad", told.number)
             )
     if not tolds and facts.start_ms is not None:
-        found["Running"].append(Span(facts.start_ms, max(facts.start_ms, end), "run", "busy"))
+        found["Running"].append(LaneSpan(facts.start_ms, max(facts.start_ms, end), "run", "busy"))
 
 
-def _running(told: Told, until: int, where: str) -> Span:
+def _running(told: AttemptStory, until: int, where: str) -> LaneSpan:
     assert told.running is not None
     label, tone, entry = f"attempt {told.number}{where}", "busy", f"e{told.running.id}"
     if told.ended is not None:
@@ -87,33 +87,33 @@ def _running(told: Told, until: int, where: str) -> Span:
         label += f" {'was lost' if cause == 'node_lost' else words}"
         tone = {"succeeded": "good", "stopped": "plain", "preempted": "warn"}.get(cause, "bad")
         entry = f"e{told.ended.id}"
-    return Span(told.running.time_ms, until, label, tone, told.number, entry)
+    return LaneSpan(told.running.time_ms, until, label, tone, told.number, entry)
 
 
-def _checkpoint(event: EventFact, told: Told) -> Span:
+def _checkpoint(event: EventFact, told: AttemptStory) -> LaneSpan:
     """A checkpoint as long as training waited for it; its moment, where no event tells that."""
     began, saved = event.number("began_ms"), event.number("saved_ms")
     end = event.time_ms if saved is None else min(saved, event.time_ms)
     step = event.number("step")
     label = "checkpoint" if step is None else f"checkpoint at step {grouped(step)}"
-    return Span(end if began is None else min(began, end), end, label, "good", told.number)
+    return LaneSpan(end if began is None else min(began, end), end, label, "good", told.number)
 
 
-def _waits(events: Sequence[EventFact], end: int, is_over: bool) -> list[Span]:
-    found: list[Span] = []
+def _waits(events: Sequence[EventFact], end: int, is_over: bool) -> list[LaneSpan]:
+    found: list[LaneSpan] = []
     since: int | None = None
     for event in events:
         if event.kind in ("job.submitted", "job.requeued"):
             since = event.time_ms
         elif event.kind == "job.admitted" and since is not None:
-            found.append(Span(since, event.time_ms, "in the queue", "warn", event.attempt))
+            found.append(LaneSpan(since, event.time_ms, "in the queue", "warn", event.attempt))
             since = None
     if since is not None and not is_over:
-        found.append(Span(since, end, "in the queue", "warn"))
+        found.append(LaneSpan(since, end, "in the queue", "warn"))
     return found
 
 
-def _leases(facts: RunFacts) -> list[Span]:
+def _leases(facts: RunFacts) -> list[LaneSpan]:
     """Each lease on the run's nodes, from its start to its end as last told."""
     latest: dict[str, EventFact] = {}
     for event in facts.around:
@@ -124,5 +124,5 @@ def _leases(facts: RunFacts) -> list[Span]:
         starts, ends = event.number("starts_ms"), event.number("ends_ms")
         if starts is not None and ends is not None:
             label = f"lease {event.text('name')} on {listed(event.words('nodes'))}"
-            found.append(Span(starts, max(starts, ends), label, "plain", None, f"e{event.id}"))
+            found.append(LaneSpan(starts, max(starts, ends), label, "plain", None, f"e{event.id}"))
     return found

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from trackyard.leases.plan.machines import Machine, by_id
+from trackyard.leases.plan.machines import LeasableNode, by_id
 from trackyard.leases.plan.where import Condition
 from trackyard.leases.rules import MINUTE_MS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Promise:
+class PromisedLease:
     """A lease that is not over, as the calendar sees it."""
 
     lease_id: str
@@ -35,7 +35,7 @@ class Promise:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Occupant:
+class RunningJob:
     """A job that runs on nodes now."""
 
     job_id: str
@@ -49,7 +49,7 @@ class Occupant:
     grace_ms: int = 30_000
     lease: str = ""
 
-    def blocks(self, start_ms: int, ask: Ask) -> bool:
+    def blocks(self, start_ms: int, ask: NodeQuery) -> bool:
         """Say whether it keeps such a lease from starting then."""
         if self.preemptible or ask.covers(self):
             return False
@@ -57,7 +57,7 @@ class Occupant:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ask:
+class NodeQuery:
     """Which nodes someone wants, and how many."""
 
     #: these very nodes
@@ -74,11 +74,11 @@ class Ask:
     parent: str = ""
     ignore: str = ""
 
-    def covers(self, one: Occupant) -> bool:
+    def covers(self, one: RunningJob) -> bool:
         """Say whether a running job may stay, because it is the holder's own."""
         return one.team == self.team and self.only_user in ("", one.user)
 
-    def wants(self, machine: Machine) -> bool:
+    def wants(self, machine: LeasableNode) -> bool:
         """Say whether a machine is one of those wanted."""
         if self.nodes and machine.id not in self.nodes:
             return False
@@ -102,13 +102,13 @@ class Slot:
 class Calendar:
     """All promises and what runs now."""
 
-    machines: Sequence[Machine]
-    promises: Sequence[Promise] = ()
-    occupants: Sequence[Occupant] = ()
-    _by_node: dict[str, list[Promise]] = field(default_factory=dict)
-    _pools: dict[str, Promise] = field(default_factory=dict)
+    machines: Sequence[LeasableNode]
+    promises: Sequence[PromisedLease] = ()
+    occupants: Sequence[RunningJob] = ()
+    _by_node: dict[str, list[PromisedLease]] = field(default_factory=dict)
+    _pools: dict[str, PromisedLease] = field(default_factory=dict)
     #: the machines by their ids
-    known: dict[str, Machine] = field(default_factory=dict)
+    known: dict[str, LeasableNode] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.known = by_id(self.machines)
@@ -120,7 +120,9 @@ class Calendar:
 
     # -- what is in the way -----------------------------------------------------------------
 
-    def conflicts(self, node: str, start_ms: int, end_ms: int, ask: Ask) -> list[Promise]:
+    def conflicts(
+        self, node: str, start_ms: int, end_ms: int, ask: NodeQuery
+    ) -> list[PromisedLease]:
         """Return the promises on a node that a span would break, first ones first."""
         return [
             promise
@@ -131,11 +133,11 @@ class Calendar:
             and not (ask.ignore and promise.parent == ask.ignore)
         ]
 
-    def blockers(self, node: str, start_ms: int, ask: Ask) -> list[Occupant]:
+    def blockers(self, node: str, start_ms: int, ask: NodeQuery) -> list[RunningJob]:
         """Return the jobs on a node that would still run then and may not be drained."""
         return [one for one in self.occupants if node in one.nodes and one.blocks(start_ms, ask)]
 
-    def is_free(self, node: str, start_ms: int, end_ms: int, ask: Ask) -> bool:
+    def is_free(self, node: str, start_ms: int, end_ms: int, ask: NodeQuery) -> bool:
         """Say whether a node can be promised for a span."""
         return (
             self._in_pool(node, start_ms, end_ms, ask)
@@ -143,7 +145,7 @@ class Calendar:
             and not self.blockers(node, start_ms, ask)
         )
 
-    def _in_pool(self, node: str, start_ms: int, end_ms: int, ask: Ask) -> bool:
+    def _in_pool(self, node: str, start_ms: int, end_ms: int, ask: NodeQuery) -> bool:
         if not ask.parent:
             return True
         pool = self._pools.get(ask.parent)
@@ -154,7 +156,7 @@ class Calendar:
             and end_ms <= pool.ends_ms
         )
 
-    def free_until(self, node: str, at_ms: int, ask: Ask) -> int | None:
+    def free_until(self, node: str, at_ms: int, ask: NodeQuery) -> int | None:
         """Return when the next promise on a node begins."""
         later = [
             one.starts_ms
@@ -166,7 +168,7 @@ class Calendar:
             later.append(pool.ends_ms)
         return min(later, default=None)
 
-    def follower(self, promise: Promise, node: str, within_ms: int) -> Promise | None:
+    def follower(self, promise: PromisedLease, node: str, within_ms: int) -> PromisedLease | None:
         """Return the promise on a node that begins within so long after this one ends."""
         found = [
             one
@@ -179,7 +181,7 @@ class Calendar:
 
     # -- choosing ---------------------------------------------------------------------------
 
-    def candidates(self, ask: Ask) -> list[Machine]:
+    def candidates(self, ask: NodeQuery) -> list[LeasableNode]:
         """Return the machines that are wanted, whatever is free."""
         pool = self._pools.get(ask.parent)
         inside = None if pool is None else set(pool.nodes)
@@ -189,7 +191,7 @@ class Calendar:
             if ask.wants(machine) and (inside is None or machine.id in inside)
         ]
 
-    def choose(self, ask: Ask, start_ms: int, end_ms: int) -> tuple[str, ...]:
+    def choose(self, ask: NodeQuery, start_ms: int, end_ms: int) -> tuple[str, ...]:
         """Return the nodes to promise: as many as wanted, fewest scraps left; empty: too few."""
         free = [
             machine
@@ -202,7 +204,9 @@ class Calendar:
         free.sort(key=lambda machine: self._cost(machine, start_ms, end_ms, ask))
         return tuple(machine.id for machine in free[: ask.max_nodes])
 
-    def _cost(self, machine: Machine, start_ms: int, end_ms: int, ask: Ask) -> tuple[object, ...]:
+    def _cost(
+        self, machine: LeasableNode, start_ms: int, end_ms: int, ask: NodeQuery
+    ) -> tuple[object, ...]:
         """What taking this node spoils: drained jobs, bigger machines, gaps nobody can use."""
         drains = sum(machine.id in one.nodes and not ask.covers(one) for one in self.occupants)
         earlier = [
@@ -227,7 +231,7 @@ class Calendar:
 
     def slots(
         self,
-        ask: Ask,
+        ask: NodeQuery,
         *,
         length_ms: int,
         from_ms: int,
@@ -270,7 +274,7 @@ class Calendar:
         return {moment for moment in moments if from_ms <= moment <= until_ms}
 
 
-def machines_of(machines: Sequence[Machine], nodes: Iterable[str]) -> list[Machine]:
+def machines_of(machines: Sequence[LeasableNode], nodes: Iterable[str]) -> list[LeasableNode]:
     """Return the machines behind node ids; unknown ones are left out."""
     wanted = set(nodes)
     return [machine for machine in machines if machine.id in wanted]

@@ -11,19 +11,21 @@ from datetime import tzinfo
 from typing import Any, NoReturn
 
 from trackyard.core.lease import LeaseState
-from trackyard.leases.plan.calendar import Ask, Promise
+from trackyard.leases.plan.calendar import NodeQuery, PromisedLease
 from trackyard.leases.plan.choosing import nearest, pick
 from trackyard.leases.plan.planning import check_fair, check_length, check_span
-from trackyard.leases.plan.world import Holder, Plan, World, warnings
-from trackyard.leases.records import Record
+from trackyard.leases.plan.world import LeaseHolder, LeasePlan, LeaseWorld, warnings
+from trackyard.leases.records import LeaseRecord
 from trackyard.leases.rules import HOUR_MS, MINUTE_MS
-from trackyard.leases.wishes import Extension, Moving, NewLease, Shrinking
+from trackyard.leases.wishes import LeaseChange, LeaseExtension, LeaseShrinking, NewLease
 from trackyard.leases.wording import names, promise_fact, refusal, span, spoken, whose
 
 # -- changes ----------------------------------------------------------------------------------
 
 
-def extend(world: World, record: Record, wish: Extension, holder: Holder) -> Plan:
+def extend(
+    world: LeaseWorld, record: LeaseRecord, wish: LeaseExtension, holder: LeaseHolder
+) -> LeasePlan:
     """Judge a later end."""
     zone, row = holder.zone, record.row
     _check_still(record, zone)
@@ -58,7 +60,11 @@ def extend(world: World, record: Record, wish: Extension, holder: Holder) -> Pla
 
 
 def _refuse_extension(
-    world: World, record: Record, end: int, in_way: dict[str, Promise], holder: Holder
+    world: LeaseWorld,
+    record: LeaseRecord,
+    end: int,
+    in_way: dict[str, PromisedLease],
+    holder: LeaseHolder,
 ) -> NoReturn:
     zone = holder.zone
     row, calendar, ask = record.row, world.calendar, _ask_of(record)
@@ -89,7 +95,9 @@ def _refuse_extension(
     )
 
 
-def shrink(world: World, record: Record, wish: Shrinking, holder: Holder) -> Plan:
+def shrink(
+    world: LeaseWorld, record: LeaseRecord, wish: LeaseShrinking, holder: LeaseHolder
+) -> LeasePlan:
     """Judge an earlier end, a later start or fewer nodes."""
     zone, row = holder.zone, record.row
     _check_still(record, zone)
@@ -126,7 +134,9 @@ def shrink(world: World, record: Record, wish: Shrinking, holder: Holder) -> Pla
     return _plan(record, world, zone, nodes=nodes, starts_ms=start, ends_ms=end)
 
 
-def move(world: World, record: Record, wish: Moving, holder: Holder) -> Plan:
+def move(
+    world: LeaseWorld, record: LeaseRecord, wish: LeaseChange, holder: LeaseHolder
+) -> LeasePlan:
     """Judge another time or other nodes; a start alone keeps the length."""
     zone, row = holder.zone, record.row
     _check_still(record, zone, only_rename=_is_rename(wish))
@@ -163,11 +173,11 @@ def move(world: World, record: Record, wish: Moving, holder: Holder) -> Plan:
 
 
 def _moved_nodes(
-    world: World,
-    record: Record,
-    wish: Moving,
+    world: LeaseWorld,
+    record: LeaseRecord,
+    wish: LeaseChange,
     times: tuple[int, int],
-    holder: Holder,
+    holder: LeaseHolder,
 ) -> tuple[str, ...]:
     """Keep its nodes where they are free then; else take others that were asked for as well."""
     if wish.nodes:
@@ -180,11 +190,11 @@ def _moved_nodes(
     return pick(world, _like(record), times, holder)
 
 
-def _is_rename(wish: Moving) -> bool:
+def _is_rename(wish: LeaseChange) -> bool:
     return wish.starts_ms is None and wish.ends_ms is None and not wish.nodes
 
 
-def _check_still(record: Record, zone: tzinfo, *, only_rename: bool = False) -> None:
+def _check_still(record: LeaseRecord, zone: tzinfo, *, only_rename: bool = False) -> None:
     """Refuse to change what is over or on its way from one state to the next."""
     row, state = record.row, record.state
     if state.is_over and not (only_rename and state is LeaseState.TERMINATED):
@@ -199,7 +209,7 @@ def _check_still(record: Record, zone: tzinfo, *, only_rename: bool = False) -> 
         )
 
 
-def _check_start(record: Record, start: int, zone: tzinfo) -> None:
+def _check_start(record: LeaseRecord, start: int, zone: tzinfo) -> None:
     if record.state is not LeaseState.PENDING and start != record.row.starts_ms:
         raise refusal(
             "started",
@@ -210,7 +220,11 @@ def _check_start(record: Record, start: int, zone: tzinfo) -> None:
 
 
 def _check_parts(
-    world: World, record: Record, nodes: Sequence[str], times: tuple[int, int], zone: tzinfo
+    world: LeaseWorld,
+    record: LeaseRecord,
+    nodes: Sequence[str],
+    times: tuple[int, int],
+    zone: tzinfo,
 ) -> None:
     """A pool keeps what it has handed out."""
     start, end = times
@@ -228,10 +242,10 @@ def _check_parts(
             )
 
 
-def _ask_of(record: Record, nodes: tuple[str, ...] | None = None) -> Ask:
+def _ask_of(record: LeaseRecord, nodes: tuple[str, ...] | None = None) -> NodeQuery:
     """Ask for a lease's own nodes."""
     wanted = record.nodes if nodes is None else nodes
-    return Ask(
+    return NodeQuery(
         nodes=wanted,
         min_nodes=len(wanted),
         max_nodes=len(wanted),
@@ -242,11 +256,11 @@ def _ask_of(record: Record, nodes: tuple[str, ...] | None = None) -> Ask:
     )
 
 
-def _like(record: Record) -> Ask:
+def _like(record: LeaseRecord) -> NodeQuery:
     """Ask for what the lease once asked for."""
     asked = record.asked
     wish = NewLease(name="x", nodes=list(asked.nodes), type=asked.type, where=asked.where)
-    return Ask(
+    return NodeQuery(
         nodes=tuple(asked.nodes),
         type=asked.type,
         where=wish.condition(),
@@ -259,22 +273,22 @@ def _like(record: Record) -> Ask:
     )
 
 
-def _changed(record: Record, **changes: Any) -> Promise:
+def _changed(record: LeaseRecord, **changes: Any) -> PromisedLease:
     return replace(record.promise, **changes)
 
 
 def _plan(
-    record: Record,
-    world: World,
+    record: LeaseRecord,
+    world: LeaseWorld,
     zone: tzinfo,
     *,
     nodes: tuple[str, ...] | None = None,
     starts_ms: int | None = None,
     ends_ms: int | None = None,
     flags: tuple[str, ...] = (),
-) -> Plan:
+) -> LeasePlan:
     row = record.row
-    plan = Plan(
+    plan = LeasePlan(
         nodes=record.nodes if nodes is None else nodes,
         starts_ms=row.starts_ms if starts_ms is None else starts_ms,
         ends_ms=row.ends_ms if ends_ms is None else ends_ms,

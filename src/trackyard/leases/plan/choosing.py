@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from trackyard.leases.plan.calendar import Ask, Calendar, Occupant, Promise
-from trackyard.leases.plan.machines import Machine, by_id
-from trackyard.leases.plan.world import Holder, World
+from trackyard.leases.plan.calendar import Calendar, NodeQuery, PromisedLease, RunningJob
+from trackyard.leases.plan.machines import LeasableNode, by_id
+from trackyard.leases.plan.world import LeaseHolder, LeaseWorld
 from trackyard.leases.rules import DAY_MS, MINUTE_MS
 from trackyard.leases.wording import (
     job_fact,
@@ -28,7 +28,9 @@ LOOK_AHEAD_DAYS = 30
 # -- choosing nodes ---------------------------------------------------------------------------
 
 
-def pick(world: World, ask: Ask, times: tuple[int, int], holder: Holder) -> tuple[str, ...]:
+def pick(
+    world: LeaseWorld, ask: NodeQuery, times: tuple[int, int], holder: LeaseHolder
+) -> tuple[str, ...]:
     """Return the nodes for a lease, or refuse with what is in the way."""
     start, end = times
     known = by_id(world.machines)
@@ -58,7 +60,9 @@ def pick(world: World, ask: Ask, times: tuple[int, int], holder: Holder) -> tupl
     return nodes
 
 
-def _refuse_hardware(world: World, ask: Ask, wanted: Sequence[Machine]) -> NoReturn:
+def _refuse_hardware(
+    world: LeaseWorld, ask: NodeQuery, wanted: Sequence[LeasableNode]
+) -> NoReturn:
     words = []
     if ask.parent:
         words.append("in the pool")
@@ -79,16 +83,16 @@ def _refuse_hardware(world: World, ask: Ask, wanted: Sequence[Machine]) -> NoRet
 
 
 def _refuse_busy(
-    world: World,
+    world: LeaseWorld,
     calendar: Calendar,
-    ask: Ask,
+    ask: NodeQuery,
     times: tuple[int, int],
-    holder: Holder,
+    holder: LeaseHolder,
 ) -> NoReturn:
     (start, end), zone = times, holder.zone
     wanted = [one for one in calendar.candidates(ask) if one.works or one.id in ask.nodes]
-    in_way: dict[str, tuple[Promise, list[str]]] = {}
-    jobs: dict[str, Occupant] = {}
+    in_way: dict[str, tuple[PromisedLease, list[str]]] = {}
+    jobs: dict[str, RunningJob] = {}
     for machine in wanted:
         for promise in calendar.conflicts(machine.id, start, end, ask):
             in_way.setdefault(promise.lease_id, (promise, []))[1].append(machine.id)
@@ -146,7 +150,7 @@ def _refuse_busy(
 
 
 def nearest(
-    world: World, ask: Ask, times: tuple[int, int], holder: Holder
+    world: LeaseWorld, ask: NodeQuery, times: tuple[int, int], holder: LeaseHolder
 ) -> list[dict[str, Any]]:
     """Return the free slots of that length nearest to a time."""
     start, end = times

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from trackyard.leases.plan.calendar import Promise, machines_of
-from trackyard.leases.plan.machines import Machine
+from trackyard.leases.plan.calendar import PromisedLease, machines_of
+from trackyard.leases.plan.machines import LeasableNode
 from trackyard.leases.rules import DAY_MS, HOUR_MS, LeaseRules
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Held:
+class PeakHolding:
     """What a team would hold of a class of nodes at its busiest moment."""
 
     node_class: str
@@ -32,7 +32,7 @@ def units(
     start_ms: int,
     end_ms: int,
     *,
-    machines: Sequence[Machine],
+    machines: Sequence[LeasableNode],
     rules: LeaseRules,
 ) -> float:
     """Return what nodes cost for a span, in service units."""
@@ -41,11 +41,11 @@ def units(
 
 
 def used_units(
-    promises: Iterable[Promise],
+    promises: Iterable[PromisedLease],
     team: str,
     *,
     until_ms: int,
-    machines: Sequence[Machine],
+    machines: Sequence[LeasableNode],
     rules: LeaseRules,
 ) -> float:
     """Return what a team's leases cost within the period that ends then."""
@@ -64,8 +64,8 @@ def used_units(
 
 
 def hoarded(
-    promises: Sequence[Promise], wanted: Promise, *, machines: Sequence[Machine]
-) -> list[Held]:
+    promises: Sequence[PromisedLease], wanted: PromisedLease, *, machines: Sequence[LeasableNode]
+) -> list[PeakHolding]:
     """Return, for each class of the wanted nodes, the most its team would hold at one time."""
     others = [
         one
@@ -91,17 +91,17 @@ def hoarded(
             )
             for moment in moments
         )
-        found.append(Held(node_class=node_class, nodes=most, of=len(kind)))
+        found.append(PeakHolding(node_class=node_class, nodes=most, of=len(kind)))
     return found
 
 
 def stacked_share(
-    promises: Sequence[Promise],
+    promises: Sequence[PromisedLease],
     team: str,
     node_class: str,
     *,
     now_ms: int,
-    machines: Sequence[Machine],
+    machines: Sequence[LeasableNode],
     rules: LeaseRules,
 ) -> float:
     """Return which part of the coming weeks a team's string of leases covers on a class.

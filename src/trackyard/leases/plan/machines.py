@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from trackyard.core.node import NodeState
 from trackyard.fleet.nodes import NodeRow, load, properties_of
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Machine:
+class LeasableNode:
     """One node with the properties that people choose by."""
 
     id: str
@@ -41,7 +41,7 @@ class Machine:
         wanted = word.lower()
         return wanted == self.node_class.lower() or wanted in self.gpu_model.lower()
 
-    def can_stand_in_for(self, other: Machine) -> bool:
+    def can_stand_in_for(self, other: LeasableNode) -> bool:
         """Say whether a holder of `other` would miss nothing on this one."""
         return (
             self.node_class == other.node_class
@@ -54,17 +54,17 @@ class Machine:
         )
 
 
-def by_id(machines: Sequence[Machine]) -> dict[str, Machine]:
+def by_id(machines: Sequence[LeasableNode]) -> dict[str, LeasableNode]:
     """Return the machines by their ids."""
     return {machine.id: machine for machine in machines}
 
 
-def machine_of(row: NodeRow) -> Machine:
+def machine_of(row: NodeRow) -> LeasableNode:
     """Say a node of the fleet in the calendar's words."""
     facts = row.facts
     labels = {**facts.labels, **row.own_labels}
     found = properties_of(facts, labels)
-    return Machine(
+    return LeasableNode(
         id=row.id,
         state=row.in_force,
         note=row.note,
@@ -79,16 +79,16 @@ def machine_of(row: NodeRow) -> Machine:
     )
 
 
-class Shelf:
+class NodeCache:
     """Reads the fleet's nodes, remembering those whose rows have not changed."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[NodeRow, Machine]] = {}
+        self._known: dict[str, tuple[NodeRow, LeasableNode]] = {}
 
-    def load(self, reader: Reader | Tx) -> list[Machine]:
+    def load(self, reader: ReadConnection | Tx) -> list[LeasableNode]:
         """Return every node of the fleet."""
         found, known = [], self._known
-        fresh: dict[str, tuple[NodeRow, Machine]] = {}
+        fresh: dict[str, tuple[NodeRow, LeasableNode]] = {}
         for row in load(reader):
             kept = known.get(row.id)
             if kept is None or kept[0] != row:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trackyard.leases.plan import fairness
-from trackyard.leases.plan.calendar import Ask, Promise
+from trackyard.leases.plan.calendar import NodeQuery, PromisedLease
 from trackyard.leases.plan.choosing import pick
-from trackyard.leases.plan.world import Holder, Plan, World, warnings
-from trackyard.leases.records import Record
+from trackyard.leases.plan.world import LeaseHolder, LeasePlan, LeaseWorld, warnings
+from trackyard.leases.records import LeaseRecord
 from trackyard.leases.rules import DAY_MS, MINUTE_MS
 from trackyard.leases.wishes import NewLease
 from trackyard.leases.wording import length, refusal, span, spoken
@@ -20,7 +20,9 @@ from trackyard.leases.wording import length, refusal, span, spoken
 # -- a new lease ------------------------------------------------------------------------------
 
 
-def new(world: World, wish: NewLease, holder: Holder, parent: Record | None = None) -> Plan:
+def new(
+    world: LeaseWorld, wish: NewLease, holder: LeaseHolder, parent: LeaseRecord | None = None
+) -> LeasePlan:
     """Judge a new lease."""
     zone = holder.zone
     least, most = wish.bounds()
@@ -34,7 +36,7 @@ def new(world: World, wish: NewLease, holder: Holder, parent: Record | None = No
             f" {span(taken[0].row.starts_ms, taken[0].row.ends_ms, zone)}",
             "Choose another name",
         )
-    ask = Ask(
+    ask = NodeQuery(
         nodes=tuple(dict.fromkeys(wish.nodes)),
         type=wish.type,
         where=wish.condition(),
@@ -45,7 +47,7 @@ def new(world: World, wish: NewLease, holder: Holder, parent: Record | None = No
         parent=parent.row.lease_id if parent else "",
     )
     nodes = pick(world, ask, (start, end), holder)
-    promise = Promise(
+    promise = PromisedLease(
         lease_id="",
         name=wish.name,
         user=holder.user,
@@ -57,7 +59,7 @@ def new(world: World, wish: NewLease, holder: Holder, parent: Record | None = No
         is_pool=wish.pool,
     )
     flags = () if wish.pool else check_fair(world, promise, holder)
-    return Plan(
+    return LeasePlan(
         nodes=nodes,
         starts_ms=start,
         ends_ms=end,
@@ -68,7 +70,7 @@ def new(world: World, wish: NewLease, holder: Holder, parent: Record | None = No
     )
 
 
-def _times(world: World, wish: NewLease) -> tuple[int, int]:
+def _times(world: LeaseWorld, wish: NewLease) -> tuple[int, int]:
     start = world.minute_ms if wish.starts_ms is None else wish.starts_ms
     if wish.ends_ms is not None:
         return start, wish.ends_ms
@@ -76,7 +78,7 @@ def _times(world: World, wish: NewLease) -> tuple[int, int]:
     return start, start + (wish.minutes or 0) * MINUTE_MS
 
 
-def check_span(world: World, times: tuple[int, int], holder: Holder) -> None:
+def check_span(world: LeaseWorld, times: tuple[int, int], holder: LeaseHolder) -> None:
     """Refuse times that no lease can have."""
     (start, end), zone = times, holder.zone
     if end <= start:
@@ -102,7 +104,7 @@ def check_span(world: World, times: tuple[int, int], holder: Holder) -> None:
         )
 
 
-def check_length(world: World, asked_ms: int, holder: Holder) -> None:
+def check_length(world: LeaseWorld, asked_ms: int, holder: LeaseHolder) -> None:
     """Refuse what is longer than anyone may have."""
     longest = world.rules.longest_ms(holder.team)
     if asked_ms > longest and not holder.is_exempt:
@@ -116,7 +118,7 @@ def check_length(world: World, asked_ms: int, holder: Holder) -> None:
 # -- fairness ---------------------------------------------------------------------------------
 
 
-def check_fair(world: World, promise: Promise, holder: Holder) -> tuple[str, ...]:
+def check_fair(world: LeaseWorld, promise: PromisedLease, holder: LeaseHolder) -> tuple[str, ...]:
     """Refuse what is over quota or hoards; return what is reported."""
     rules = world.rules
     others = [one for one in world.promises if one.lease_id != promise.lease_id]
@@ -151,7 +153,10 @@ def check_fair(world: World, promise: Promise, holder: Holder) -> tuple[str, ...
 
 
 def _check_quota(
-    world: World, promises: Sequence[Promise], promise: Promise, holder: Holder
+    world: LeaseWorld,
+    promises: Sequence[PromisedLease],
+    promise: PromisedLease,
+    holder: LeaseHolder,
 ) -> None:
     quota = world.rules.quota_of(holder.team)
     if quota is None:

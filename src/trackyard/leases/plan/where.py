@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TypeAlias
 
-from trackyard.leases.plan.machines import Machine
+from trackyard.leases.plan.machines import LeasableNode
 
 Value: TypeAlias = float | str
 
 MAX_LENGTH = 1000
 MAX_DEPTH = 20
-NUMBERS: dict[str, Callable[[Machine], float]] = {
+NUMBERS: dict[str, Callable[[LeasableNode], float]] = {
     "gpu.count": lambda machine: machine.gpu_count,
     "gpu.memory": lambda machine: machine.gpu_memory_bytes,
     "cpus": lambda machine: machine.cpus,
     "memory": lambda machine: machine.memory_bytes,
 }
-WORDS: dict[str, Callable[[Machine], str]] = {
+WORDS: dict[str, Callable[[LeasableNode], str]] = {
     "gpu.model": lambda machine: machine.gpu_model,
     "gpu.vendor": lambda machine: machine.gpu_vendor,
     "class": lambda machine: machine.node_class,
@@ -53,14 +53,14 @@ class BadWhere(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class NodeComparison:
     """One property beside one or several values."""
 
     field: str
     op: str
     values: tuple[Value, ...]
 
-    def matches(self, machine: Machine) -> bool:
+    def matches(self, machine: LeasableNode) -> bool:
         """Say whether a machine has it so."""
         if self.field in NUMBERS:
             have = NUMBERS[self.field](machine)
@@ -82,7 +82,7 @@ class Combined:
     word: str
     parts: tuple[Condition, ...]
 
-    def matches(self, machine: Machine) -> bool:
+    def matches(self, machine: LeasableNode) -> bool:
         """Say whether a machine fulfils it."""
         if self.word == "not":
             return not self.parts[0].matches(machine)
@@ -90,7 +90,7 @@ class Combined:
         return join(part.matches(machine) for part in self.parts)
 
 
-Condition: TypeAlias = Comparison | Combined
+Condition: TypeAlias = NodeComparison | Combined
 
 
 def parse(text: str) -> Condition:
@@ -135,7 +135,7 @@ class _Parser:
             return found
         return self._comparison()
 
-    def _comparison(self) -> Comparison:
+    def _comparison(self) -> NodeComparison:
         name = self._next("the name of a property").lower()
         if name not in NUMBERS and name not in WORDS and not re.match(r"label\.\S", name):
             self._at -= 1
@@ -145,7 +145,7 @@ class _Parser:
             # Names of labels keep their case.
             name = "label." + self._tokens[self._at - 1].removeprefix("label.")
         if self._takes("in"):
-            return Comparison(name, "=", self._list(name))
+            return NodeComparison(name, "=", self._list(name))
         op = self._next("a comparison such as >= or =")
         if op not in _COMPARE and op != "~":
             self._at -= 1
@@ -154,7 +154,7 @@ class _Parser:
             raise self._fault(f"{name} is a number; `~` looks for text")
         if name not in NUMBERS and op in (">", "<", ">=", "<="):
             raise self._fault(f"{name} is text; use = != ~ or `in`")
-        return Comparison(name, "=" if op == "==" else op, (self._value(name),))
+        return NodeComparison(name, "=" if op == "==" else op, (self._value(name),))
 
     def _list(self, name: str) -> tuple[Value, ...]:
         if not self._takes("("):

@@ -10,25 +10,25 @@ from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from functools import cached_property
 
-from trackyard.leases.plan.calendar import Calendar, Occupant, Promise
-from trackyard.leases.plan.machines import Machine
-from trackyard.leases.records import Record
+from trackyard.leases.plan.calendar import Calendar, PromisedLease, RunningJob
+from trackyard.leases.plan.machines import LeasableNode
+from trackyard.leases.records import LeaseRecord
 from trackyard.leases.rules import MINUTE_MS, LeaseRules
 from trackyard.leases.wording import spoken, whose
 
 
 @dataclass(frozen=True, kw_only=True)
-class World:
+class LeaseWorld:
     """All that a judgement depends on."""
 
     now_ms: int
     rules: LeaseRules
-    machines: Sequence[Machine]
+    machines: Sequence[LeasableNode]
     #: leases that are not over
-    records: Sequence[Record] = ()
+    records: Sequence[LeaseRecord] = ()
     #: leases that are over and still count against quotas
-    past: Sequence[Promise] = ()
-    occupants: Sequence[Occupant] = ()
+    past: Sequence[PromisedLease] = ()
+    occupants: Sequence[RunningJob] = ()
 
     @property
     def minute_ms(self) -> int:
@@ -36,7 +36,7 @@ class World:
         return self.now_ms // MINUTE_MS * MINUTE_MS
 
     @cached_property
-    def promises(self) -> list[Promise]:
+    def promises(self) -> list[PromisedLease]:
         """What is promised."""
         return [record.promise for record in self.records]
 
@@ -47,7 +47,7 @@ class World:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holder:
+class LeaseHolder:
     """For whom a lease is, and whether rules of fairness hold for who asks."""
 
     team: str
@@ -59,7 +59,7 @@ class Holder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class LeasePlan:
     """What a lease would be."""
 
     nodes: tuple[str, ...]
@@ -75,7 +75,7 @@ class Plan:
 # -- turnaround -------------------------------------------------------------------------------
 
 
-def usable_until(promise: Promise, calendar: Calendar, rules: LeaseRules) -> tuple[int, str]:
+def usable_until(promise: PromisedLease, calendar: Calendar, rules: LeaseRules) -> tuple[int, str]:
     """Return until when a lease's jobs may run, and the lease for which they must make room."""
     known = calendar.known
     until, follower = promise.ends_ms, ""
@@ -92,14 +92,14 @@ def usable_until(promise: Promise, calendar: Calendar, rules: LeaseRules) -> tup
     return until, follower
 
 
-def closing_ms(promise: Promise, calendar: Calendar, rules: LeaseRules) -> int:
+def closing_ms(promise: PromisedLease, calendar: Calendar, rules: LeaseRules) -> int:
     """Return from when on no job of a lease is started, because it would be stopped at once."""
     until, _ = usable_until(promise, calendar, rules)
     last = min(2 * MINUTE_MS, (promise.ends_ms - promise.starts_ms) // 10)
     return min(until, promise.ends_ms - last)
 
 
-def warnings(world: World, promise: Promise, zone: tzinfo) -> tuple[str, ...]:
+def warnings(world: LeaseWorld, promise: PromisedLease, zone: tzinfo) -> tuple[str, ...]:
     """Say what the holder should know although nothing is in the way."""
     others = [one for one in world.promises if one.lease_id != promise.lease_id]
     calendar = Calendar(world.machines, [*others, promise])

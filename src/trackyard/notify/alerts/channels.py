@@ -16,8 +16,8 @@ from trackyard.core.alerts import CHANNEL_NAME
 from trackyard.core.errors import InvalidInput
 from trackyard.notify.alerts.records import INBOX
 from trackyard.notify.alerts.settings import AlertSettings
-from trackyard.outbound.addresses import Allowed, read_target, resolve
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.outbound.addresses import AllowedAddresses, read_target, resolve
+from trackyard.store.database import Database, ReadConnection, Tx
 
 KINDS = ("email", "slack", "teams", "webhook")
 MAX_CHANNELS, MAX_RECIPIENTS, MAX_SECRET = 100, 20, 1000
@@ -26,7 +26,7 @@ _COLUMNS = "id, team_id, name, kind, target, shown, secret, actor, created_ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
+class AlertChannel:
     """A channel as it is kept; target and secret are sealed."""
 
     id: str
@@ -41,7 +41,7 @@ class Channel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class OpenedChannel:
     """A channel that can be sent to."""
 
     name: str
@@ -55,7 +55,7 @@ class Channels:
     """Finds, makes and opens channels."""
 
     def __init__(
-        self, database: Database, seal: Seal, allowed: Allowed, settings: AlertSettings
+        self, database: Database, seal: Seal, allowed: AllowedAddresses, settings: AlertSettings
     ) -> None:
         self._db = database
         self._seal = seal
@@ -64,7 +64,7 @@ class Channels:
 
     async def make(
         self, *, team_id: int | None, name: str, kind: str, target: str, secret: str, actor: str
-    ) -> Channel:
+    ) -> AlertChannel:
         """Check and keep a channel."""
         if not CHANNEL_NAME.match(name) or name == INBOX or name in self.settings.commands:
             raise InvalidInput(
@@ -82,7 +82,7 @@ class Channels:
         key = None
         if secret:
             key = await run(None, lambda: self._seal.close(secret, purpose=_key(channel_id)))
-        return Channel(
+        return AlertChannel(
             id=channel_id,
             team_id=team_id,
             name=name,
@@ -114,12 +114,12 @@ class Channels:
             await run(None, resolve, found, self.allowed)
         return f"{found.scheme}://{found.host}/…"
 
-    async def opened(self, team_id: int | None, name: str) -> Opened | None:
+    async def opened(self, team_id: int | None, name: str) -> OpenedChannel | None:
         """Return a channel that a team's rule may use, or None: its own, or one of the admin's."""
         command = self.settings.commands.get(name)
         if command is not None:
             may = team_id is None or command.for_teams
-            return Opened(name=name, kind="command", argv=command.argv) if may else None
+            return OpenedChannel(name=name, kind="command", argv=command.argv) if may else None
         channel = await self._db.peek(
             lambda reader: find_channel(reader, team_id, name), journaled=False
         )
@@ -127,16 +127,16 @@ class Channels:
             return None
         return await asyncio.get_running_loop().run_in_executor(None, self._open, channel)
 
-    def _open(self, channel: Channel) -> Opened:
+    def _open(self, channel: AlertChannel) -> OpenedChannel:
         secret = channel.secret
-        return Opened(
+        return OpenedChannel(
             name=channel.name,
             kind=channel.kind,
             target=self._seal.open(channel.target, purpose=_purpose(channel.id)),
             secret=secret and self._seal.open(secret, purpose=_key(channel.id)),
         )
 
-    def is_known(self, reader: Reader | Tx, team_id: int | None, name: str) -> bool:
+    def is_known(self, reader: ReadConnection | Tx, team_id: int | None, name: str) -> bool:
         """Tell whether a team's rule may name a channel."""
         command = self.settings.commands.get(name)
         if command is not None:
@@ -155,7 +155,9 @@ def read_recipients(target: str) -> list[str]:
     return people
 
 
-def find_channel(reader: Reader | Tx, team_id: int | None, name: str) -> Channel | None:
+def find_channel(
+    reader: ReadConnection | Tx, team_id: int | None, name: str
+) -> AlertChannel | None:
     """Return the channel of a name: the team's own first, then the admin's."""
     rows = reader.all(
         f"SELECT {_COLUMNS} FROM alert_channels WHERE name = ?"
@@ -166,7 +168,7 @@ def find_channel(reader: Reader | Tx, team_id: int | None, name: str) -> Channel
     return read_channel(rows[0]) if rows else None
 
 
-def list_channels(reader: Reader | Tx, team_id: int) -> list[Channel]:
+def list_channels(reader: ReadConnection | Tx, team_id: int) -> list[AlertChannel]:
     """Return the channels that a team's rules may name."""
     rows = reader.all(
         f"SELECT {_COLUMNS} FROM alert_channels WHERE team_id = ? OR team_id IS NULL"
@@ -176,7 +178,7 @@ def list_channels(reader: Reader | Tx, team_id: int) -> list[Channel]:
     return [read_channel(row) for row in rows]
 
 
-def insert_channel(tx: Tx, channel: Channel) -> None:
+def insert_channel(tx: Tx, channel: AlertChannel) -> None:
     """Keep a channel whose name is free."""
     known = tx.all(
         "SELECT name FROM alert_channels WHERE coalesce(team_id, 0) = ?", (channel.team_id or 0,)
@@ -206,10 +208,10 @@ def delete_channel(tx: Tx, channel_id: str) -> None:
     tx.run("DELETE FROM alert_channels WHERE id = ?", (channel_id,))
 
 
-def read_channel(row: tuple[object, ...]) -> Channel:
+def read_channel(row: tuple[object, ...]) -> AlertChannel:
     """Return a channel from its columns."""
     names = [name.strip() for name in _COLUMNS.split(",")]
-    return Channel(**dict(zip(names, row, strict=True)))  # type: ignore[arg-type]
+    return AlertChannel(**dict(zip(names, row, strict=True)))  # type: ignore[arg-type]
 
 
 def _purpose(channel_id: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from trackyard.core.alerts import BUDGETS, LEASES, NODES, STATES, Condition, Kind
+from trackyard.core.alerts import BUDGETS, LEASES, NODES, STATES, Condition, ConditionKind
 from trackyard.core.log_patterns import BY_NAME
 from trackyard.core.reasons import duration_words
 
@@ -21,7 +21,7 @@ from trackyard.core.reasons import duration_words
 SAMPLES = 16
 
 
-class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
+class RuleMemory(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a rule remembers of one subject."""
 
     #: since when the condition holds without a break
@@ -40,7 +40,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class MetricObservation:
     """The latest point of the metric, with the extremes of its history; None: no point yet."""
 
     step: int
@@ -58,7 +58,7 @@ class NoPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
+class ProgressMark:
     """A mark that changes with every step, point or byte of log."""
 
     mark: str
@@ -66,14 +66,14 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingObservation:
     """A job that stands in the queue since then."""
 
     since_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class EventObservation:
     """An event about the subject."""
 
     kind: str
@@ -81,52 +81,60 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class LogMatch:
     """A line of the log that matches the rule's pattern."""
 
     line: str
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class SubjectEnded:
     """The subject ended, or is not of interest any more."""
 
 
-Fact = Point | NoPoint | Sign | Waiting | Happened | Matched | Gone
+Fact = (
+    MetricObservation
+    | NoPoint
+    | ProgressMark
+    | WaitingObservation
+    | EventObservation
+    | LogMatch
+    | SubjectEnded
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AlertChange:
     """What a fact brought about: an incident begins, or is over."""
 
     fires: bool
     sentence: str
 
 
-Judged = tuple[Memory, Outcome | None]
+Judged = tuple[RuleMemory, AlertChange | None]
 
 
-def evaluate(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:
+def evaluate(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:
     """Return what the rule remembers from now on, and what follows."""
-    if isinstance(fact, Gone):
+    if isinstance(fact, SubjectEnded):
         return _settle(memory, holds=False, cleared="It ended.")
     return _JUDGES[condition.kind](condition, memory, fact, now_ms)
 
 
-def _settle(memory: Memory, *, holds: bool, fired: str = "", cleared: str = "") -> Judged:
+def _settle(memory: RuleMemory, *, holds: bool, fired: str = "", cleared: str = "") -> Judged:
     """Open an incident where the condition begins to hold, end it where it ceases."""
     if holds and not memory.is_firing:
-        return msgspec.structs.replace(memory, is_firing=True), Outcome(True, fired)
+        return msgspec.structs.replace(memory, is_firing=True), AlertChange(True, fired)
     if not holds and memory.is_firing:
         after = msgspec.structs.replace(memory, is_firing=False, bad_since_ms=None)
-        return after, Outcome(False, cleared)
+        return after, AlertChange(False, cleared)
     if not holds and memory.bad_since_ms is not None:
         return msgspec.structs.replace(memory, bad_since_ms=None), None
     return memory, None
 
 
-def _threshold(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:
-    if not isinstance(fact, Point):
+def _threshold(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:
+    if not isinstance(fact, MetricObservation):
         return memory, None
     is_above = condition.operator.startswith(">")
     peak = fact.most if is_above else fact.least
@@ -174,8 +182,8 @@ def _compare(value: float, condition: Condition) -> bool:
     }[condition.operator]
 
 
-def _change(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:
-    if not isinstance(fact, Point) or math.isnan(fact.value):
+def _change(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:
+    if not isinstance(fact, MetricObservation) or math.isnan(fact.value):
         return memory, None
     window = int(condition.seconds * 1000)
     samples = tuple(one for one in memory.samples if now_ms - one[0] <= window)
@@ -202,11 +210,11 @@ def _change(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Ju
     )
 
 
-def _nan(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
-    if isinstance(fact, Happened) and fact.kind == "job.loss_nan":
+def _nan(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
+    if isinstance(fact, EventObservation) and fact.kind == "job.loss_nan":
         words = str(fact.data.get("sentence") or "A loss is NaN.")
         return _settle(memory, holds=True, fired=words)
-    if not isinstance(fact, Point):
+    if not isinstance(fact, MetricObservation):
         return memory, None
     name = condition.metric or "A loss"
     return _settle(
@@ -217,25 +225,25 @@ def _nan(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judge
     )
 
 
-def _absence(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:
+def _absence(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:
     if isinstance(fact, NoPoint):
-        fact = Sign("", fact.since_ms)
-    elif isinstance(fact, Point):
-        fact = Sign(f"{fact.step}:{fact.time_ms}:{fact.value!r}", now_ms)
-    if not isinstance(fact, Sign):
+        fact = ProgressMark("", fact.since_ms)
+    elif isinstance(fact, MetricObservation):
+        fact = ProgressMark(f"{fact.step}:{fact.time_ms}:{fact.value!r}", now_ms)
+    if not isinstance(fact, ProgressMark):
         return memory, None
     words = f"No new point of {condition.metric} for {duration_words(condition.seconds)}."
     cleared = f"{condition.metric} is logged again."
     return _silent(condition, memory, fact, now_ms, fired=words, cleared=cleared)
 
 
-def _stall(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:
-    if isinstance(fact, Happened) and not condition.seconds:
+def _stall(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:
+    if isinstance(fact, EventObservation) and not condition.seconds:
         if fact.kind not in ("job.stalled", "job.recovered"):
             return memory, None
         words = str(fact.data.get("sentence") or "")
         return _settle(memory, holds=fact.kind == "job.stalled", fired=words, cleared=words)
-    if not isinstance(fact, Sign) or not condition.seconds:
+    if not isinstance(fact, ProgressMark) or not condition.seconds:
         return memory, None
     words = f"No step, point or line of log for {duration_words(condition.seconds)}."
     return _silent(
@@ -244,7 +252,13 @@ def _stall(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Jud
 
 
 def _silent(
-    condition: Condition, memory: Memory, sign: Sign, now_ms: int, *, fired: str, cleared: str
+    condition: Condition,
+    memory: RuleMemory,
+    sign: ProgressMark,
+    now_ms: int,
+    *,
+    fired: str,
+    cleared: str,
 ) -> Judged:
     if sign.mark != memory.mark or not memory.mark_ms:
         memory = msgspec.structs.replace(
@@ -254,10 +268,10 @@ def _silent(
     return _settle(memory, holds=holds, fired=fired, cleared=cleared)
 
 
-def _wait(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:
-    if isinstance(fact, Happened) and fact.kind in ("job.admitted", "job.running"):
+def _wait(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:
+    if isinstance(fact, EventObservation) and fact.kind in ("job.admitted", "job.running"):
         return _settle(memory, holds=False, cleared="It was given its nodes.")
-    if not isinstance(fact, Waiting):
+    if not isinstance(fact, WaitingObservation):
         return memory, None
     waited = now_ms - fact.since_ms
     holds = waited >= condition.seconds * 1000
@@ -279,27 +293,27 @@ STATE_WORDS = {
 }
 
 
-def _state(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
-    if not isinstance(fact, Happened):
+def _state(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
+    if not isinstance(fact, EventObservation):
         return memory, None
     spoken = f"{fact.kind}:{fact.data.get('status', '')}"
     for word in condition.words:
         if fact.kind in STATES[word] or spoken in STATES[word]:
             more = str(fact.data.get("sentence") or "")
-            return memory, Outcome(True, f"{STATE_WORDS[word]} {more}".strip())
+            return memory, AlertChange(True, f"{STATE_WORDS[word]} {more}".strip())
     return memory, None
 
 
-def _log(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
-    if not isinstance(fact, Matched):
+def _log(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
+    if not isinstance(fact, LogMatch):
         return memory, None
     known = BY_NAME.get(condition.pattern)
     words = f"{known.title}: {fact.line}" if known else f"Its log has: {fact.line}"
     return _settle(memory, holds=True, fired=words)
 
 
-def _node(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
-    if not isinstance(fact, Happened):
+def _node(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
+    if not isinstance(fact, EventObservation):
         return memory, None
     for word in condition.words:
         begins, ends = NODES[word]
@@ -312,27 +326,27 @@ def _node(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judg
 
 
 def _worded(words: Mapping[str, tuple[str, ...]], what: str) -> Callable[..., Judged]:
-    def judge(condition: Condition, memory: Memory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
-        if isinstance(fact, Happened):
+    def judge(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:  # noqa: ARG001
+        if isinstance(fact, EventObservation):
             for word in condition.words:
                 if fact.kind in words[word]:
                     more = str(fact.data.get("sentence") or "")
-                    return memory, Outcome(True, f"The {what} {word}. {more}".strip())
+                    return memory, AlertChange(True, f"The {what} {word}. {more}".strip())
         return memory, None
 
     return judge
 
 
-_JUDGES: Mapping[Kind, Callable[[Condition, Memory, Fact, int], Judged]] = {
-    Kind.THRESHOLD: _threshold,
-    Kind.CHANGE: _change,
-    Kind.NAN: _nan,
-    Kind.ABSENCE: _absence,
-    Kind.STALL: _stall,
-    Kind.STATE: _state,
-    Kind.LOG: _log,
-    Kind.NODE: _node,
-    Kind.LEASE: _worded(LEASES, "lease"),
-    Kind.BUDGET: _worded(BUDGETS, "budget was"),
-    Kind.WAIT: _wait,
+_JUDGES: Mapping[ConditionKind, Callable[[Condition, RuleMemory, Fact, int], Judged]] = {
+    ConditionKind.THRESHOLD: _threshold,
+    ConditionKind.CHANGE: _change,
+    ConditionKind.NAN: _nan,
+    ConditionKind.ABSENCE: _absence,
+    ConditionKind.STALL: _stall,
+    ConditionKind.STATE: _state,
+    ConditionKind.LOG: _log,
+    ConditionKind.NODE: _node,
+    ConditionKind.LEASE: _worded(LEASES, "lease"),
+    ConditionKind.BUDGET: _worded(BUDGETS, "budget was"),
+    ConditionKind.WAIT: _wait,
 }

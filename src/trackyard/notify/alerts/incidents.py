@@ -13,8 +13,8 @@ import msgspec
 
 from trackyard.access import recipients
 from trackyard.notify import inbox
-from trackyard.notify.alerts.records import INBOX, Rule, Subject
-from trackyard.store.database import Reader, Tx
+from trackyard.notify.alerts.records import INBOX, AlertRule, IncidentSubject
+from trackyard.store.database import ReadConnection, Tx
 
 #: Incidents that one message tells of, and how long those of things that only happen stay open.
 MOST_GROUPED, OPEN_MS = 100, 24 * 3600 * 1000
@@ -61,7 +61,7 @@ class Incident(msgspec.Struct, frozen=True):
         }.get(self.subject_kind, "/app/alerts")
 
 
-def fire(tx: Tx, rule: Rule, subject: Subject, sentence: str) -> None:
+def fire(tx: Tx, rule: AlertRule, subject: IncidentSubject, sentence: str) -> None:
     """Open an incident and tell of it, unless one is open or has only just been resolved."""
     last = tx.one(
         "SELECT id, state, opened_ms, told_ms, resolved_ms FROM alert_incidents"
@@ -105,7 +105,7 @@ def fire(tx: Tx, rule: Rule, subject: Subject, sentence: str) -> None:
         tell(tx, rule, incident, "opened", rule.via or (INBOX,))
 
 
-def _is_same(rule: Rule, last: Sequence[Any], now_ms: int) -> bool:
+def _is_same(rule: AlertRule, last: Sequence[Any], now_ms: int) -> bool:
     """Tell whether this is the incident that is known, rather than a new one."""
     _, state, opened_ms, told_ms, resolved_ms = last
     if rule.is_momentary:
@@ -113,7 +113,9 @@ def _is_same(rule: Rule, last: Sequence[Any], now_ms: int) -> bool:
     return state != "resolved" or bool(now_ms - (resolved_ms or 0) < rule.cooldown_ms)
 
 
-def clear(tx: Tx, rule: Rule, subject: Subject, sentence: str, *, ended: bool) -> None:
+def clear(
+    tx: Tx, rule: AlertRule, subject: IncidentSubject, sentence: str, *, ended: bool
+) -> None:
     """Resolve the open incident; whoever was told of it is told, unless the subject just ended."""
     row = tx.one(
         "SELECT id, told_ms FROM alert_incidents WHERE rule_id = ? AND subject_id = ?"
@@ -159,7 +161,7 @@ def acknowledge(tx: Tx, incident: Incident, actor: str) -> None:
     )
 
 
-def escalate(tx: Tx, rule: Rule, incident: Incident) -> None:
+def escalate(tx: Tx, rule: AlertRule, incident: Incident) -> None:
     """Tell of an incident elsewhere, because nobody has acknowledged it."""
     tx.run("UPDATE alert_incidents SET escalate_at_ms = NULL WHERE id = ?", (incident.id,))
     tx.event(
@@ -175,7 +177,7 @@ def escalate(tx: Tx, rule: Rule, incident: Incident) -> None:
     tell(tx, rule, incident.id, "escalated", rule.escalate_via or rule.via or (INBOX,))
 
 
-def due_escalations(reader: Reader | Tx) -> list[Incident]:
+def due_escalations(reader: ReadConnection | Tx) -> list[Incident]:
     """Return the incidents that wait for an acknowledgement, by when they are escalated."""
     rows = reader.all(
         f"SELECT {FIELDS} FROM alert_incidents WHERE state = 'open' AND escalate_at_ms IS NOT NULL"
@@ -184,7 +186,7 @@ def due_escalations(reader: Reader | Tx) -> list[Incident]:
     return [Incident(*row) for row in rows]
 
 
-def escalate_due(tx: Tx, rules: dict[str, Rule]) -> None:
+def escalate_due(tx: Tx, rules: dict[str, AlertRule]) -> None:
     """Escalate what nobody has acknowledged in time, and close what only happened, long ago."""
     rows = tx.all(
         f"SELECT {FIELDS} FROM alert_incidents WHERE state = 'open' AND escalate_at_ms <= ?"
@@ -215,7 +217,7 @@ def forget_old(tx: Tx, momentary: Sequence[str]) -> None:
     tx.run("DELETE FROM alert_silences WHERE until_ms < ?", (tx.now_ms - OPEN_MS,))
 
 
-def is_silenced(reader: Reader | Tx, rule: Rule, subject: Subject) -> bool:
+def is_silenced(reader: ReadConnection | Tx, rule: AlertRule, subject: IncidentSubject) -> bool:
     """Tell whether somebody asked for silence about a rule or a subject."""
     now_ms = reader.now_ms if isinstance(reader, Tx) else 0
     row = reader.one(
@@ -226,7 +228,7 @@ def is_silenced(reader: Reader | Tx, rule: Rule, subject: Subject) -> bool:
     return row is not None
 
 
-def tell(tx: Tx, rule: Rule, incident: int, what: str, via: Sequence[str]) -> None:
+def tell(tx: Tx, rule: AlertRule, incident: int, what: str, via: Sequence[str]) -> None:
     """Write down what is to be sent, together with what waits to be sent to the same channel."""
     for name in via:
         if name == INBOX:
@@ -248,7 +250,7 @@ def tell(tx: Tx, rule: Rule, incident: int, what: str, via: Sequence[str]) -> No
             )
 
 
-def _joined(tx: Tx, rule: Rule, incident: int, what: str, name: str) -> bool:
+def _joined(tx: Tx, rule: AlertRule, incident: int, what: str, name: str) -> bool:
     row = tx.one(
         "SELECT id, incidents FROM alert_deliveries WHERE state = 'pending' AND tries = 0"
         " AND next_ms > ? AND rule_id = ? AND channel = ? AND what = ?"
@@ -267,7 +269,7 @@ def _joined(tx: Tx, rule: Rule, incident: int, what: str, name: str) -> bool:
     return True
 
 
-def _into_inboxes(tx: Tx, rule: Rule, incident: int, what: str) -> None:
+def _into_inboxes(tx: Tx, rule: AlertRule, incident: int, what: str) -> None:
     found = load(tx, [incident])[0]
     if rule.scope:
         team = found.team_id if found.team_id is not None else 0
@@ -301,7 +303,7 @@ def _into_inboxes(tx: Tx, rule: Rule, incident: int, what: str) -> None:
     )
 
 
-def load(reader: Reader | Tx, ids: Sequence[int]) -> list[Incident]:
+def load(reader: ReadConnection | Tx, ids: Sequence[int]) -> list[Incident]:
     """Return incidents by their ids."""
     if not ids:
         return []
@@ -313,7 +315,7 @@ def load(reader: Reader | Tx, ids: Sequence[int]) -> list[Incident]:
 
 
 def _event(
-    tx: Tx, kind: str, incident: int, *, rule: Rule, subject: Subject, sentence: str
+    tx: Tx, kind: str, incident: int, *, rule: AlertRule, subject: IncidentSubject, sentence: str
 ) -> None:
     """Record what became of an incident."""
     tx.event(

@@ -10,24 +10,30 @@ from typing import Any
 
 import msgspec
 
-from trackyard.core.alerts import METRIC_KINDS, Kind
+from trackyard.core.alerts import METRIC_KINDS, ConditionKind
 from trackyard.core.log_patterns import MAX_LINE, SHOWN, compiled
 from trackyard.notify.alerts import records
 from trackyard.notify.alerts.evaluate import (
-    Gone,
-    Happened,
-    Matched,
-    Memory,
+    EventObservation,
+    LogMatch,
+    MetricObservation,
     NoPoint,
-    Point,
-    Sign,
-    Waiting,
+    ProgressMark,
+    RuleMemory,
+    SubjectEnded,
+    WaitingObservation,
 )
-from trackyard.notify.alerts.records import Subject
-from trackyard.notify.alerts.world import Findings, Rules, Watch, World, judge
+from trackyard.notify.alerts.records import IncidentSubject
+from trackyard.notify.alerts.world import (
+    AlertFindings,
+    AlertState,
+    MetricWatch,
+    RulesInForce,
+    judge,
+)
 from trackyard.queue import watched
 from trackyard.queue.attempts import logs
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking import watched as runs
 
 #: Events of one pass; bytes of one log and of all logs that it searches.
@@ -52,17 +58,17 @@ KINDS_OF_INTEREST = (
     "run.finished",
 )
 _EVENT_RULES = (
-    Kind.STATE,
-    Kind.STALL,
-    Kind.NAN,
-    Kind.WAIT,
-    Kind.NODE,
-    Kind.LEASE,
-    Kind.BUDGET,
+    ConditionKind.STATE,
+    ConditionKind.STALL,
+    ConditionKind.NAN,
+    ConditionKind.WAIT,
+    ConditionKind.NODE,
+    ConditionKind.LEASE,
+    ConditionKind.BUDGET,
 )
 
 
-def open_world(reader: Reader) -> World:
+def open_world(reader: ReadConnection) -> AlertState:
     """Load what the loop has to know before its first pass."""
     row = reader.one("SELECT after_event FROM alert_cursor WHERE name = 'rules'")
     if row is None:
@@ -71,9 +77,9 @@ def open_world(reader: Reader) -> World:
     else:
         cursor = int(row[0])
     running = {run.uuid: run for run in runs.running_runs(reader)}
-    world = World(
+    world = AlertState(
         cursor=cursor,
-        rules=Rules.of(records.load_rules(reader)),
+        rules=RulesInForce.of(records.load_rules(reader)),
         memories=records.load_memories(reader),
         runs=running,
         subjects={},
@@ -82,7 +88,7 @@ def open_world(reader: Reader) -> World:
     return world
 
 
-def look(reader: Reader, world: World, now_ms: int, *, full: bool) -> Findings:
+def look(reader: ReadConnection, world: AlertState, now_ms: int, *, full: bool) -> AlertFindings:
     """Look at what is new, and, where `full`, at points, logs and waits as well."""
     rows = reader.all(
         "SELECT id, time_ms, team_id, kind, subject, subject_id, actor, data FROM events"
@@ -90,11 +96,11 @@ def look(reader: Reader, world: World, now_ms: int, *, full: bool) -> Findings:
         (world.cursor,),
     )
     cursor = rows[-1][0] if rows else world.cursor
-    found = Findings(cursor=cursor, now_ms=now_ms, is_more=len(rows) == EVENTS)
+    found = AlertFindings(cursor=cursor, now_ms=now_ms, is_more=len(rows) == EVENTS)
     told = [row for row in rows if row[3].startswith(KINDS_OF_INTEREST)]
     if any(row[3] in _RULES for row in told):
         found.rules_changed = True
-        world.rules = Rules.of(records.load_rules(reader))
+        world.rules = RulesInForce.of(records.load_rules(reader))
         world.watches = None
     _take_new_rules(reader, world, found, told)
     _take_new_runs(reader, world, found, told)
@@ -105,11 +111,11 @@ def look(reader: Reader, world: World, now_ms: int, *, full: bool) -> Findings:
         for row in told
         if row[3] in ("attempt.started", "attempt.ended", "attempt.lost")
     ]
-    if Kind.LOG in world.rules.kinds and (full or attempts):
+    if ConditionKind.LOG in world.rules.kinds and (full or attempts):
         _logs(reader, world, found, attempts)
-    if full and Kind.WAIT in world.rules.kinds:
+    if full and ConditionKind.WAIT in world.rules.kinds:
         _waits(reader, world, found)
-    if full and any(one.seconds for one in world.rules.conditions(Kind.STALL)):
+    if full and any(one.seconds for one in world.rules.conditions(ConditionKind.STALL)):
         _signs(reader, world, found)
     _events(reader, world, found, told)
     return found
@@ -118,7 +124,9 @@ def look(reader: Reader, world: World, now_ms: int, *, full: bool) -> Findings:
 # -- what begins and ends -------------------------------------------------------------------------
 
 
-def _take_new_rules(reader: Reader, world: World, found: Findings, told: list[Any]) -> None:
+def _take_new_rules(
+    reader: ReadConnection, world: AlertState, found: AlertFindings, told: list[Any]
+) -> None:
     """Make rules of the alerts that jobs were submitted with."""
     asked = {row[5]: row[1] for row in told if row[3] == "job.submitted" and '"alerts"' in row[7]}
     for job, texts in watched.alerts_of(reader, list(asked)) if asked else ():
@@ -139,7 +147,9 @@ def _take_new_rules(reader: Reader, world: World, found: Findings, told: list[An
                 found.new_rules.append(rule)
 
 
-def _take_new_runs(reader: Reader, world: World, found: Findings, told: list[Any]) -> None:
+def _take_new_runs(
+    reader: ReadConnection, world: AlertState, found: AlertFindings, told: list[Any]
+) -> None:
     """Keep up with which runs there are; those of jobs are told of by the jobs' events."""
     changed, over = [], set()
     for row in told:
@@ -161,7 +171,9 @@ def _take_new_runs(reader: Reader, world: World, found: Findings, told: list[Any
     found.runs_over = over & set(world.runs)
 
 
-def _name_subjects(reader: Reader, world: World, fresh: list[runs.WatchedRun]) -> None:
+def _name_subjects(
+    reader: ReadConnection, world: AlertState, fresh: list[runs.WatchedRun]
+) -> None:
     jobs = {
         one.run_uuid: one for one in watched.jobs_by(reader, "run_uuid", [r.uuid for r in fresh])
     }
@@ -173,7 +185,9 @@ def _name_subjects(reader: Reader, world: World, fresh: list[runs.WatchedRun]) -
 # -- facts of each kind ---------------------------------------------------------------------------
 
 
-def _points(reader: Reader, world: World, found: Findings, *, full: bool) -> None:
+def _points(
+    reader: ReadConnection, world: AlertState, found: AlertFindings, *, full: bool
+) -> None:
     """Give rules on metrics the latest points of the runs they watch."""
     if not world.rules.kinds & METRIC_KINDS:
         return
@@ -189,14 +203,14 @@ def _points(reader: Reader, world: World, found: Findings, *, full: bool) -> Non
             continue  # judged already, and time alone changes nothing
         watch.seen = known
         latest = [one for one in known if one is not None]
-        fact: Point | NoPoint = NoPoint(watch.run.start_ms)
+        fact: MetricObservation | NoPoint = NoPoint(watch.run.start_ms)
         if latest:
             one = next((it for it in latest if math.isnan(it.value)), latest[0])
-            fact = Point(one.step, one.time_ms, one.value, one.least, one.most)
+            fact = MetricObservation(one.step, one.time_ms, one.value, one.least, one.most)
         judge(world, found, watch.rule, watch.subject, fact, first=watch.first)
 
 
-def _watches(reader: Reader, world: World) -> list[Watch]:
+def _watches(reader: ReadConnection, world: AlertState) -> list[MetricWatch]:
     """Return which rule looks at which metrics of which run; made anew when that changed."""
     if world.watches is None:
         names = {one.metric for kind in METRIC_KINDS for one in world.rules.conditions(kind)}
@@ -204,15 +218,15 @@ def _watches(reader: Reader, world: World) -> list[Watch]:
             name: [number] for name, number in runs.metric_ids(reader, names - {""}).items()
         }
         world.watches = [
-            Watch(
+            MetricWatch(
                 rule,
                 world.subjects[uuid],
                 run,
-                Memory(counts_past=run.start_ms >= rule.created_ms - SAME_MS),
+                RuleMemory(counts_past=run.start_ms >= rule.created_ms - SAME_MS),
             )
             for uuid, run in world.runs.items()
             for rule in world.rules.about(world.subjects[uuid], *METRIC_KINDS)
-            if rule.condition.kind is not Kind.ABSENCE or run.status == "RUNNING"
+            if rule.condition.kind is not ConditionKind.ABSENCE or run.status == "RUNNING"
         ]
     missing = {one.rule.condition.metric for one in world.watches} - world.metrics.keys()
     if "" in missing or "" in world.metrics:
@@ -225,16 +239,18 @@ def _watches(reader: Reader, world: World) -> list[Watch]:
     return world.watches
 
 
-def _is_timed(world: World, watch: Watch) -> bool:
+def _is_timed(world: AlertState, watch: MetricWatch) -> bool:
     """Tell whether a rule may come to hold, or cease to, without a new point."""
     kind = watch.rule.condition.kind
-    if kind in (Kind.ABSENCE, Kind.CHANGE):
+    if kind in (ConditionKind.ABSENCE, ConditionKind.CHANGE):
         return True
     memory = world.memories.get((watch.rule.id, watch.subject.id))
     return memory is not None and memory.bad_since_ms is not None and not memory.is_firing
 
 
-def _logs(reader: Reader, world: World, found: Findings, attempts: list[str]) -> None:
+def _logs(
+    reader: ReadConnection, world: AlertState, found: AlertFindings, attempts: list[str]
+) -> None:
     """Search what logs grew by."""
     left = ALL_LOG_BYTES
     tracked = {attempt_id for attempt_id, _ in world.logs}
@@ -247,8 +263,8 @@ def _logs(reader: Reader, world: World, found: Findings, attempts: list[str]) ->
         subject = records.of_job(by_job[log.job_id])
         rules = [
             rule
-            for rule in world.rules.about(subject, Kind.LOG)
-            if not world.memories.get((rule.id, log.attempt_id), Memory()).is_firing
+            for rule in world.rules.about(subject, ConditionKind.LOG)
+            if not world.memories.get((rule.id, log.attempt_id), RuleMemory()).is_firing
         ]
         if not rules or log.end <= seen or left <= 0:
             if not log.is_whole or (rules and log.end > seen):
@@ -263,7 +279,7 @@ def _logs(reader: Reader, world: World, found: Findings, attempts: list[str]) ->
         for rule in rules:
             line = _find(rule.condition.pattern, text)
             if line is not None:
-                judge(world, found, rule, subject, Matched(line), key=log.attempt_id)
+                judge(world, found, rule, subject, LogMatch(line), key=log.attempt_id)
 
 
 def _unique(live: list[watched.LiveLog]) -> list[str]:
@@ -282,20 +298,20 @@ def _find(pattern: str, text: str) -> str | None:
     return line[at:].strip()[:SHOWN]
 
 
-def _waits(reader: Reader, world: World, found: Findings) -> None:
+def _waits(reader: ReadConnection, world: AlertState, found: AlertFindings) -> None:
     for job, since_ms in watched.waiting_since(reader):
         subject = records.of_job(job)
-        for rule in world.rules.about(subject, Kind.WAIT):
-            judge(world, found, rule, subject, Waiting(since_ms))
+        for rule in world.rules.about(subject, ConditionKind.WAIT):
+            judge(world, found, rule, subject, WaitingObservation(since_ms))
 
 
-def _signs(reader: Reader, world: World, found: Findings) -> None:
+def _signs(reader: ReadConnection, world: AlertState, found: AlertFindings) -> None:
     running = watched.running_marks(reader)
     logged = runs.last_logged(reader, [job.run_uuid for job, _ in running])
     for job, mark in running:
         subject = records.of_job(job)
-        sign = Sign(f"{mark}:{logged.get(job.run_uuid)}", found.now_ms)
-        for rule in world.rules.about(subject, Kind.STALL):
+        sign = ProgressMark(f"{mark}:{logged.get(job.run_uuid)}", found.now_ms)
+        for rule in world.rules.about(subject, ConditionKind.STALL):
             if rule.condition.seconds:
                 judge(world, found, rule, subject, sign)
 
@@ -303,7 +319,9 @@ def _signs(reader: Reader, world: World, found: Findings) -> None:
 # -- events ---------------------------------------------------------------------------------------
 
 
-def _events(reader: Reader, world: World, found: Findings, told: list[Any]) -> None:
+def _events(
+    reader: ReadConnection, world: AlertState, found: AlertFindings, told: list[Any]
+) -> None:
     job_ids = list(dict.fromkeys(row[5] for row in told if row[4] == "job"))
     jobs = {one.job_id: one for one in watched.jobs_by(reader, "job_id", job_ids)}
     for _, time_ms, team_id, kind, what, subject_id, _, raw in told:
@@ -318,17 +336,17 @@ def _events(reader: Reader, world: World, found: Findings, told: list[Any]) -> N
             continue
         for rule in world.rules.about(subject, *_EVENT_RULES):
             if rule.created_ms <= time_ms:
-                judge(world, found, rule, subject, Happened(kind, data))
+                judge(world, found, rule, subject, EventObservation(kind, data))
         if kind in _ENDS or kind == "run.finished":
             _end(reader, world, found, subject)
 
 
 def _subject(
-    world: World,
+    world: AlertState,
     jobs: dict[str, watched.WatchedJob],
     about: tuple[str, str, int | None],
     data: dict[str, Any],
-) -> Subject | None:
+) -> IncidentSubject | None:
     what, subject_id, team_id = about
     if what == "job":
         job = jobs.get(subject_id)
@@ -338,10 +356,12 @@ def _subject(
         # What becomes of a job's run is told by the job's own events.
         return subject if subject is not None and subject.kind == "run" else None
     name = str(data.get("name") or subject_id)
-    return Subject(kind=what, id=subject_id, name=name, team_id=team_id)
+    return IncidentSubject(kind=what, id=subject_id, name=name, team_id=team_id)
 
 
-def _end(reader: Reader, world: World, found: Findings, subject: Subject) -> None:
+def _end(
+    reader: ReadConnection, world: AlertState, found: AlertFindings, subject: IncidentSubject
+) -> None:
     """End what rules watch of a subject that ended, and the rules that are about it alone."""
     remembered = world.by_subject.get(subject.id, set()) | {
         rule_id for rule_id, key in found.memories if key == subject.id
@@ -349,7 +369,7 @@ def _end(reader: Reader, world: World, found: Findings, subject: Subject) -> Non
     for rule_id in sorted(remembered):
         rule = world.rules.by_id.get(rule_id)
         if rule is not None:
-            judge(world, found, rule, subject, Gone(), ended=True)
+            judge(world, found, rule, subject, SubjectEnded(), ended=True)
         found.memories[rule_id, subject.id] = None
     found.runs_over.add(subject.run_uuid)
     for scope in subject.scopes:
@@ -359,7 +379,7 @@ def _end(reader: Reader, world: World, found: Findings, subject: Subject) -> Non
 
 
 def _mention(
-    found: Findings, team_id: int | None, user: str, data: dict[str, Any], *, about: str
+    found: AlertFindings, team_id: int | None, user: str, data: dict[str, Any], *, about: str
 ) -> None:
     if team_id is None:
         return

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from functools import partial
 
 from trackyard.access import recipients
-from trackyard.core.alerts import METRIC_KINDS, Kind
+from trackyard.core.alerts import METRIC_KINDS, ConditionKind
 from trackyard.core.errors import YardError
 from trackyard.core.events import Event
 from trackyard.notify import inbox
 from trackyard.notify.alerts import incidents, records
 from trackyard.notify.alerts.looking import KINDS_OF_INTEREST, look, open_world
-from trackyard.notify.alerts.world import Findings, Rules, World, choose_kept
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.notify.alerts.world import AlertFindings, AlertState, RulesInForce, choose_kept
+from trackyard.store.database import Database, ReadConnection, Tx
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ FULL_SECONDS, IDLE_SECONDS, POLL_SECONDS, LEAST_SECONDS = 5.0, 300.0, 2.0, 0.2
 FEW = 20
 HOUR_MS = 3600 * 1000
 #: Kinds of rules that need more than events.
-_LOOKING = METRIC_KINDS | {Kind.LOG, Kind.WAIT, Kind.STALL}
+_LOOKING = METRIC_KINDS | {ConditionKind.LOG, ConditionKind.WAIT, ConditionKind.STALL}
 
 
 class AlertLoop:
@@ -51,7 +51,7 @@ class AlertLoop:
         self._prove = prove
         #: called when there may be something to send
         self._told = told
-        self._world: World | None = None
+        self._world: AlertState | None = None
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._full_ms = 0
@@ -123,7 +123,7 @@ class AlertLoop:
             return FULL_SECONDS
         return IDLE_SECONDS if self._db.is_sqlite else POLL_SECONDS
 
-    def _accept(self, world: World, found: Findings) -> None:
+    def _accept(self, world: AlertState, found: AlertFindings) -> None:
         """Know from now on what was found."""
         world.cursor = found.cursor
         for key, memory in found.memories.items():
@@ -147,11 +147,11 @@ class AlertLoop:
         if found.ended:
             gone = set(found.ended)
             left = [rule for rule in world.rules.by_id.values() if rule.scope not in gone]
-            world.rules = Rules.of(left)
+            world.rules = RulesInForce.of(left)
 
     # -- inside the transaction -------------------------------------------------------------
 
-    def _apply(self, world: World, found: Findings, is_sweep: bool, tx: Tx) -> None:
+    def _apply(self, world: AlertState, found: AlertFindings, is_sweep: bool, tx: Tx) -> None:
         self._prove(tx)
         records.insert_rules(tx, found.new_rules)
         for rule, subject, outcome, ended in found.outcomes:
@@ -179,7 +179,7 @@ class AlertLoop:
         )
 
 
-def _is_due(reader: Reader, now_ms: int) -> bool:
+def _is_due(reader: ReadConnection, now_ms: int) -> bool:
     row = reader.one(
         "SELECT 1 FROM alert_incidents WHERE state = 'open' AND escalate_at_ms <= ? LIMIT 1",
         (now_ms,),

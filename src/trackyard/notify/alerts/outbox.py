@@ -18,11 +18,11 @@ import msgspec
 
 from trackyard.core.errors import YardError
 from trackyard.notify.alerts import incidents, messages
-from trackyard.notify.alerts.channels import Channels, Opened
+from trackyard.notify.alerts.channels import Channels, OpenedChannel
 from trackyard.notify.alerts.sending import send
 from trackyard.outbound.client import TOTAL_SECONDS, Answer
 from trackyard.outbound.retries import next_try
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,7 @@ class Outbox:
         delivery: str,
     ) -> tuple[Answer, str]:
         try:
-            channel: Opened | None = await self._channels.opened(team_id, name)
+            channel: OpenedChannel | None = await self._channels.opened(team_id, name)
         except YardError as fault:
             return Answer(status=400, error=fault.message), ""
         if channel is None:
@@ -277,14 +277,16 @@ def _note_test(team_id: int | None, channel: str, kind: str, answer: Answer, tx:
     )
 
 
-def _next_due(reader: Reader) -> int | None:
+def _next_due(reader: ReadConnection) -> int | None:
     row = reader.one(
         "SELECT min(next_ms) FROM alert_deliveries WHERE state IN ('pending', 'sending')"
     )
     return None if row is None or row[0] is None else int(row[0])
 
 
-def list_deliveries(reader: Reader, team_id: int, *, all_teams: bool) -> list[DeliveryView]:
+def list_deliveries(
+    reader: ReadConnection, team_id: int, *, all_teams: bool
+) -> list[DeliveryView]:
     """Return the last messages of a team's rules, the newest first; of the admin's for admins."""
     where = "team_id = ? OR team_id IS NULL" if all_teams else "team_id = ?"
     rows = reader.all(

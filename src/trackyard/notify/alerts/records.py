@@ -14,9 +14,9 @@ import msgspec
 
 from trackyard.core.alerts import MOMENTARY, Condition, parse
 from trackyard.core.errors import InvalidInput
-from trackyard.notify.alerts.evaluate import Memory
+from trackyard.notify.alerts.evaluate import RuleMemory
 from trackyard.queue.watched import WatchedJob
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.watched import WatchedRun
 
 #: The channel that everybody has: the inbox in the web UI, and the browser's notices.
@@ -33,7 +33,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class AlertRule:
     """A rule as it is judged."""
 
     id: str
@@ -78,7 +78,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class IncidentSubject:
     """What an incident is about."""
 
     kind: str
@@ -97,9 +97,9 @@ class Subject:
         return tuple(dict.fromkeys(one for one in found if one))
 
 
-def of_job(job: WatchedJob) -> Subject:
+def of_job(job: WatchedJob) -> IncidentSubject:
     """Return a job as the subject of an incident."""
-    return Subject(
+    return IncidentSubject(
         kind="job",
         id=job.job_id,
         name=job.name,
@@ -111,9 +111,9 @@ def of_job(job: WatchedJob) -> Subject:
     )
 
 
-def of_run(run: WatchedRun) -> Subject:
+def of_run(run: WatchedRun) -> IncidentSubject:
     """Return a run without a job as the subject of an incident."""
-    return Subject(
+    return IncidentSubject(
         kind="run",
         id=run.uuid,
         name=run.name,
@@ -123,7 +123,7 @@ def of_run(run: WatchedRun) -> Subject:
     )
 
 
-def new_rule(text: str, *, team_id: int | None, actor: str, now_ms: int, **more: Any) -> Rule:
+def new_rule(text: str, *, team_id: int | None, actor: str, now_ms: int, **more: Any) -> AlertRule:
     """Make a rule of its text; `via` in the text wins."""
     parsed = parse(text)
     scope = more.pop("scope", "")
@@ -137,7 +137,7 @@ def new_rule(text: str, *, team_id: int | None, actor: str, now_ms: int, **more:
     } | more
     if parsed.via:
         fields["via"] = parsed.via
-    return Rule(
+    return AlertRule(
         id=f"al-{secrets.token_hex(6)}",
         team_id=team_id,
         scope=scope,
@@ -150,14 +150,14 @@ def new_rule(text: str, *, team_id: int | None, actor: str, now_ms: int, **more:
     )
 
 
-def load_rules(reader: Reader | Tx, *, only_enabled: bool = True) -> list[Rule]:
+def load_rules(reader: ReadConnection | Tx, *, only_enabled: bool = True) -> list[AlertRule]:
     """Return every rule, the oldest first."""
     where = " WHERE enabled = 1" if only_enabled else ""
     rows = reader.all(f"SELECT {_COLUMNS} FROM alert_rules{where} ORDER BY created_ms, id")
     return [rule for row in rows if (rule := read_rule(row)) is not None]
 
 
-def team_rules(reader: Reader | Tx, team_id: int, *, limit: int = 1000) -> list[Rule]:
+def team_rules(reader: ReadConnection | Tx, team_id: int, *, limit: int = 1000) -> list[AlertRule]:
     """Return the rules that are about a team: its own and the admin's."""
     rows = reader.all(
         f"SELECT {_COLUMNS} FROM alert_rules WHERE team_id = ? OR team_id IS NULL"
@@ -167,25 +167,25 @@ def team_rules(reader: Reader | Tx, team_id: int, *, limit: int = 1000) -> list[
     return [rule for row in rows if (rule := read_rule(row)) is not None]
 
 
-def find_rule(reader: Reader | Tx, rule_id: str) -> Rule | None:
+def find_rule(reader: ReadConnection | Tx, rule_id: str) -> AlertRule | None:
     """Return a rule by its id."""
     row = reader.one(f"SELECT {_COLUMNS} FROM alert_rules WHERE id = ?", (rule_id,))
     return None if row is None else read_rule(row)
 
 
-def is_in_force(reader: Reader | Tx, rule_id: str) -> bool:
+def is_in_force(reader: ReadConnection | Tx, rule_id: str) -> bool:
     """Tell whether a rule is still there and switched on."""
     row = reader.one("SELECT 1 FROM alert_rules WHERE id = ? AND enabled = 1", (rule_id,))
     return row is not None
 
 
-def read_rule(row: Any) -> Rule | None:
+def read_rule(row: Any) -> AlertRule | None:
     """Return a rule from its columns; one that this release cannot read is left out."""
     try:
         condition = parse(row[3]).condition
     except InvalidInput:
         return None
-    return Rule(
+    return AlertRule(
         id=row[0],
         team_id=row[1],
         scope=row[2],
@@ -203,7 +203,7 @@ def read_rule(row: Any) -> Rule | None:
     )
 
 
-def insert_rules(tx: Tx, rules: Iterable[Rule]) -> None:
+def insert_rules(tx: Tx, rules: Iterable[AlertRule]) -> None:
     """Keep rules; one that says the same of the same scope is there once."""
     rows = [rule.row() for rule in rules]
     if rows:
@@ -213,13 +213,13 @@ def insert_rules(tx: Tx, rules: Iterable[Rule]) -> None:
         )
 
 
-def load_memories(reader: Reader | Tx) -> dict[tuple[str, str], Memory]:
+def load_memories(reader: ReadConnection | Tx) -> dict[tuple[str, str], RuleMemory]:
     """Return what all rules remember."""
     rows = reader.all("SELECT rule_id, subject, memory FROM alert_states")
-    return {(row[0], row[1]): msgspec.json.decode(row[2], type=Memory) for row in rows}
+    return {(row[0], row[1]): msgspec.json.decode(row[2], type=RuleMemory) for row in rows}
 
 
-def write_memories(tx: Tx, memories: Mapping[tuple[str, str], Memory | None]) -> None:
+def write_memories(tx: Tx, memories: Mapping[tuple[str, str], RuleMemory | None]) -> None:
     """Keep what rules remember; None forgets."""
     kept = [
         (rule, subject, msgspec.json.encode(memory).decode())

@@ -16,11 +16,11 @@ from email.utils import format_datetime, make_msgid
 from pathlib import Path
 
 from trackyard.notify.alerts import messages
-from trackyard.notify.alerts.channels import Opened, read_recipients
+from trackyard.notify.alerts.channels import OpenedChannel, read_recipients
 from trackyard.notify.alerts.incidents import Incident
 from trackyard.notify.alerts.settings import AlertSettings
 from trackyard.notify.deliveries import sign
-from trackyard.outbound.addresses import Allowed
+from trackyard.outbound.addresses import AllowedAddresses
 from trackyard.outbound.client import TOTAL_SECONDS, Answer, post
 
 #: Answers of a mail server that a later try may change.
@@ -28,14 +28,14 @@ _TEMPORARY = range(400, 500)
 
 
 def send(
-    channel: Opened,
+    channel: OpenedChannel,
     what: str,
     incidents: Sequence[Incident],
     *,
     delivery: str,
     base: str,
     now_ms: int,
-    allowed: Allowed,
+    allowed: AllowedAddresses,
     settings: AlertSettings,
 ) -> Answer:
     """Send a message about incidents."""
@@ -62,7 +62,7 @@ def send(
 
 
 def _mail(
-    channel: Opened,
+    channel: OpenedChannel,
     what: str,
     incidents: Sequence[Incident],
     *,
@@ -114,7 +114,7 @@ def _open_smtp(settings: AlertSettings) -> smtplib.SMTP:
     return link
 
 
-def _command(channel: Opened, body: bytes) -> Answer:
+def _command(channel: OpenedChannel, body: bytes) -> Answer:
     """Run the admin's program with the message on its standard input and a bare environment."""
     try:
         done = subprocess.run(

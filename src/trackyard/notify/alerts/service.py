@@ -17,13 +17,13 @@ from trackyard.core.alerts import check_via, parse
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.notify.alerts import channels as channel_rows
 from trackyard.notify.alerts import incidents, records
-from trackyard.notify.alerts.channels import Channel, Channels
+from trackyard.notify.alerts.channels import AlertChannel, Channels
 from trackyard.notify.alerts.incidents import Incident
 from trackyard.notify.alerts.outbox import DeliveryView, Outbox, list_deliveries
-from trackyard.notify.alerts.records import INBOX, MAX_RULES, SEVERITIES, Rule
+from trackyard.notify.alerts.records import INBOX, MAX_RULES, SEVERITIES, AlertRule
 from trackyard.outbound.client import Answer
 from trackyard.queue.watched import resolve_scope as job_scope
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.tracking.watched import is_run_of
 
 LISTED = 500
@@ -33,7 +33,7 @@ MAX_JOB_ALERTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class RuleRequest:
     """A rule that someone asks for."""
 
     text: str
@@ -70,11 +70,11 @@ class Alerts:
 
     # -- rules ------------------------------------------------------------------------------
 
-    async def rules(self, principal: Principal) -> list[Rule]:
+    async def rules(self, principal: Principal) -> list[AlertRule]:
         """Return the rules that are about the caller's team."""
         return await self._db.read(lambda reader: records.team_rules(reader, principal.team_id))
 
-    async def add(self, principal: Principal, asked: Asked) -> Rule:
+    async def add(self, principal: Principal, asked: RuleRequest) -> AlertRule:
         """Make a rule; it is about what happens from now on."""
         _check_asked(principal, asked)
         now_ms = self._db.clock.time_ms()
@@ -96,7 +96,7 @@ class Alerts:
             asked.text, team_id=team_id, actor=principal.name, now_ms=now_ms, **more
         )
 
-        def operation(tx: Tx) -> Rule:
+        def operation(tx: Tx) -> AlertRule:
             made = replace(rule, scope=_resolve_scope(tx, principal, rule.scope))
             self._check_channels(tx, made.team_id, (*made.via, *made.escalate_via))
             _check_room(tx, made)
@@ -132,7 +132,7 @@ class Alerts:
             )
 
     def _check_channels(
-        self, reader: Reader | Tx, team_id: int | None, names: Sequence[str]
+        self, reader: ReadConnection | Tx, team_id: int | None, names: Sequence[str]
     ) -> None:
         for name in names:
             if not self.channels.is_known(reader, team_id, name):
@@ -159,7 +159,7 @@ class Alerts:
             where.append("subject_kind = 'run' AND subject_id = ?")
             found.append(run)
 
-        def query(reader: Reader) -> list[Incident]:
+        def query(reader: ReadConnection) -> list[Incident]:
             rows = reader.all(
                 f"SELECT {incidents.FIELDS} FROM alert_incidents WHERE {' AND '.join(where)}"
                 f" ORDER BY id DESC LIMIT {LISTED}",
@@ -232,7 +232,7 @@ class Alerts:
         """Return the silences that hold now."""
         now_ms = self._db.clock.time_ms()
 
-        def query(reader: Reader) -> list[SilenceView]:
+        def query(reader: ReadConnection) -> list[SilenceView]:
             rows = reader.all(
                 "SELECT id, rule_id, subject_id, reason, until_ms, actor, team_id"
                 " FROM alert_silences WHERE until_ms > ? AND (team_id = ? OR team_id IS NULL)"
@@ -258,7 +258,7 @@ class Alerts:
 
     # -- channels and messages --------------------------------------------------------------
 
-    async def list_channels(self, principal: Principal) -> list[Channel]:
+    async def list_channels(self, principal: Principal) -> list[AlertChannel]:
         """Return the channels that the caller's team may use."""
         return await self._db.read(
             lambda reader: channel_rows.list_channels(reader, principal.team_id)
@@ -273,7 +273,7 @@ class Alerts:
         target: str,
         secret: str,
         all_teams: bool,
-    ) -> Channel:
+    ) -> AlertChannel:
         """Make a channel, of the team's or, by an admin, for all teams."""
         if all_teams and not principal.is_admin:
             raise Denied("a channel for all teams is the platform admin's to make")
@@ -287,7 +287,7 @@ class Alerts:
             actor=principal.name,
         )
 
-        def operation(tx: Tx) -> Channel:
+        def operation(tx: Tx) -> AlertChannel:
             channel_rows.insert_channel(tx, made)
             _event(
                 tx, "alert.channel_added", principal, made.id, team_id=team_id, channel=made.name
@@ -328,7 +328,7 @@ class Alerts:
         )
 
 
-def _check_asked(principal: Principal, asked: Asked) -> None:
+def _check_asked(principal: Principal, asked: RuleRequest) -> None:
     if asked.all_teams and not principal.is_admin:
         raise Denied("an alert for all teams is the platform admin's to make")
     if asked.all_teams and asked.scope:
@@ -350,7 +350,7 @@ def _milliseconds(seconds: float) -> int:
     return found
 
 
-def _check_room(tx: Tx, rule: Rule) -> None:
+def _check_room(tx: Tx, rule: AlertRule) -> None:
     """Keep the number of rules that people make within bounds, and say none twice."""
     twin = tx.one(
         "SELECT id FROM alert_rules WHERE coalesce(team_id, 0) = ? AND scope = ? AND text = ?",
@@ -379,7 +379,7 @@ def _resolve_scope(tx: Tx, principal: Principal, scope: str) -> str:
     return scope
 
 
-def _own_rule(reader: Reader | Tx, principal: Principal, rule_id: str) -> Rule:
+def _own_rule(reader: ReadConnection | Tx, principal: Principal, rule_id: str) -> AlertRule:
     rule = records.find_rule(reader, rule_id)
     is_visible = rule is not None and rule.team_id in (None, principal.team_id)
     if rule is None or not is_visible:
@@ -391,7 +391,7 @@ def _own_rule(reader: Reader | Tx, principal: Principal, rule_id: str) -> Rule:
     return rule
 
 
-def _own_incident(reader: Reader | Tx, principal: Principal, incident_id: int) -> Incident:
+def _own_incident(reader: ReadConnection | Tx, principal: Principal, incident_id: int) -> Incident:
     found = incidents.load(reader, [incident_id])
     if not found or found[0].team_id not in (None, principal.team_id):
         raise NotFound(f"there is no incident {incident_id}; `yard alert list` shows them")

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from trackyard.core.alerts import Condition, Kind
-from trackyard.notify.alerts.evaluate import Fact, Memory, Outcome, evaluate
-from trackyard.notify.alerts.records import Rule, Subject
+from trackyard.core.alerts import Condition, ConditionKind
+from trackyard.notify.alerts.evaluate import AlertChange, Fact, RuleMemory, evaluate
+from trackyard.notify.alerts.records import AlertRule, IncidentSubject
 from trackyard.tracking.watched import LatestPoint, WatchedRun
 
 #: How often changes that decide nothing are written, and how many of them in one pass.
@@ -18,23 +18,23 @@ MINOR_MS, MINOR_WRITES = 60_000, 300
 
 
 @dataclass(slots=True)
-class Rules:
+class RulesInForce:
     """The rules in force, by what they are about."""
 
-    by_id: dict[str, Rule] = field(default_factory=dict)
-    by_scope: dict[str, list[Rule]] = field(default_factory=dict)
-    by_team: dict[int | None, list[Rule]] = field(default_factory=dict)
-    kinds: set[Kind] = field(default_factory=set)
+    by_id: dict[str, AlertRule] = field(default_factory=dict)
+    by_scope: dict[str, list[AlertRule]] = field(default_factory=dict)
+    by_team: dict[int | None, list[AlertRule]] = field(default_factory=dict)
+    kinds: set[ConditionKind] = field(default_factory=set)
 
     @classmethod
-    def of(cls, rules: Iterable[Rule]) -> Rules:
+    def of(cls, rules: Iterable[AlertRule]) -> RulesInForce:
         """Sort rules by what they are about."""
         found = cls()
         for rule in rules:
             found.add(rule)
         return found
 
-    def add(self, rule: Rule) -> None:
+    def add(self, rule: AlertRule) -> None:
         """Take one more rule into account."""
         self.by_id[rule.id] = rule
         self.kinds.add(rule.condition.kind)
@@ -43,7 +43,7 @@ class Rules:
         else:
             self.by_team.setdefault(rule.team_id, []).append(rule)
 
-    def about(self, subject: Subject, *kinds: Kind) -> Iterator[Rule]:
+    def about(self, subject: IncidentSubject, *kinds: ConditionKind) -> Iterator[AlertRule]:
         """Return the rules of some kinds that a subject falls under."""
         if not self.kinds.intersection(kinds):
             return
@@ -58,7 +58,7 @@ class Rules:
             if rule.condition.kind in kinds:
                 yield rule
 
-    def conditions(self, kind: Kind) -> Iterator[Condition]:
+    def conditions(self, kind: ConditionKind) -> Iterator[Condition]:
         """Return the conditions of one kind."""
         for rule in self.by_id.values():
             if rule.condition.kind is kind:
@@ -66,33 +66,33 @@ class Rules:
 
 
 @dataclass(slots=True)
-class Watch:
+class MetricWatch:
     """A rule on a metric of a run, and what it saw last."""
 
-    rule: Rule
-    subject: Subject
+    rule: AlertRule
+    subject: IncidentSubject
     run: WatchedRun
     #: what it remembers before its first look
-    first: Memory
+    first: RuleMemory
     name_ids: list[int] = field(default_factory=list)
     seen: list[LatestPoint | None] | None = None
 
 
 @dataclass(slots=True)
-class World:
+class AlertState:
     """All that is known after a pass."""
 
     cursor: int
-    rules: Rules
-    memories: dict[tuple[str, str], Memory]
+    rules: RulesInForce
+    memories: dict[tuple[str, str], RuleMemory]
     #: runs that are running, by their id, and the subject that each stands for
     runs: dict[str, WatchedRun]
-    subjects: dict[str, Subject]
+    subjects: dict[str, IncidentSubject]
     #: up to where each log was searched
     logs: dict[tuple[str, int], int] = field(default_factory=dict)
     by_subject: dict[str, set[str]] = field(default_factory=dict)
     #: rules on metrics with the runs they look at; None: to be made anew
-    watches: list[Watch] | None = None
+    watches: list[MetricWatch] | None = None
     metrics: dict[str, list[int]] = field(default_factory=dict)
     #: when what a rule remembers was last written
     written: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -103,14 +103,16 @@ class World:
 
 
 @dataclass(slots=True)
-class Findings:
+class AlertFindings:
     """What a pass found, to be applied in one transaction."""
 
     cursor: int
     now_ms: int
-    outcomes: list[tuple[Rule, Subject, Outcome, bool]] = field(default_factory=list)
-    memories: dict[tuple[str, str], Memory | None] = field(default_factory=dict)
-    new_rules: list[Rule] = field(default_factory=list)
+    outcomes: list[tuple[AlertRule, IncidentSubject, AlertChange, bool]] = field(
+        default_factory=list
+    )
+    memories: dict[tuple[str, str], RuleMemory | None] = field(default_factory=dict)
+    new_rules: list[AlertRule] = field(default_factory=list)
     #: scopes of rules whose job, array or run ended
     ended: list[str] = field(default_factory=list)
     #: mentions in notes: team, names, title, link, about
@@ -118,7 +120,7 @@ class Findings:
     #: up to where logs were searched; None: they were not looked at
     logs: dict[tuple[str, int], int] | None = None
     #: the part of `memories` that is written down
-    kept: dict[tuple[str, str], Memory | None] = field(default_factory=dict)
+    kept: dict[tuple[str, str], RuleMemory | None] = field(default_factory=dict)
     runs_over: set[str] = field(default_factory=set)
     rules_changed: bool = False
     is_more: bool = False
@@ -129,7 +131,7 @@ class Findings:
         return not (self.outcomes or self.kept or self.new_rules or self.ended or self.mentions)
 
 
-def choose_kept(world: World, found: Findings) -> None:
+def choose_kept(world: AlertState, found: AlertFindings) -> None:
     """Choose what is written of what rules remember.
 
     What decides about an incident always is; marks and extremes, which may change with every
@@ -147,26 +149,26 @@ def choose_kept(world: World, found: Findings) -> None:
             found.kept[key] = memory
 
 
-def _decides(before: Memory | None, after: Memory) -> bool:
-    known = before or Memory()
+def _decides(before: RuleMemory | None, after: RuleMemory) -> bool:
+    known = before or RuleMemory()
     return (known.is_firing, known.bad_since_ms) != (after.is_firing, after.bad_since_ms)
 
 
 def judge(
-    world: World,
-    found: Findings,
-    rule: Rule,
-    subject: Subject,
+    world: AlertState,
+    found: AlertFindings,
+    rule: AlertRule,
+    subject: IncidentSubject,
     fact: Fact,
     *,
     key: str = "",
     ended: bool = False,
-    first: Memory | None = None,
+    first: RuleMemory | None = None,
 ) -> None:
     """Judge a rule by one fact and note what follows; `key` replaces the subject's id."""
     place = (rule.id, key or subject.id)
     known = found.memories.get(place) if place in found.memories else world.memories.get(place)
-    before = known or first or Memory()
+    before = known or first or RuleMemory()
     after, outcome = evaluate(rule.condition, before, fact, found.now_ms)
     if after != before:
         found.memories[place] = after

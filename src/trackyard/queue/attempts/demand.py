@@ -16,7 +16,7 @@ from trackyard.core.errors import Conflict, Denied, InvalidInput
 from trackyard.core.ids import new_job_id
 from trackyard.core.job import JobState
 from trackyard.core.node import NodeState
-from trackyard.core.resources import Placement, Request
+from trackyard.core.resources import Placement, ResourceRequest
 from trackyard.queue.records import (
     AttemptRow,
     JobRow,
@@ -26,10 +26,10 @@ from trackyard.queue.records import (
     load_spec,
 )
 from trackyard.queue.specification import JobSpec, check_labels, check_spec
-from trackyard.queue.submit.gang_shapes import Ask, Choice, check_ask, words
+from trackyard.queue.submit.gang_shapes import GangChoice, WorkerRequest, check_ask, words
 from trackyard.queue.transitions import job_event, release_claim
 from trackyard.store.bounds import Figures, Int64, Labels, Word
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 MAX_KEY = 200
 #: Claims that one attempt may hold or wait for at once.
@@ -38,7 +38,7 @@ GATE, WATCH = "gate", "watch"
 _NAME_CHARACTERS = 100
 
 
-class Demand(msgspec.Struct, forbid_unknown_fields=True):
+class DemandRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What an attempt asks for: so many workers, each alike, all or nothing."""
 
     #: what the attempt calls this demand
@@ -74,16 +74,16 @@ class ClaimRow(NamedTuple):
     released_ms: int | None
 
     @property
-    def wants(self) -> Ask:
+    def wants(self) -> WorkerRequest:
         """What one worker needs."""
         return _decode_ask(self.ask)
 
 
 CLAIM_COLUMNS = ", ".join(ClaimRow._fields)
-_decode_ask = msgspec.json.Decoder(Ask).decode
+_decode_ask = msgspec.json.Decoder(WorkerRequest).decode
 
 
-class Standing(NamedTuple):
+class ClaimStatus(NamedTuple):
     """How a claim stands."""
 
     claim: ClaimRow
@@ -97,7 +97,9 @@ class Standing(NamedTuple):
         return self.placement is not None
 
 
-def speaker(reader: Reader | Tx, principal: Principal, *, lock: bool = False) -> AttemptRow:
+def speaker(
+    reader: ReadConnection | Tx, principal: Principal, *, lock: bool = False
+) -> AttemptRow:
     """Return the attempt that a caller speaks for, if it still runs."""
     if principal.scope is None:
         raise Denied("this call is for running jobs: it takes the token of an attempt")
@@ -107,7 +109,7 @@ def speaker(reader: Reader | Tx, principal: Principal, *, lock: bool = False) ->
     return attempt
 
 
-def check_demand(demand: Demand) -> None:
+def check_demand(demand: DemandRequest) -> None:
     """Refuse a demand that makes no sense."""
     if not 1 <= len(demand.key) <= MAX_KEY or not demand.key.isprintable():
         raise InvalidInput(f"key must be 1 to {MAX_KEY} printable characters")
@@ -116,10 +118,10 @@ def check_demand(demand: Demand) -> None:
     if not 0 <= demand.least <= demand.workers:
         raise InvalidInput("least must lie between 0 and workers")
     check_labels(demand.labels)
-    check_ask(demand.workers, Ask(strategy=demand.strategy))
+    check_ask(demand.workers, WorkerRequest(strategy=demand.strategy))
 
 
-def open_claims(reader: Reader | Tx, attempt: AttemptRow) -> list[ClaimRow]:
+def open_claims(reader: ReadConnection | Tx, attempt: AttemptRow) -> list[ClaimRow]:
     """Return what an attempt holds or waits for."""
     rows = reader.all(
         f"SELECT {CLAIM_COLUMNS} FROM claims WHERE attempt = ? AND released_ms IS NULL"
@@ -129,17 +131,17 @@ def open_claims(reader: Reader | Tx, attempt: AttemptRow) -> list[ClaimRow]:
     return [ClaimRow(*row) for row in rows]
 
 
-def standing(reader: Reader | Tx, claim: ClaimRow) -> Standing:
+def standing(reader: ReadConnection | Tx, claim: ClaimRow) -> ClaimStatus:
     """Tell how a claim stands."""
     job = job_by_inner(reader, claim.job)
     placement = None
     if JobState(job.state).holds_resources:
         attempt = latest_attempt(reader, job)
         placement = attempt.where if attempt is not None else None
-    return Standing(claim, job, placement)
+    return ClaimStatus(claim, job, placement)
 
 
-def find(reader: Reader | Tx, attempt: AttemptRow, key: str) -> Standing | None:
+def find(reader: ReadConnection | Tx, attempt: AttemptRow, key: str) -> ClaimStatus | None:
     """Return the claim of a key, or None."""
     for claim in open_claims(reader, attempt):
         if claim.key == key:
@@ -150,12 +152,12 @@ def find(reader: Reader | Tx, attempt: AttemptRow, key: str) -> Standing | None:
 def ask(
     tx: Tx,
     attempt: AttemptRow,
-    demand: Demand,
-    wants: Ask,
-    chosen: Choice,
+    demand: DemandRequest,
+    wants: WorkerRequest,
+    chosen: GangChoice,
     *,
     source: str = GATE,
-) -> Standing:
+) -> ClaimStatus:
     """Queue a claim, or return the one that this demand made before; an older one is replaced.
 
     A granted claim that still serves the new demand is kept, so that a worker group that starts
@@ -181,7 +183,7 @@ def ask(
     return _make(tx, attempt, demand, wants, chosen, source=source)
 
 
-def _still_serves(tx: Tx, known: Standing, demand: Demand, wants: Ask) -> bool:
+def _still_serves(tx: Tx, known: ClaimStatus, demand: DemandRequest, wants: WorkerRequest) -> bool:
     if known.placement is None or known.claim.granted != demand.workers:
         return False
     if known.claim.wants != wants or known.job.state == JobState.STOPPING:
@@ -196,12 +198,12 @@ def _still_serves(tx: Tx, known: Standing, demand: Demand, wants: Ask) -> bool:
 def _make(
     tx: Tx,
     attempt: AttemptRow,
-    demand: Demand,
-    wants: Ask,
-    chosen: Choice,
+    demand: DemandRequest,
+    wants: WorkerRequest,
+    chosen: GangChoice,
     *,
     source: str,
-) -> Standing:
+) -> ClaimStatus:
     parent = job_by_inner(tx, attempt.job)
     count, request = chosen.workers, chosen.request
     text = words(count, wants)
@@ -271,7 +273,9 @@ def purpose(key: str, workers: int, source: str) -> str:
     return f"{workers} worker{'s' * (workers != 1)}"
 
 
-def claim_spec(parent: JobSpec, wants: Ask, request: Request, text: str, row: JobRow) -> JobSpec:
+def claim_spec(
+    parent: JobSpec, wants: WorkerRequest, request: ResourceRequest, text: str, row: JobRow
+) -> JobSpec:
     """Return what a claim asks of the queue: the demand, under its parent's terms."""
     spec = JobSpec(
         command=[text, "for", row.job_id],
@@ -292,7 +296,7 @@ def claim_spec(parent: JobSpec, wants: Ask, request: Request, text: str, row: Jo
     return spec
 
 
-def reshape(tx: Tx, found: Standing, chosen: Choice) -> Standing:
+def reshape(tx: Tx, found: ClaimStatus, chosen: GangChoice) -> ClaimStatus:
     """Let a waiting claim ask for the same in another way, which could start now."""
     count, request = chosen.workers, chosen.request
     spec = load_spec(tx, found.job.spec_id)
@@ -319,7 +323,7 @@ def release(tx: Tx, attempt: AttemptRow, key: str) -> bool:
     return True
 
 
-def _parent(reader: Reader | Tx, inner: int) -> int:
+def _parent(reader: ReadConnection | Tx, inner: int) -> int:
     row = reader.one(
         "SELECT a.job FROM claims c JOIN attempts a ON a.id = c.attempt WHERE c.job = ?", (inner,)
     )

@@ -21,7 +21,7 @@ from trackyard.core.health import RUNNERS, CheckReport
 from trackyard.core.job import AttemptState
 from trackyard.core.ports import ExitRecord
 from trackyard.core.reasons import duration_words
-from trackyard.fleet.evidence import Reporter
+from trackyard.fleet.evidence import EvidenceReporter
 from trackyard.fleet.service import Fleet
 from trackyard.queue.attempts.node_load import note_samples
 from trackyard.queue.attempts.progress import last_step
@@ -29,7 +29,7 @@ from trackyard.queue.records import AttemptRow, JobRow, attempt_of, job_by_inner
 from trackyard.queue.submit.data_inputs import note_held
 from trackyard.queue.transitions import change_attempt, job_event, note_running
 from trackyard.store.bounds import Figures, Free, Int64, Lines, Word, Words
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.job_runs import MACHINE_ATTEMPT
 from trackyard.tracking.metrics.ingest import Series, write_batch
@@ -42,7 +42,7 @@ MAX_SAMPLE_VALUES = 200
 DAY_MS = 86_400_000
 
 
-class Progress(msgspec.Struct, frozen=True):
+class RunnerProgress(msgspec.Struct, frozen=True):
     """Signs of progress as the runner sees them."""
 
     age_seconds: float = 0.0
@@ -71,7 +71,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     state: Word = ""
     hostname: Word = ""
     log_lost_bytes: Int64 = 0
-    progress: Progress | None = None
+    progress: RunnerProgress | None = None
     checkpoint: Saved | None = None
     notes: Lines = []
     #: the node's own time, and its health as the runner found it before the start
@@ -105,7 +105,7 @@ class _Seen:
     lost: int
 
 
-class Memory:
+class HeartbeatMemory:
     """The last heartbeat written of each member, so that only news are written."""
 
     def __init__(self) -> None:
@@ -137,7 +137,12 @@ class Memory:
 
 
 def live_attempt(
-    reader: Reader | Tx, principal: Principal, attempt_id: str, epoch: int, *, ended_too: bool
+    reader: ReadConnection | Tx,
+    principal: Principal,
+    attempt_id: str,
+    epoch: int,
+    *,
+    ended_too: bool,
 ) -> AttemptRow:
     """Return the attempt a runner speaks for; another's is not found, an old epoch refused."""
     scope = principal.scope
@@ -248,11 +253,11 @@ def take_health(
         fleet.take(tx, node, known, source="runner", reporter=reporter)
 
 
-def reporter_of(reader: Reader | Tx, attempt: AttemptRow) -> Reporter:
+def reporter_of(reader: ReadConnection | Tx, attempt: AttemptRow) -> EvidenceReporter:
     """Return whose word an attempt's report is."""
     row = reader.one("SELECT job_id, team_id FROM jobs WHERE id = ?", (attempt.job,))
     assert row is not None
-    return Reporter(attempt.attempt_id, row[0], row[1])
+    return EvidenceReporter(attempt.attempt_id, row[0], row[1])
 
 
 def note_checkpoint(tx: Tx, job: JobRow, attempt: AttemptRow, saved: Saved) -> None:
@@ -306,7 +311,9 @@ def take_last_signs(tx: Tx, record: ExitRecord) -> None:
     note_checkpoint(tx, job_by_inner(tx, attempt.job), attempt, saved)
 
 
-def _watch_progress(tx: Tx, job: JobRow, attempt: AttemptRow, progress: Progress | None) -> None:
+def _watch_progress(
+    tx: Tx, job: JobRow, attempt: AttemptRow, progress: RunnerProgress | None
+) -> None:
     if progress is None or progress.promised_seconds is None:
         return
     stalled = progress.stalled and not _logged_within(tx, job, progress.promised_seconds)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from trackyard.core.ports import ExitRecord
 from trackyard.queue.attempts import logs
 from trackyard.queue.records import AttemptRow, attempt_of, job_by_inner
-from trackyard.queue.retry_policy import Verdict
+from trackyard.queue.retry_policy import AttemptVerdict
 from trackyard.queue.transitions import job_event
 from trackyard.store.database import Tx
 
@@ -133,9 +133,9 @@ def given(notes: Sequence[str]) -> str | None:
     return next((note for note in reversed(notes) if note.startswith(OPENING)), None)
 
 
-def judged(tx: Tx, record: ExitRecord) -> Verdict:
+def judged(tx: Tx, record: ExitRecord) -> AttemptVerdict:
     """Take the runner's word, with what mends the failure where that is known."""
-    verdict = Verdict.of(record)
+    verdict = AttemptVerdict.of(record)
     attempt = attempt_of(tx, record.attempt_id)
     if attempt is None or attempt.is_over:
         return verdict

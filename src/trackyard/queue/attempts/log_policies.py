@@ -19,9 +19,9 @@ from trackyard.core.log_patterns import BY_NAME, SHIPPED, check_regex, first_mat
 from trackyard.core.ports import ExitRecord
 from trackyard.queue.attempts import logs
 from trackyard.queue.records import attempt_of, job_by_inner
-from trackyard.queue.retry_policy import Verdict
+from trackyard.queue.retry_policy import AttemptVerdict
 from trackyard.queue.transitions import job_event
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 TAIL_BYTES = 64 * 1024
 MAX_POLICIES, MAX_MESSAGE, MAX_LABEL = 100, 500, 60
@@ -69,7 +69,7 @@ def matching(policies: list[LogPolicy], text: str) -> tuple[LogPolicy, str] | No
     return None
 
 
-def judged(tx: Tx, record: ExitRecord, verdict: Verdict) -> Verdict:
+def judged(tx: Tx, record: ExitRecord, verdict: AttemptVerdict) -> AttemptVerdict:
     """Let the policies of the job's team and queue say what a failure means."""
     if record.succeeded or record.exit_code == 0:
         return verdict
@@ -116,7 +116,7 @@ def told(policy: LogPolicy, line: str) -> str:
     return " · ".join(words)
 
 
-def in_force(reader: Reader | Tx, team_id: int, queue: str) -> list[LogPolicy]:
+def in_force(reader: ReadConnection | Tx, team_id: int, queue: str) -> list[LogPolicy]:
     """Return the policies about a team's jobs in a queue, the closest first."""
     rows = reader.all(
         f"SELECT {_COLUMNS} FROM log_policies WHERE (team_id = ? OR team_id IS NULL)"
@@ -136,7 +136,7 @@ class LogPolicies:
     async def list(self, principal: Principal) -> list[LogPolicy]:
         """Return the policies about the caller's team."""
 
-        def query(reader: Reader) -> list[LogPolicy]:
+        def query(reader: ReadConnection) -> list[LogPolicy]:
             rows = reader.all(
                 f"SELECT {_COLUMNS} FROM log_policies WHERE team_id = ? OR team_id IS NULL"
                 " ORDER BY created_ms, id",

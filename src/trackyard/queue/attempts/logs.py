@@ -11,7 +11,7 @@ import zlib
 
 from trackyard.core.errors import NotFound
 from trackyard.queue.records import AttemptRow
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 CHUNK_BYTES = 64 * 1024
 #: Bytes one answer carries at most.
@@ -19,7 +19,7 @@ READ_BYTES = 1024 * 1024
 _LEVEL = 3
 
 
-def log_end(reader: Reader | Tx, attempt: int, member: int) -> int | None:
+def log_end(reader: ReadConnection | Tx, attempt: int, member: int) -> int | None:
     """Return up to where a member's log is held; None for a member there is not."""
     row = reader.one(
         "SELECT log_end FROM attempt_members WHERE attempt = ? AND member = ?", (attempt, member)
@@ -76,7 +76,9 @@ def _write(tx: Tx, attempt: int, member: int, end: int, fresh: bytes) -> None:
     )
 
 
-def read(reader: Reader, attempt: int, member: int, offset: int, limit: int = READ_BYTES) -> bytes:
+def read(
+    reader: ReadConnection, attempt: int, member: int, offset: int, limit: int = READ_BYTES
+) -> bytes:
     """Return bytes from an offset, as many as are held and asked for."""
     if limit <= 0:
         return b""
@@ -92,7 +94,7 @@ def read(reader: Reader, attempt: int, member: int, offset: int, limit: int = RE
     return b"".join(parts)
 
 
-def tail_offset(reader: Reader, attempt: int, member: int, lines: int) -> int:
+def tail_offset(reader: ReadConnection, attempt: int, member: int, lines: int) -> int:
     """Return where the last lines of a log begin."""
     end = log_end(reader, attempt, member) or 0
     at, seen = end, 0

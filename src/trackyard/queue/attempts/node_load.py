@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 #: How long minutes are kept, and hours.
@@ -91,7 +91,7 @@ def roll_up(tx: Tx) -> None:
     )
 
 
-def history(reader: Reader, since_ms: int, until_ms: int, points: int) -> LoadHistory:
+def history(reader: ReadConnection, since_ms: int, until_ms: int, points: int) -> LoadHistory:
     """Return how busy nodes were, in at most so many stretches of equal length."""
     least = HOUR_MS if since_ms < until_ms - MINUTES_KEPT_MS else MINUTE_MS
     span = max(until_ms - since_ms, least)

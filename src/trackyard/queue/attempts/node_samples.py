@@ -19,7 +19,7 @@ class _Latest(NamedTuple):
     values: dict[str, float]
 
 
-class Machines:
+class NodeSamples:
     """What nodes were last heard to be doing."""
 
     def __init__(self) -> None:

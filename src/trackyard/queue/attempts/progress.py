@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from trackyard.queue.records import AttemptRow, JobRow
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: How far a node's clock may be behind ours.
 CLOCK_SLACK_MS = 1000
 
 
-def logged_step(reader: Reader | Tx, job: JobRow, attempt: AttemptRow) -> int | None:
+def logged_step(reader: ReadConnection | Tx, job: JobRow, attempt: AttemptRow) -> int | None:
     """Return the last step an attempt logged a metric of its own at; None if it logged none."""
     since = (attempt.started_ms or attempt.admitted_ms) - CLOCK_SLACK_MS
     row = reader.one(
@@ -21,7 +21,7 @@ def logged_step(reader: Reader | Tx, job: JobRow, attempt: AttemptRow) -> int | 
     return None if row is None or row[0] is None else int(row[0])
 
 
-def last_step(reader: Reader | Tx, job: JobRow, attempt: AttemptRow) -> int | None:
+def last_step(reader: ReadConnection | Tx, job: JobRow, attempt: AttemptRow) -> int | None:
     """Return how far an attempt has come: what it told its runner, or what it logged since."""
     known = [attempt.step, logged_step(reader, job, attempt)]
     return max((step for step in known if step is not None), default=None)

@@ -15,7 +15,7 @@ from trackyard.core.errors import InvalidInput
 from trackyard.queue.attempts.demand import speaker
 from trackyard.queue.records import AttemptRow, JobRow
 from trackyard.store.bounds import Free, Int64, Text, Word
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 MAX_TRIALS = 10_000
 #: Trials in one report, and characters of what describes one.
@@ -130,7 +130,7 @@ def _keep(tx: Tx, attempt: AttemptRow, one: Trial, metric: str, *, is_known: boo
         )
 
 
-def load_trials(reader: Reader, job: JobRow) -> list[TrialView]:
+def load_trials(reader: ReadConnection, job: JobRow) -> list[TrialView]:
     """Show the trials of a job's latest attempt that told of any."""
     rows = reader.all(
         "SELECT t.trial, t.number, a.number, t.state, t.params, t.metrics, t.metric,"

@@ -17,14 +17,14 @@ from msgspec import Meta
 from trackyard.access.directory import team_id_of
 from trackyard.core.errors import InvalidInput
 from trackyard.scheduling.snapshot import BudgetHold
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 OK, WARNED, EXHAUSTED = "ok", "warned", "exhausted"
 _KINDS = {OK: "budget.restored", WARNED: "budget.warned", EXHAUSTED: "budget.exhausted"}
 _Amount = Annotated[float, Meta(ge=0, le=1e12)]
 
 
-class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TeamBudget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a team may use in a month; null means no limit of that kind."""
 
     gpu_hours: _Amount | None = None
@@ -40,7 +40,7 @@ class BudgetRow(NamedTuple):
     """A budget and what was used of it."""
 
     team: str
-    budget: Budget
+    budget: TeamBudget
     month: str
     used_gpu_hours: float
     used_cost: float
@@ -79,7 +79,7 @@ def month_bounds(month: str) -> tuple[int, int]:
     return int(first.timestamp() * 1000), int(after.timestamp() * 1000)
 
 
-def load_budgets(reader: Reader | Tx) -> list[BudgetRow]:
+def load_budgets(reader: ReadConnection | Tx) -> list[BudgetRow]:
     """Return every team's budget."""
     rows = reader.all(
         "SELECT t.name, b.gpu_hours, b.cost, b.warn_at, b.hold, b.month, b.used_gpu_hours,"
@@ -89,14 +89,14 @@ def load_budgets(reader: Reader | Tx) -> list[BudgetRow]:
     return [
         BudgetRow(
             row[0],
-            Budget(gpu_hours=row[1], cost=row[2], warn_at=row[3], hold=bool(row[4])),
+            TeamBudget(gpu_hours=row[1], cost=row[2], warn_at=row[3], hold=bool(row[4])),
             *row[5:],
         )
         for row in rows
     ]
 
 
-def set_budget(tx: Tx, team: str, budget: Budget, *, actor: str) -> None:
+def set_budget(tx: Tx, team: str, budget: TeamBudget, *, actor: str) -> None:
     """Give a team a budget, or another one; without any amount it has none."""
     team_id = team_id_of(tx, team)
     if budget.gpu_hours is None and budget.cost is None:
@@ -185,7 +185,7 @@ def _words(row: BudgetRow) -> tuple[str, str]:
 
 
 def budget_holds(
-    reader: Reader | Tx, parents: Mapping[str, str], now_ms: int
+    reader: ReadConnection | Tx, parents: Mapping[str, str], now_ms: int
 ) -> dict[str, BudgetHold]:
     """Return the teams whose jobs must not start, for their own budget or a department's."""
     month = month_of(now_ms)

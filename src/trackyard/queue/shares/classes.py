@@ -17,7 +17,7 @@ from trackyard.core.resources import WHOLE
 from trackyard.queue.records import decode_placement, load_specs
 from trackyard.queue.shares.settings import QueueSettings, TeamShare
 from trackyard.queue.specification import JobSpec
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: The least role for a class where neither queue nor team says otherwise; others: member.
 PRODUCT_RULES: Mapping[str, str] = {"urgent": "maintainer"}
@@ -26,7 +26,7 @@ _WEEK_MS = BUDGET_DAYS * 86_400_000
 _HOUR_MS = 3_600_000
 
 
-class Rule(NamedTuple):
+class ClassRule(NamedTuple):
     """Who may use a class, and who says so."""
 
     #: member, maintainer, owner or admin
@@ -35,13 +35,13 @@ class Rule(NamedTuple):
     source: str
 
 
-def rule_of(level: PriorityClass, queue: QueueSettings, share: TeamShare) -> Rule:
+def rule_of(level: PriorityClass, queue: QueueSettings, share: TeamShare) -> ClassRule:
     """Return who may use a class in this queue for this team."""
     name = level.name.lower()
     for source, rules in (("queue", queue.classes), ("team", share.classes)):
         if name in rules:
-            return Rule(rules[name], source)
-    return Rule(PRODUCT_RULES.get(name, "member"), "product")
+            return ClassRule(rules[name], source)
+    return ClassRule(PRODUCT_RULES.get(name, "member"), "product")
 
 
 def check_class(
@@ -86,7 +86,7 @@ class UrgentUse(NamedTuple):
 
 
 def urgent_use(
-    reader: Reader | Tx, team_id: int, now_ms: int, *, but_job: int | None = None
+    reader: ReadConnection | Tx, team_id: int, now_ms: int, *, but_job: int | None = None
 ) -> UrgentUse:
     """Add up what a team's urgent jobs used and may still use; one job may be left out."""
     top, since = int(PriorityClass.URGENT), now_ms - _WEEK_MS
@@ -116,7 +116,7 @@ def urgent_use(
 
 
 def check_budget(
-    reader: Reader | Tx,
+    reader: ReadConnection | Tx,
     team_id: int,
     team: str,
     share: TeamShare,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from trackyard.queue.attempts.node_load import HOUR_MS
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 #: Utilisation in percent below which an hour of a held GPU counts as idle.
 IDLE_BELOW_PERCENT = 5.0
@@ -55,7 +55,7 @@ _FROM = (
 )
 
 
-def past_attempts(reader: Reader, since_ms: int, until_ms: int) -> list[PastAttempt]:
+def past_attempts(reader: ReadConnection, since_ms: int, until_ms: int) -> list[PastAttempt]:
     """Return the attempts that held something in a window; those that still run included."""
     rows = [
         *reader.all(
@@ -71,20 +71,20 @@ def past_attempts(reader: Reader, since_ms: int, until_ms: int) -> list[PastAtte
     return [PastAttempt(*row) for row in rows]
 
 
-class Owner(NamedTuple):
+class ClaimOwner(NamedTuple):
     """The job that a claim was made for."""
 
     job_id: str
     name: str
 
 
-def claim_owners(reader: Reader) -> dict[int, Owner]:
+def claim_owners(reader: ReadConnection) -> dict[int, ClaimOwner]:
     """Return, by the inner id of a claim's own job, the job it was made for."""
     rows = reader.all(
         "SELECT c.job, j.job_id, j.name FROM claims c JOIN attempts a ON a.id = c.attempt"
         " JOIN jobs j ON j.id = a.job"
     )
-    return {claim: Owner(job_id, name) for claim, job_id, name in rows}
+    return {claim: ClaimOwner(job_id, name) for claim, job_id, name in rows}
 
 
 class Saves:
@@ -95,7 +95,7 @@ class Saves:
         self.pauses: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
 
-def saves(reader: Reader, since_ms: int) -> Saves:
+def saves(reader: ReadConnection, since_ms: int) -> Saves:
     """Return the checkpoints of a time, as far as they bear on usage."""
     found = Saves()
     for job, attempt, at, blocked in reader.all(
@@ -110,7 +110,9 @@ def saves(reader: Reader, since_ms: int) -> Saves:
     return found
 
 
-def stalls(reader: Reader, since_ms: int) -> dict[tuple[str, int], list[tuple[int, int | None]]]:
+def stalls(
+    reader: ReadConnection, since_ms: int
+) -> dict[tuple[str, int], list[tuple[int, int | None]]]:
     """Return the stretches without progress by (job id, attempt); the last may be open."""
     found: dict[tuple[str, int], list[tuple[int, int | None]]] = defaultdict(list)
     for at, kind, job_id, data in reader.all(
@@ -127,7 +129,7 @@ def stalls(reader: Reader, since_ms: int) -> dict[tuple[str, int], list[tuple[in
 
 
 def idle_hours(
-    reader: Reader, since_ms: int, until_ms: int
+    reader: ReadConnection, since_ms: int, until_ms: int
 ) -> dict[tuple[str, int], list[tuple[int, int]]]:
     """Return the hours in which a sampled GPU was hardly used, by (node, GPU).
 
@@ -157,7 +159,7 @@ class PastJob(NamedTuple):
     ran_ms: int
 
 
-def past_jobs(reader: Reader, since_ms: int, most: int) -> list[PastJob]:
+def past_jobs(reader: ReadConnection, since_ms: int, most: int) -> list[PastJob]:
     """Return the newest ended jobs submitted since then, with how long their attempts ran."""
     rows = reader.all(
         "SELECT j.job_id, j.name, t.name, j.user_name, j.submitted_ms, s.spec,"
@@ -173,7 +175,7 @@ def past_jobs(reader: Reader, since_ms: int, most: int) -> list[PastJob]:
     return [PastJob(*row)._replace(ran_ms=int(row[6])) for row in rows]
 
 
-class Wait(NamedTuple):
+class PastWait(NamedTuple):
     """A job that waited: since when, until when, in which class."""
 
     submitted_ms: int
@@ -182,17 +184,17 @@ class Wait(NamedTuple):
     priority: int
 
 
-def waits(reader: Reader, since_ms: int, until_ms: int) -> list[Wait]:
+def waits(reader: ReadConnection, since_ms: int, until_ms: int) -> list[PastWait]:
     """Return the jobs that stood in the queue in a window, until their first start."""
     rows = reader.all(
         "SELECT submitted_ms, coalesce(started_ms, ended_ms), priority FROM jobs"
         " WHERE submitted_ms < ? AND coalesce(started_ms, ended_ms, ?) > ?",
         (until_ms, until_ms, since_ms),
     )
-    return [Wait(*row) for row in rows]
+    return [PastWait(*row) for row in rows]
 
 
-def ended_since(reader: Reader, since_ms: int) -> list[int]:
+def ended_since(reader: ReadConnection, since_ms: int) -> list[int]:
     """Return when the attempts were admitted that ended after a moment."""
     rows = reader.all("SELECT admitted_ms FROM attempts WHERE ended_ms > ?", (since_ms,))
     return [row[0] for row in rows]

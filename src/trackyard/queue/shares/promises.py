@@ -16,18 +16,18 @@ from trackyard.core.job import PriorityClass
 from trackyard.core.reasons import duration_words, in_singular
 from trackyard.queue.shares.classes import BUDGET_DAYS, rule_of
 from trackyard.queue.shares.settings import QueueSettings, TeamShare, quota_of
-from trackyard.scheduling.policy import HOUR, Backfill, Order, Policy, Preemption
+from trackyard.scheduling.policy import HOUR, Backfill, Policy, PreemptionRules, QueueOrder
 from trackyard.scheduling.shares.requests import DEFAULT_CPUS, LEFT_FOR_OTHERS
 
 _GIB = 2**30
 _ORDERS = {
-    Order.FIFO: "the job that was submitted first",
-    Order.FAIR: "a job of the team that has used least for its share (use counts half after"
+    QueueOrder.FIFO: "the job that was submitted first",
+    QueueOrder.FAIR: "a job of the team that has used least for its share (use counts half after"
     " {half_life})",
-    Order.DOMINANT: "a job of the team that holds the smallest part of GPUs, CPUs or memory for"
+    QueueOrder.DOMINANT: "a job of the team that holds the smallest part of GPUs, CPUs or memory for"
     " its share",
-    Order.SHORTEST: "the job that is predicted to be shortest",
-    Order.DEFAULT: "a job of the team that has used least for its share, where shares differ, and"
+    QueueOrder.SHORTEST: "the job that is predicted to be shortest",
+    QueueOrder.DEFAULT: "a job of the team that has used least for its share, where shares differ, and"
     " else the job with the fewest predicted GPU-seconds, stretched or shrunk up to {stretch:g}"
     " times by how far its team is above or below its share",
 }
@@ -50,7 +50,7 @@ SPOKEN = frozenset(
 )
 
 
-class Promise(msgspec.Struct, frozen=True):
+class QueuePromise(msgspec.Struct, frozen=True):
     """What is promised about one thing."""
 
     topic: str
@@ -58,7 +58,7 @@ class Promise(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Terms:
+class PromiseTerms:
     """All that the promises to one team in one queue depend on."""
 
     policy: Policy
@@ -70,7 +70,7 @@ class Terms:
     shares: Mapping[str, TeamShare]
 
 
-def promises(terms: Terms) -> list[Promise]:
+def promises(terms: PromiseTerms) -> list[QueuePromise]:
     """Say what the settings promise, one topic after the other."""
     found = (
         ("order", _order(terms)),
@@ -84,7 +84,7 @@ def promises(terms: Terms) -> list[Promise]:
         ("default requests", _requests(terms.rules)),
         ("limits", _limits(terms)),
     )
-    return [Promise(topic, list(sentences)) for topic, sentences in found if sentences]
+    return [QueuePromise(topic, list(sentences)) for topic, sentences in found if sentences]
 
 
 def stop_words(policy: Policy, *, is_preemptible: bool) -> str:
@@ -104,7 +104,7 @@ def stop_words(policy: Policy, *, is_preemptible: bool) -> str:
     )
 
 
-def _claimants(rules: Preemption) -> list[str]:
+def _claimants(rules: PreemptionRules) -> list[str]:
     found = []
     if rules.lower_classes:
         found.append("a job of a higher class")
@@ -115,9 +115,9 @@ def _claimants(rules: Preemption) -> list[str]:
     return found
 
 
-def _order(terms: Terms) -> Sequence[str]:
+def _order(terms: PromiseTerms) -> Sequence[str]:
     policy, rules = terms.policy, terms.rules
-    order = Order(rules.order) if rules.order else policy.order
+    order = QueueOrder(rules.order) if rules.order else policy.order
     words = _ORDERS[order].format(
         half_life=duration_words(policy.half_life_seconds), stretch=policy.share_stretch
     )
@@ -133,7 +133,7 @@ def _order(terms: Terms) -> Sequence[str]:
     )
 
 
-def _reservation(terms: Terms) -> Sequence[str]:
+def _reservation(terms: PromiseTerms) -> Sequence[str]:
     policy = terms.policy
     if policy.backfill is Backfill.STRICT:
         return ("Order is strict: nothing passes the first job that waits.",)
@@ -150,10 +150,10 @@ def _reservation(terms: Terms) -> Sequence[str]:
     )
 
 
-def _waiting(terms: Terms) -> Sequence[str]:
+def _waiting(terms: PromiseTerms) -> Sequence[str]:
     policy = terms.policy
-    order = Order(terms.rules.order) if terms.rules.order else policy.order
-    if order is not Order.DEFAULT:
+    order = QueueOrder(terms.rules.order) if terms.rules.order else policy.order
+    if order is not QueueOrder.DEFAULT:
         return ("There is no bound on waiting besides the order and the reservation.",)
     day = duration_words(policy.passing_seconds(24 * HOUR))
     return (
@@ -168,7 +168,7 @@ def _waiting(terms: Terms) -> Sequence[str]:
     )
 
 
-def _preemption(rules: Preemption) -> Sequence[str]:
+def _preemption(rules: PreemptionRules) -> Sequence[str]:
     if not rules.is_on:
         return ("Nobody is stopped for another job.",)
     found = []
@@ -199,13 +199,13 @@ def _preemption(rules: Preemption) -> Sequence[str]:
     return found
 
 
-def _grace(rules: Preemption) -> str:
+def _grace(rules: PreemptionRules) -> str:
     if not rules.grace_seconds:
         return "no time"
     return f"{duration_words(rules.grace_seconds)} (or the job's own --grace, if shorter)"
 
 
-def _preemptible(terms: Terms) -> Sequence[str]:
+def _preemptible(terms: PromiseTerms) -> Sequence[str]:
     words = {
         "no": "Jobs are not preemptible unless they say so (--preemptible).",
         "yes": "Jobs are preemptible unless they opt out (--not-preemptible).",
@@ -214,7 +214,7 @@ def _preemptible(terms: Terms) -> Sequence[str]:
     return (words[terms.rules.preemptible_default],)
 
 
-def _quota(terms: Terms) -> Sequence[str]:
+def _quota(terms: PromiseTerms) -> Sequence[str]:
     share, team = terms.share, terms.team
     found = list(_departments(terms))
     if share.quota_gpus is None:
@@ -231,7 +231,7 @@ def _quota(terms: Terms) -> Sequence[str]:
     return found
 
 
-def _departments(terms: Terms) -> Iterator[str]:
+def _departments(terms: PromiseTerms) -> Iterator[str]:
     """Say where the team stands in the tree, and what that means for its share."""
     shares, team, parent = terms.shares, terms.team, terms.share.parent
     below = [name for name, one in shares.items() if one.parent == team]
@@ -255,7 +255,7 @@ def _departments(terms: Terms) -> Iterator[str]:
     )
 
 
-def _borrowing(terms: Terms) -> Sequence[str]:
+def _borrowing(terms: PromiseTerms) -> Sequence[str]:
     rules, share, shares = terms.policy.preemption, terms.share, terms.shares
     top = [name for name, one in shares.items() if not one.parent]
     others = sum(quota_of(name, shares) for name in top) - (share.quota_gpus or 0.0)
@@ -287,7 +287,7 @@ def _borrowing(terms: Terms) -> Sequence[str]:
     return found
 
 
-def _classes(terms: Terms) -> Sequence[str]:
+def _classes(terms: PromiseTerms) -> Sequence[str]:
     found = []
     for level in sorted(PriorityClass, reverse=True):
         rule = rule_of(level, terms.rules, terms.share)
@@ -333,7 +333,7 @@ def _requests(rules: QueueSettings) -> Sequence[str]:
     return found
 
 
-def _limits(terms: Terms) -> Sequence[str]:
+def _limits(terms: PromiseTerms) -> Sequence[str]:
     rules = terms.rules
     found = []
     if rules.teams:

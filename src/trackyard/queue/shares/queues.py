@@ -15,9 +15,9 @@ from trackyard.core.errors import InvalidInput, NotFound, SetupError
 from trackyard.core.ids import QUEUE_NAME
 from trackyard.queue.shares.budgets import budget_holds
 from trackyard.queue.shares.settings import QueueSettings, TeamShare, check_departments
-from trackyard.scheduling.policy import Order
+from trackyard.scheduling.policy import QueueOrder
 from trackyard.scheduling.snapshot import Queue, Team
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 DEFAULT = "default"
 T = TypeVar("T")
@@ -27,14 +27,14 @@ _decode = msgspec.json.Decoder(QueueSettings).decode
 _decode_classes = msgspec.json.Decoder(dict[str, str]).decode
 
 
-def queue_names(reader: Reader | Tx) -> list[str]:
+def queue_names(reader: ReadConnection | Tx) -> list[str]:
     """Return the names of all queues."""
     rows = reader.all("SELECT name FROM queues ORDER BY name")
     names = [row[0] for row in rows]
     return names if DEFAULT in names else [DEFAULT, *names]
 
 
-def load_queues(reader: Reader | Tx) -> dict[str, QueueSettings]:
+def load_queues(reader: ReadConnection | Tx) -> dict[str, QueueSettings]:
     """Return every queue with its rules."""
     rows = reader.all("SELECT name, settings FROM queues ORDER BY name")
     return {DEFAULT: QueueSettings(), **{name: _decode(text) for name, text in rows}}
@@ -79,7 +79,7 @@ def delete_queue(tx: Tx, name: str, *, actor: str) -> None:
     tx.event("queue.deleted", team_id=None, actor=actor, subject="queue", subject_id=name)
 
 
-def load_shares(reader: Reader | Tx) -> dict[str, TeamShare]:
+def load_shares(reader: ReadConnection | Tx) -> dict[str, TeamShare]:
     """Return every team with its claim."""
     rows = reader.all(
         "SELECT t.name, s.weight, s.quota_gpus, s.limit_gpus, s.max_running, s.classes,"
@@ -190,21 +190,23 @@ def _read(kind: type[T], values: Any, where: str) -> T:
         raise SetupError(f"{where} in the config file: {fault}") from fault
 
 
-def scheduler_queues(reader: Reader) -> tuple[Queue, ...]:
+def scheduler_queues(reader: ReadConnection) -> tuple[Queue, ...]:
     """Return the queues in the scheduler's own words."""
     return tuple(
         Queue(
             name=name,
             teams=tuple(rules.teams),
             rank=rules.rank,
-            order=Order(rules.order) if rules.order else None,
+            order=QueueOrder(rules.order) if rules.order else None,
             **_limits(rules),
         )
         for name, rules in load_queues(reader).items()
     )
 
 
-def scheduler_teams(reader: Reader, usage: dict[str, float], now_ms: int) -> tuple[Team, ...]:
+def scheduler_teams(
+    reader: ReadConnection, usage: dict[str, float], now_ms: int
+) -> tuple[Team, ...]:
     """Return the teams in the scheduler's own words, with their use and spent budgets."""
     shares = load_shares(reader)
     held = budget_holds(reader, {name: share.parent for name, share in shares.items()}, now_ms)

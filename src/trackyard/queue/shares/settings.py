@@ -15,7 +15,7 @@ from trackyard.core.ids import TEAM_NAME
 from trackyard.core.job import PriorityClass
 from trackyard.core.ports import BatchOptions
 from trackyard.queue.submit.gang_shapes import parse_gang
-from trackyard.scheduling.policy import Order
+from trackyard.scheduling.policy import QueueOrder
 from trackyard.store.bounds import Int64, Labels, Word, Words
 
 #: Teams on the way from one to the top of its departments.
@@ -101,8 +101,8 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
 
     def check(self) -> None:
         """Refuse values that make no sense."""
-        if self.order and self.order not in [one.value for one in Order]:
-            names = ", ".join(one.value for one in Order)
+        if self.order and self.order not in [one.value for one in QueueOrder]:
+            names = ", ".join(one.value for one in QueueOrder)
             raise InvalidInput(f"order {self.order[:40]!r} is none of {names}")
         if self.gang:
             parse_gang(self.gang)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 #: Use counts half after this long; the queue's policy says the same.
 HALF_LIFE_SECONDS = 7 * 86_400.0
@@ -36,7 +36,7 @@ def charge(
     )
 
 
-def usages(reader: Reader, now_ms: int, half_life: float) -> dict[int, float]:
+def usages(reader: ReadConnection, now_ms: int, half_life: float) -> dict[int, float]:
     """Return every team's use as it counts now."""
     rows = reader.all("SELECT team_id, usage, usage_ms FROM team_shares")
     return {row[0]: decayed(row[1], row[2], now_ms, half_life) for row in rows}

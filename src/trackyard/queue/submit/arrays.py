@@ -18,8 +18,8 @@ from trackyard.access.principal import Principal, Role
 from trackyard.queue.records import load_spec
 from trackyard.queue.specification import JobSpec, parse_array, parse_priority
 from trackyard.queue.submit.data_inputs import note_submitted
-from trackyard.store.database import Database, Reader, Tx
-from trackyard.tracking.runs import NewRun, create_runs
+from trackyard.store.database import Database, ReadConnection, Tx
+from trackyard.tracking.runs import RunDraft, create_runs
 
 if TYPE_CHECKING:
     from trackyard.store.names import Names
@@ -38,7 +38,7 @@ _INSERT_JOBS = (
 )
 
 
-class Plan(msgspec.Struct, kw_only=True):
+class SubmissionPlan(msgspec.Struct, kw_only=True):
     """What the jobs of one submission have in common."""
 
     #: id of the job, or of the array
@@ -62,7 +62,7 @@ class Plan(msgspec.Struct, kw_only=True):
     tags: dict[str, str]
 
 
-class Arrivals:
+class ArrayWriter:
     """Writes what is left of large arrays."""
 
     def __init__(self, database: Database, names: Names) -> None:
@@ -93,7 +93,7 @@ class Arrivals:
         )
         if row is None:
             return False
-        plan = msgspec.json.decode(row[0], type=Plan)
+        plan = msgspec.json.decode(row[0], type=SubmissionPlan)
         indices = parse_array(plan.array).indices
         part, done = indices[row[1] : row[1] + PART], min(row[1] + PART, len(indices))
         spec = load_spec(tx, plan.spec_id)
@@ -108,7 +108,7 @@ class Arrivals:
         return True
 
 
-def begin(tx: Tx, names: Names, principal: Principal, plan: Plan, spec: JobSpec) -> None:
+def begin(tx: Tx, names: Names, principal: Principal, plan: SubmissionPlan, spec: JobSpec) -> None:
     """Write a job, or the first jobs of an array and what it takes to write the rest."""
     if not plan.array:
         make(tx, names, principal, plan, spec=spec, indices=[None])
@@ -134,7 +134,7 @@ def make(
     tx: Tx,
     names: Names,
     principal: Principal,
-    plan: Plan,
+    plan: SubmissionPlan,
     *,
     spec: JobSpec,
     indices: Sequence[int | None],
@@ -146,7 +146,7 @@ def make(
         names,
         principal,
         [
-            NewRun(
+            RunDraft(
                 plan.name if index is None else f"{plan.name}-{index}", _tags(plan, spec, job_id)
             )
             for index, job_id in zip(indices, ids, strict=True)
@@ -185,7 +185,7 @@ def make(
         )
 
 
-def _left(reader: Reader, word: str) -> list[str]:
+def _left(reader: ReadConnection, word: str) -> list[str]:
     """Return the arrays that a word may mean and that are not written to their end."""
     rows = reader.all(
         "SELECT array_id FROM arriving_arrays WHERE array_id = ? OR name = ?", (word, word)
@@ -193,12 +193,12 @@ def _left(reader: Reader, word: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-def _abandoned(reader: Reader, before_ms: int) -> list[str]:
+def _abandoned(reader: ReadConnection, before_ms: int) -> list[str]:
     sql = "SELECT array_id FROM arriving_arrays WHERE written_ms < ?"
     return [row[0] for row in reader.all(sql, (before_ms,))]
 
 
-def _owner(tx: Tx, plan: Plan) -> Principal:
+def _owner(tx: Tx, plan: SubmissionPlan) -> Principal:
     """Return who submitted an array, as far as its jobs and runs tell of them."""
     row = tx.one("SELECT name, default_experiment_id FROM teams WHERE id = ?", (plan.team_id,))
     assert row is not None
@@ -212,7 +212,7 @@ def _owner(tx: Tx, plan: Plan) -> Principal:
     )
 
 
-def _tags(plan: Plan, spec: JobSpec, job_id: str) -> list[tuple[str, str]]:
+def _tags(plan: SubmissionPlan, spec: JobSpec, job_id: str) -> list[tuple[str, str]]:
     tags = dict(plan.tags)
     tags["mlflow.source.name"] = spec.line[:_DIFF_TAG_CHARACTERS]
     tags["mlflow.source.type"] = "JOB"

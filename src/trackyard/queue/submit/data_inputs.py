@@ -13,7 +13,7 @@ from trackyard.core.dataset import parse_reference, variable_of
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.datasets.records import find_version
 from trackyard.datasets.uses import note_jobs, note_places
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 if TYPE_CHECKING:
     from trackyard.queue.specification import JobSpec
@@ -63,7 +63,7 @@ def read_inputs(wanted: Sequence[str]) -> list[DataInput]:
     return found
 
 
-def resolve(reader: Reader | Tx, team_id: int, spec: JobSpec) -> JobSpec:
+def resolve(reader: ReadConnection | Tx, team_id: int, spec: JobSpec) -> JobSpec:
     """Return the spec with the versions that its data sets mean now."""
     if not spec.data:
         return spec
@@ -117,7 +117,7 @@ def holders(places: Places, wanted: DataOf) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def open_jobs(reader: Reader | Tx, jobs: Sequence[str]) -> list[str]:
+def open_jobs(reader: ReadConnection | Tx, jobs: Sequence[str]) -> list[str]:
     """Return those of some jobs that have not ended."""
     found: list[str] = []
     for at in range(0, len(jobs), _PAGE):

@@ -17,9 +17,9 @@ import msgspec
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.node import Node
-from trackyard.core.resources import WHOLE, Request
+from trackyard.core.resources import WHOLE, ResourceRequest
 from trackyard.fleet.nodes import match_types
-from trackyard.scheduling import Running
+from trackyard.scheduling import ActiveJob
 
 MAX_WORKERS = 10_000
 GIGABYTE = 1024**3
@@ -34,7 +34,7 @@ _ACCELERATOR = "accelerator_type:"
 _MAX_WAYS = 64
 
 
-class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
+class WorkerRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one worker needs, and how workers may share nodes."""
 
     gpus: float = 0.0
@@ -46,7 +46,7 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     #: labels that each node must carry
     labels: dict[str, str] = {}
 
-    def fits_into(self, other: Ask) -> bool:
+    def fits_into(self, other: WorkerRequest) -> bool:
         """Tell whether a worker of this kind can sit in the room of another kind."""
         return (
             self.gpus <= other.gpus
@@ -55,14 +55,14 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-class Gang(msgspec.Struct, frozen=True):
+class GangShape(msgspec.Struct, frozen=True):
     """So many workers, each alike."""
 
     workers: int
-    ask: Ask
+    ask: WorkerRequest
 
 
-def parse_gang(text: str) -> Gang:
+def parse_gang(text: str) -> GangShape:
     """Read `2x1gpu,8cpu`: two workers, each with one GPU and eight CPUs."""
     match = _GANG.match(text.strip().lower())
     amounts: dict[str, float] = {}
@@ -76,22 +76,22 @@ def parse_gang(text: str) -> Gang:
             )
         amounts[kind] = float(found[1])
     workers = int(match[1] or 1) if match else 0
-    ask = Ask(
+    ask = WorkerRequest(
         gpus=amounts.get("gpu", 0.0),
         cpus=amounts.get("cpu", 0.0),
         memory_bytes=int(amounts.get("memory", 0.0) * GIGABYTE),
     )
-    return Gang(workers, check_ask(workers, ask))
+    return GangShape(workers, check_ask(workers, ask))
 
 
 def ask_of(
     resources: Mapping[str, float],
     strategy: str = "PACK",
     labels: Mapping[str, str] | None = None,
-) -> Ask:
+) -> WorkerRequest:
     """Read what Ray calls resources: GPU, CPU, memory and the type of accelerator."""
     types = [name[len(_ACCELERATOR) :] for name in resources if name.startswith(_ACCELERATOR)]
-    return Ask(
+    return WorkerRequest(
         gpus=float(resources.get("GPU", 0.0)),
         cpus=float(resources.get("CPU", 0.0)),
         memory_bytes=int(resources.get("memory", 0.0)),
@@ -101,7 +101,7 @@ def ask_of(
     )
 
 
-def check_ask(workers: int, ask: Ask) -> Ask:
+def check_ask(workers: int, ask: WorkerRequest) -> WorkerRequest:
     """Refuse a demand that makes no sense."""
     if not 1 <= workers <= MAX_WORKERS:
         raise InvalidInput(f"workers must lie between 1 and {MAX_WORKERS}, not {workers}")
@@ -115,7 +115,7 @@ def check_ask(workers: int, ask: Ask) -> Ask:
     return ask
 
 
-def words(workers: int, ask: Ask) -> str:
+def words(workers: int, ask: WorkerRequest) -> str:
     """Say a demand as it is declared."""
     parts = [f"{ask.gpus:g}gpu"] if ask.gpus else []
     if ask.cpus:
@@ -125,7 +125,7 @@ def words(workers: int, ask: Ask) -> str:
     return f"{workers}x{','.join(parts) or '0gpu'}"
 
 
-def ways(workers: int, ask: Ask, types: set[str]) -> list[Request]:
+def ways(workers: int, ask: WorkerRequest, types: set[str]) -> list[ResourceRequest]:
     """Return the ways in which these workers can sit on nodes, the preferred first."""
     found = {}
     for nodes in _node_counts(workers, ask.strategy):
@@ -136,11 +136,11 @@ def ways(workers: int, ask: Ask, types: set[str]) -> list[Request]:
     return [_request(nodes, each, ask, types) for _, nodes, each in order[:_MAX_WAYS]]
 
 
-class Choice(NamedTuple):
+class GangChoice(NamedTuple):
     """How many workers are asked for, and as what."""
 
     workers: int
-    request: Request
+    request: ResourceRequest
     #: whether there is room for it at this moment
     fits_now: bool
 
@@ -148,12 +148,12 @@ class Choice(NamedTuple):
 def choose(
     workers: int,
     least: int,
-    ask: Ask,
+    ask: WorkerRequest,
     nodes: Sequence[Node],
-    running: Sequence[Running],
+    running: Sequence[ActiveJob],
     *,
     most_gpus: float = math.inf,
-) -> Choice:
+) -> GangChoice:
     """Choose how many workers, and on how many nodes: what fits now, else what ever could.
 
     An elastic demand takes the most that fits now within `most_gpus`, and otherwise waits for
@@ -167,10 +167,10 @@ def choose(
             if request.total_gpus > most_gpus and count > fewest:
                 continue
             if room.holds_now(request):
-                return Choice(count, request, fits_now=True)
+                return GangChoice(count, request, fits_now=True)
     possible = ways(fewest, ask, types)
     ever = next((one for one in possible if room.holds_ever(one)), possible[0])
-    return Choice(fewest, ever, fits_now=False)
+    return GangChoice(fewest, ever, fits_now=False)
 
 
 def _counts(workers: int, low: int) -> Iterator[int]:
@@ -187,12 +187,12 @@ def _node_counts(workers: int, strategy: str) -> set[int]:
     return {math.ceil(workers / each) for each in range(1, min(workers, 1024) + 1)} | {1}
 
 
-def _request(nodes: int, each: int, ask: Ask, types: set[str]) -> Request:
+def _request(nodes: int, each: int, ask: WorkerRequest, types: set[str]) -> ResourceRequest:
     gpus = round(each * ask.gpus * WHOLE)
     whole, milli = math.ceil(gpus / WHOLE), WHOLE
     if nodes == 1 and 0 < gpus < WHOLE:
         whole, milli = 1, gpus
-    return Request(
+    return ResourceRequest(
         nodes=nodes,
         gpus=whole,
         gpu_milli=milli,
@@ -206,7 +206,7 @@ def _request(nodes: int, each: int, ask: Ask, types: set[str]) -> Request:
 class _Room:
     """What nodes have and what is free of it, roughly: the queue itself decides."""
 
-    def __init__(self, nodes: Sequence[Node], running: Sequence[Running]) -> None:
+    def __init__(self, nodes: Sequence[Node], running: Sequence[ActiveJob]) -> None:
         self._nodes = [node for node in nodes if node.state.takes_work]
         self._gpus: dict[str, dict[int, int]] = {
             node.id: {gpu.index: WHOLE for gpu in node.gpus} for node in self._nodes
@@ -222,18 +222,18 @@ class _Room:
                 self._rest[share.node][0] -= share.cpu_milli
                 self._rest[share.node][1] -= share.memory_bytes
 
-    def holds_now(self, request: Request) -> bool:
+    def holds_now(self, request: ResourceRequest) -> bool:
         """Tell whether enough nodes are free for it."""
         return self._count(request, free=True) >= request.nodes
 
-    def holds_ever(self, request: Request) -> bool:
+    def holds_ever(self, request: ResourceRequest) -> bool:
         """Tell whether enough nodes could hold it if nothing else ran."""
         return self._count(request, free=False) >= request.nodes
 
-    def _count(self, request: Request, *, free: bool) -> int:
+    def _count(self, request: ResourceRequest, *, free: bool) -> int:
         return sum(self._fits(node, request, free=free) for node in self._nodes)
 
-    def _fits(self, node: Node, request: Request, *, free: bool) -> bool:
+    def _fits(self, node: Node, request: ResourceRequest, *, free: bool) -> bool:
         if request.gpu_types and node.gpu_type not in request.gpu_types:
             return False
         if any(node.label(name) != value for name, value in request.labels):

@@ -11,15 +11,15 @@ from trackyard.access.principal import Principal, Role
 from trackyard.core.errors import Conflict, Denied, InvalidInput
 from trackyard.core.ids import JOB_NAME
 from trackyard.queue.records import JobRow, find_job, latest_attempt, load_spec
-from trackyard.queue.specification import Interactive, Wish
-from trackyard.store.database import Reader
+from trackyard.queue.specification import InteractiveOptions, JobRequest
+from trackyard.store.database import ReadConnection
 
 KINDS = ("terminal", "app", "notebook")
 DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
+class AppAccess:
     """The way into a running job."""
 
     job_id: str
@@ -30,7 +30,7 @@ class Door:
     user: str
 
 
-def check_interactive(wish: Wish) -> Interactive | None:
+def check_interactive(wish: JobRequest) -> InteractiveOptions | None:
     """Check what a submission asks for."""
     asked = wish.interactive
     if asked is None:
@@ -57,7 +57,7 @@ def check_interactive(wish: Wish) -> Interactive | None:
     return asked
 
 
-def folder_of(job: JobRow, team: str, asked: Interactive) -> str:
+def folder_of(job: JobRow, team: str, asked: InteractiveOptions) -> str:
     """Return where a job's lasting folder lies below its engine's: per team, user and name."""
     if not asked.folder:
         return ""
@@ -65,7 +65,7 @@ def folder_of(job: JobRow, team: str, asked: Interactive) -> str:
     return f"{team}/{user}/{asked.folder}"
 
 
-def find_door(reader: Reader, principal: Principal, text: str) -> Door:
+def find_door(reader: ReadConnection, principal: Principal, text: str) -> AppAccess:
     """Return the way into a job that runs; only its owner and the team's owners have one."""
     job = find_job(reader, principal, text)
     check_owner(principal, job)
@@ -79,7 +79,7 @@ def find_door(reader: Reader, principal: Principal, text: str) -> Door:
     if attempt is None or job.shown not in ("starting", "running"):
         more = "attach once it runs" if job.shown == "queued" else "it has nothing to attach to"
         raise Conflict(f"job {job.job_id} is {job.shown}: {more}", details={"state": job.shown})
-    return Door(
+    return AppAccess(
         job_id=job.job_id,
         attempt_id=attempt.attempt_id,
         kind=asked.kind,
@@ -98,7 +98,7 @@ def check_owner(principal: Principal, job: JobRow) -> None:
         )
 
 
-def facts_for_runner(asked: Interactive, job_id: str, prefix: str) -> dict[str, object]:
+def facts_for_runner(asked: InteractiveOptions, job_id: str, prefix: str) -> dict[str, object]:
     """Return what the runner is told."""
     return {
         "kind": "terminal" if asked.kind == "terminal" else "app",

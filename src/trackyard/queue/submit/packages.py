@@ -14,7 +14,7 @@ from trackyard.artifacts.blobs import BlobStore
 from trackyard.core.errors import InvalidInput, NotFound, TooLarge
 from trackyard.core.ports import DIGEST
 from trackyard.queue.records import load_spec
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 
 LIMIT_BYTES = 100 * 1024**2
 #: of packages by Ray clients: the most that Ray itself would hold
@@ -33,7 +33,7 @@ class PackageRow(NamedTuple):
     created_ms: int
 
 
-def find_package(reader: Reader | Tx, team_id: int, digest: str) -> PackageRow | None:
+def find_package(reader: ReadConnection | Tx, team_id: int, digest: str) -> PackageRow | None:
     """Return a team's package."""
     row = reader.one(
         "SELECT digest, blob, size, format, user_name, created_ms FROM packages"
@@ -49,7 +49,7 @@ def check_digest(digest: str) -> None:
         raise InvalidInput("a package is named by its SHA-256: 64 hex digits, lower case")
 
 
-def require_package(reader: Reader | Tx, principal: Principal, digest: str) -> PackageRow:
+def require_package(reader: ReadConnection | Tx, principal: Principal, digest: str) -> PackageRow:
     """Return a package that was uploaded, or say how to upload it."""
     found = find_package(reader, principal.team_id, digest)
     if found is None:
@@ -161,7 +161,7 @@ class Packages:
         return self._blobs.read(package.blob, 0, package.size)
 
 
-def _readable(reader: Reader, principal: Principal, digest: str) -> PackageRow | None:
+def _readable(reader: ReadConnection, principal: Principal, digest: str) -> PackageRow | None:
     if principal.scope is not None:
         row = reader.one(
             "SELECT j.spec_id FROM jobs j JOIN attempts a ON a.job = j.id WHERE a.attempt_id = ?",

@@ -16,12 +16,12 @@ from trackyard.queue.shares.classes import check_budget, check_class
 from trackyard.queue.shares.queues import load_queues, load_shares
 from trackyard.queue.shares.settings import QueueSettings, TeamShare
 from trackyard.queue.specification import JobSpec
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 _GIB = 2**30
 
 
-def queue_rules(reader: Reader | Tx, name: str) -> QueueSettings:
+def queue_rules(reader: ReadConnection | Tx, name: str) -> QueueSettings:
     """Return a queue's rules, or say which queues there are."""
     known = load_queues(reader)
     if name not in known:
@@ -31,7 +31,7 @@ def queue_rules(reader: Reader | Tx, name: str) -> QueueSettings:
 
 
 def check_rules(
-    reader: Reader | Tx,
+    reader: ReadConnection | Tx,
     principal: Principal,
     spec: JobSpec,
     level: PriorityClass,

@@ -22,19 +22,19 @@ from trackyard.queue.records import FEW_JOBS, MAX_FOUND, JobRow, find_jobs, load
 from trackyard.queue.shares.settings import QueueSettings
 from trackyard.queue.specification import (
     After,
+    JobRequest,
     JobSpec,
-    Wish,
     check_spec,
     parse_array,
     parse_priority,
 )
-from trackyard.queue.submit.arrays import Plan, begin, make
+from trackyard.queue.submit.arrays import SubmissionPlan, begin, make
 from trackyard.queue.submit.data_inputs import resolve
 from trackyard.queue.submit.gang_shapes import choose, parse_gang
 from trackyard.queue.submit.interactive import check_interactive
 from trackyard.queue.submit.packages import require_package
 from trackyard.queue.submit.queue_rules import check_rules, queue_rules, with_preemption
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import (
     create_experiment,
@@ -47,7 +47,7 @@ MAX_SHOWN = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
+class SubmissionExtras:
     """What another protocol's door adds to a submission."""
 
     #: puts the door's own words into the checked spec
@@ -56,7 +56,7 @@ class Addition:
     record: Callable[[Tx, Principal, JobRow], None]
 
 
-def acting_for(reader: Reader | Tx, principal: Principal, team: str) -> Principal:
+def acting_for(reader: ReadConnection | Tx, principal: Principal, team: str) -> Principal:
     """Return the caller as one who acts for the team a wish names."""
     if not team or team == principal.team:
         return principal
@@ -71,7 +71,12 @@ def acting_for(reader: Reader | Tx, principal: Principal, team: str) -> Principa
 
 
 def prepare(
-    reader: Reader | Tx, principal: Principal, wish: Wish, spec: JobSpec, *, now_ms: int
+    reader: ReadConnection | Tx,
+    principal: Principal,
+    wish: JobRequest,
+    spec: JobSpec,
+    *,
+    now_ms: int,
 ) -> JobSpec:
     """Check what the wish refers to and what its queue allows; resolve dependencies to job ids."""
     check_interactive(wish)
@@ -98,7 +103,7 @@ def prepare(
     return spec
 
 
-def _after(reader: Reader | Tx, principal: Principal, wish: Wish) -> list[After]:
+def _after(reader: ReadConnection | Tx, principal: Principal, wish: JobRequest) -> list[After]:
     """Return the jobs to wait for; an array stands for its members, each of them once."""
     found: dict[tuple[str, str], After] = {}
     for one in dict.fromkeys(wish.after):
@@ -109,13 +114,13 @@ def _after(reader: Reader | Tx, principal: Principal, wish: Wish) -> list[After]
     return list(found.values())
 
 
-def is_long(wish: Wish) -> bool:
+def is_long(wish: JobRequest) -> bool:
     """Tell whether a submission looks up or writes more than a few rows."""
     array = parse_array(wish.array) if wish.array else None
     return (array is not None and len(array.indices) > FEW_JOBS) or bool(wish.after)
 
 
-def _lease(reader: Reader | Tx, principal: Principal, name: str) -> str:
+def _lease(reader: ReadConnection | Tx, principal: Principal, name: str) -> str:
     """Return the id of a lease that is named; the queue says what is wrong with an unknown one."""
     if not name:
         return ""
@@ -125,7 +130,7 @@ def _lease(reader: Reader | Tx, principal: Principal, name: str) -> str:
         return name
 
 
-def _with_gang(reader: Reader | Tx, spec: JobSpec, rules: QueueSettings) -> JobSpec:
+def _with_gang(reader: ReadConnection | Tx, spec: JobSpec, rules: QueueSettings) -> JobSpec:
     """Let a job that declares its workers, or whose queue does, ask for them as one gang."""
     text = spec.gang
     if not text and not (spec.gpus or spec.memory_bytes or spec.nodes > 1):
@@ -152,7 +157,7 @@ def _with_gang(reader: Reader | Tx, spec: JobSpec, rules: QueueSettings) -> JobS
     return spec
 
 
-def known_submission(reader: Reader | Tx, principal: Principal, key: str) -> list[JobRow]:
+def known_submission(reader: ReadConnection | Tx, principal: Principal, key: str) -> list[JobRow]:
     """Return the jobs of a submission that was made before under the same key."""
     if not key:
         return []
@@ -162,13 +167,15 @@ def known_submission(reader: Reader | Tx, principal: Principal, key: str) -> lis
     return [] if row is None else find_jobs(reader, principal, row[0])
 
 
-def was_submitted(reader: Reader, principal: Principal, key: str) -> bool:
+def was_submitted(reader: ReadConnection, principal: Principal, key: str) -> bool:
     """Tell whether a submission was made before under the same key."""
     sql = "SELECT 1 FROM submissions WHERE team_id = ? AND key = ?"
     return bool(key) and reader.one(sql, (principal.team_id, key)) is not None
 
 
-def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec) -> list[JobRow]:
+def submit(
+    tx: Tx, names: Names, principal: Principal, wish: JobRequest, spec: JobSpec
+) -> list[JobRow]:
     """Queue a job, or the first jobs of an array, each with its run; the same key submits once.
 
     Returns the first of them. What is left of a large array is written by `arrivals`, part by
@@ -183,7 +190,7 @@ def submit(tx: Tx, names: Names, principal: Principal, wish: Wish, spec: JobSpec
         "INSERT INTO job_specs (spec) VALUES (?)", (msgspec.json.encode(spec).decode(),)
     )
     base = new_job_id()
-    plan = Plan(
+    plan = SubmissionPlan(
         base=base,
         name=wish.name or new_name(),
         team_id=principal.team_id,
@@ -213,7 +220,7 @@ def add_member(
     tx: Tx,
     names: Names,
     principal: Principal,
-    wish: Wish,
+    wish: JobRequest,
     spec: JobSpec,
     *,
     array: str,
@@ -228,7 +235,7 @@ def add_member(
     spec_id = tx.insert(
         "INSERT INTO job_specs (spec) VALUES (?)", (msgspec.json.encode(spec).decode(),)
     )
-    plan = Plan(
+    plan = SubmissionPlan(
         base=array,
         name=wish.name,
         team_id=principal.team_id,
@@ -268,7 +275,7 @@ def experiment_of(tx: Tx, principal: Principal, wanted: str) -> int:
     return create_experiment(tx, principal, name=wanted, artifact_location=None, tags=[])
 
 
-def siblings(reader: Reader | Tx, job: JobRow) -> list[JobRow]:
+def siblings(reader: ReadConnection | Tx, job: JobRow) -> list[JobRow]:
     """Return the first jobs of the submission that a job belongs to."""
     if not job.array_id:
         return [job]

@@ -35,7 +35,7 @@ class FetchError(Exception):
 
 
 @dataclass(frozen=True)
-class File:
+class DatasetFile:
     """A file of the data set."""
 
     path: str
@@ -45,16 +45,16 @@ class File:
 
 
 @dataclass(frozen=True)
-class Piece:
+class FilePiece:
     """A content and where in which file it belongs."""
 
     sha256: str
     size: int
-    file: File
+    file: DatasetFile
     offset: int
 
 
-class Server:
+class DatasetServer:
     """The server's routes for one data set, with the runner's credential."""
 
     def __init__(self, location: str, token: str, epoch: int) -> None:
@@ -90,7 +90,7 @@ class Server:
         raise FetchError(trouble)
 
     def ask(
-        self, connection: http.client.HTTPConnection, pieces: Sequence[Piece]
+        self, connection: http.client.HTTPConnection, pieces: Sequence[FilePiece]
     ) -> http.client.HTTPResponse:
         """Ask for the bytes of some contents."""
         base = self._parts.path.rpartition("/data/")[0]
@@ -100,7 +100,7 @@ class Server:
         return connection.getresponse()
 
 
-def read_manifest(data: bytes) -> List[File]:
+def read_manifest(data: bytes) -> List[DatasetFile]:
     """Read a manifest whose digest was checked; its paths are validated nevertheless."""
     found = []
     for line in data.splitlines():
@@ -110,21 +110,21 @@ def read_manifest(data: bytes) -> List[File]:
         if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
             raise FetchError(f"the manifest names {path!r}, which leaves the data set's folder")
         pieces = tuple(str(one) for one in row[3]) if len(row) > 3 else ()
-        found.append(File(path, int(row[1]), str(row[2]), pieces))
+        found.append(DatasetFile(path, int(row[1]), str(row[2]), pieces))
     return found
 
 
-class Transfer:
+class DatasetTransfer:
     """Fetches what is missing below a folder."""
 
     def __init__(
-        self, server: Server, root: Path, files: Sequence[File], *, mode: int = 0o444
+        self, server: DatasetServer, root: Path, files: Sequence[DatasetFile], *, mode: int = 0o444
     ) -> None:
         self._mode = mode
         self._server = server
         self._root = root
         self._files = files
-        self._queue: Queue[List[Piece]] = Queue()
+        self._queue: Queue[List[FilePiece]] = Queue()
         self._lock = threading.Lock()
         self._left: Dict[str, int] = {}
         self._done_bytes = 0
@@ -157,7 +157,7 @@ class Transfer:
             raise FetchError(self._fault)
         return fetched
 
-    def _prepare(self, twins: Dict[str, Path]) -> List[File]:
+    def _prepare(self, twins: Dict[str, Path]) -> List[DatasetFile]:
         """Make the folders, link what other versions hold, and return what has to be fetched."""
         for folder in {file.path.rpartition("/")[0] for file in self._files}:
             (self._root / folder).mkdir(parents=True, exist_ok=True)
@@ -202,7 +202,7 @@ class Transfer:
         self._stopping.set()
 
     def _fetch(
-        self, batch: List[Piece], connection: Optional[http.client.HTTPConnection]
+        self, batch: List[FilePiece], connection: Optional[http.client.HTTPConnection]
     ) -> Optional[http.client.HTTPConnection]:
         """Fetch a batch; pieces that arrived whole are not requested again."""
         trouble, left = "", batch
@@ -227,7 +227,9 @@ class Transfer:
             connection = None
         raise FetchError(trouble)
 
-    def _take(self, response: http.client.HTTPResponse, pieces: List[Piece]) -> List[Piece]:
+    def _take(
+        self, response: http.client.HTTPResponse, pieces: List[FilePiece]
+    ) -> List[FilePiece]:
         """Write pieces as they arrive; return the first damaged one and all after it."""
         for at, piece in enumerate(pieces):
             data = bytearray()
@@ -244,7 +246,7 @@ class Transfer:
         response.read()
         return []
 
-    def _write(self, piece: Piece, data: bytearray) -> None:
+    def _write(self, piece: FilePiece, data: bytearray) -> None:
         path = self._root / piece.file.path
         descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         try:
@@ -259,8 +261,8 @@ class Transfer:
             _finish(path, self._mode)
 
 
-def _batches(files: Sequence[File]) -> List[List[Piece]]:
-    found: List[List[Piece]] = []
+def _batches(files: Sequence[DatasetFile]) -> List[List[FilePiece]]:
+    found: List[List[FilePiece]] = []
     size = BATCH_BYTES
     for file in files:
         for piece in _pieces(file):
@@ -272,13 +274,13 @@ def _batches(files: Sequence[File]) -> List[List[Piece]]:
     return found
 
 
-def _pieces(file: File) -> List[Piece]:
+def _pieces(file: DatasetFile) -> List[FilePiece]:
     if not file.parts:
-        return [Piece(file.sha256, file.size, file, 0)]
+        return [FilePiece(file.sha256, file.size, file, 0)]
     found = []
     for at, sha256 in enumerate(file.parts):
         size = min(PART_BYTES, file.size - at * PART_BYTES)
-        found.append(Piece(sha256, size, file, at * PART_BYTES))
+        found.append(FilePiece(sha256, size, file, at * PART_BYTES))
     return found
 
 

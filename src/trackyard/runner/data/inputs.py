@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Callable, Dict, List, Set
 
 from trackyard.runner.data.cache import Cache
-from trackyard.runner.data.fetch import FetchError, File, Server, Transfer, read_manifest
-from trackyard.runner.spec import DataSet, Spec
-from trackyard.runner.workspace.workspace import SetupError
+from trackyard.runner.data.fetch import (
+    DatasetFile,
+    DatasetServer,
+    DatasetTransfer,
+    FetchError,
+    read_manifest,
+)
+from trackyard.runner.spec import DataSet, RunnerSpec
+from trackyard.runner.workspace.workspace import WorkspaceError
 
 SAY_SECONDS = 10.0
 #: How long to wait for a data set that no process is fetching.
@@ -23,7 +29,9 @@ Pause = Callable[[float], None]
 class Data:
     """The data sets that a command reads."""
 
-    def __init__(self, spec: Spec, say: Callable[[str], None], beat: Callable[[], None]) -> None:
+    def __init__(
+        self, spec: RunnerSpec, say: Callable[[str], None], beat: Callable[[], None]
+    ) -> None:
         self._spec = spec
         self._say = say
         self._beat = beat
@@ -47,13 +55,13 @@ class Data:
         for one in wanted:
             limit = self._spec.data_cache_bytes
             if limit and one.size_bytes > limit:
-                raise SetupError(
+                raise WorkspaceError(
                     f"Data set {one.label} has {_size(one.size_bytes)}, more than the"
                     f" {_size(limit)} that a node may hold: raise data_cache_gib on the server."
                 )
         report = self._spec.report
         if report is None:
-            raise SetupError(f"Data set {wanted[0].label} cannot be fetched without a server.")
+            raise WorkspaceError(f"Data set {wanted[0].label} cannot be fetched without a server.")
         try:
             self._cache.make()
             sizes = [(one.digest, one.size_bytes) for one in wanted]
@@ -62,13 +70,15 @@ class Data:
                 if report.by_folder:
                     self._await(one, pause)
                 else:
-                    server = Server(one.location, report.token, self._spec.epoch)
+                    server = DatasetServer(one.location, report.token, self._spec.epoch)
                     self._bring(one, server, pause)
             self.held = self._cache.held()[:1000]
         except FetchError as fault:
-            raise SetupError(f"A data set could not be fetched: {fault}.") from fault
+            raise WorkspaceError(f"A data set could not be fetched: {fault}.") from fault
         except OSError as fault:
-            raise SetupError(f"A data set could not be stored on this node: {fault}.") from fault
+            raise WorkspaceError(
+                f"A data set could not be stored on this node: {fault}."
+            ) from fault
         self._sentences.pop("", None)
 
     def variables(self) -> Dict[str, str]:
@@ -83,7 +93,7 @@ class Data:
         self._say(sentence)
         self._beat()
 
-    def _bring(self, one: DataSet, server: Server, pause: Pause) -> None:
+    def _bring(self, one: DataSet, server: DatasetServer, pause: Pause) -> None:
         with self._cache.fetching(one.digest, pause):
             files = self._files(one, server, pause)
             listed = [(file.path, file.size) for file in files]
@@ -98,7 +108,7 @@ class Data:
             )
             began = time.monotonic()
             self._next_say = began + SAY_SECONDS
-            transfer = Transfer(server, self._cache.part(one.digest), files)
+            transfer = DatasetTransfer(server, self._cache.part(one.digest), files)
             twins = self._twins({file.sha256 for file in files}, one.digest)
             fetched = transfer.run(pause, lambda done: self._progress(one, done), twins)
             self._cache.publish(one.digest)
@@ -117,17 +127,17 @@ class Data:
                     return
             fault = self._cache.fault(one.digest)
             if fault:
-                raise SetupError(fault)
+                raise WorkspaceError(fault)
             if self._cache.is_fetching(one.digest):
                 patient_until = time.monotonic() + AWAIT_SECONDS
             elif time.monotonic() >= patient_until:
-                raise SetupError(
+                raise WorkspaceError(
                     f"Data set {one.label} did not arrive: the process fetching it has"
                     " ended. Submit the job again."
                 )
             pause(0.5)
 
-    def _files(self, one: DataSet, server: Server, pause: Pause) -> List[File]:
+    def _files(self, one: DataSet, server: DatasetServer, pause: Pause) -> List[DatasetFile]:
         kept = self._cache.manifest(one.digest)
         if not self._cache.whole(one.digest).exists() or not kept.exists():
             data = server.manifest(one.digest, pause)
@@ -167,7 +177,7 @@ class Data:
         self._say(f"{sentence}; ${one.variable} is {self._cache.whole(one.digest)}")
 
 
-def fetch_for_nodes(spec: Spec) -> int:
+def fetch_for_nodes(spec: RunnerSpec) -> int:
     """Put an attempt's data sets on a disk shared by nodes that cannot reach the server."""
     cache = Cache(spec.cache_dir / "data", limit_bytes=spec.data_cache_bytes)
     cache.make()
@@ -175,7 +185,7 @@ def fetch_for_nodes(spec: Spec) -> int:
         cache.note_fault(one.digest, "")
     try:
         Data(spec, lambda _sentence: None, lambda: None).prepare(time.sleep)
-    except SetupError as fault:
+    except WorkspaceError as fault:
         for one in spec.data:
             cache.note_fault(one.digest, str(fault))
         return 1

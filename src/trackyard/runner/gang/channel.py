@@ -26,7 +26,7 @@ class ChannelLost(Exception):
     """The other side is gone, or it is not who it should be."""
 
 
-class Channel:
+class GangChannel:
     """One connection to another member."""
 
     def __init__(self, connection: socket.socket, secret: str, *, is_server: bool) -> None:
@@ -129,11 +129,11 @@ class Channel:
         return hmac.new(self._secret, head + body, hashlib.sha256).hexdigest().encode()
 
 
-def connect(address: str, port: int, secret: str, *, seconds: float = 5.0) -> Channel:
+def connect(address: str, port: int, secret: str, *, seconds: float = 5.0) -> GangChannel:
     """Return a greeted channel to a member; OSError or ChannelLost if none listens there."""
     connection = socket.create_connection((address, port), timeout=seconds)
     try:
-        channel = Channel(connection, secret, is_server=False)
+        channel = GangChannel(connection, secret, is_server=False)
         channel.greet(seconds)
     except ChannelLost:
         connection.close()
@@ -141,7 +141,7 @@ def connect(address: str, port: int, secret: str, *, seconds: float = 5.0) -> Ch
     return channel
 
 
-class Listener:
+class GangListener:
     """Where other members connect to; takes who greets, whenever it is asked."""
 
     def __init__(self, secret: str, *, ports: Optional[List[int]] = None, family: int = 0) -> None:
@@ -151,16 +151,16 @@ class Listener:
         #: where it listens
         self.port = int(self._socket.getsockname()[1])
 
-    def accept(self) -> List[Channel]:
+    def accept(self) -> List[GangChannel]:
         """Return the connections that were made since."""
-        found: List[Channel] = []
+        found: List[GangChannel] = []
         while True:
             try:
                 connection, _ = self._socket.accept()
             except OSError:
                 return found
             try:
-                found.append(Channel(connection, self._secret, is_server=True))
+                found.append(GangChannel(connection, self._secret, is_server=True))
             except ChannelLost:
                 connection.close()
 

@@ -10,12 +10,12 @@ import os.path
 import re
 from typing import Dict, List, Optional, Tuple
 
-from trackyard.runner.spec import Gang
+from trackyard.runner.spec import GangMember
 
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?\Z")
 
 
-def environment(gang: Gang, gpu_count: int) -> Dict[str, str]:
+def environment(gang: GangMember, gpu_count: int) -> Dict[str, str]:
     """Return the variables that tell the command its place in the gang."""
     values = {
         "YARD_MEMBER": str(gang.member),
@@ -38,7 +38,7 @@ def environment(gang: Gang, gpu_count: int) -> Dict[str, str]:
     return values
 
 
-def launcher_environment(gang: Gang, gpu_count: int) -> Dict[str, str]:
+def launcher_environment(gang: GangMember, gpu_count: int) -> Dict[str, str]:
     """Return the variables that a launcher itself reads."""
     values: Dict[str, str] = {}
     if has_workers(gang, gpu_count):
@@ -49,19 +49,19 @@ def launcher_environment(gang: Gang, gpu_count: int) -> Dict[str, str]:
     return values
 
 
-def has_workers(gang: Gang, gpu_count: int) -> bool:
+def has_workers(gang: GangMember, gpu_count: int) -> bool:
     """Tell whether a launcher of torch's starts several processes, whose lines want a mark."""
     total = process_count(gang, gpu_count) * gang.members
     return gang.launcher in ("torchrun", "accelerate") and total > 1
 
 
-def process_count(gang: Gang, gpu_count: int) -> int:
+def process_count(gang: GangMember, gpu_count: int) -> int:
     """Return how many processes each member runs: as asked, else one per GPU, at least one."""
     return gang.processes or max(gpu_count, 1)
 
 
 def command(
-    gang: Gang, argv: Tuple[str, ...], gpu_count: int, python: str, ranks: str = ""
+    gang: GangMember, argv: Tuple[str, ...], gpu_count: int, python: str, ranks: str = ""
 ) -> Optional[List[str]]:
     """Return what this member runs, or None if it only holds its node for the others.
 
@@ -83,7 +83,7 @@ def command(
 
 
 def _torchrun(
-    gang: Gang, argv: Tuple[str, ...], processes: int, python: str, marks: List[str]
+    gang: GangMember, argv: Tuple[str, ...], processes: int, python: str, marks: List[str]
 ) -> List[str]:
     interpreter, script = split_python(argv, python)
     line = [interpreter or python, "-m", "torch.distributed.run"]
@@ -100,7 +100,7 @@ def _torchrun(
 
 
 def _accelerate(
-    gang: Gang, argv: Tuple[str, ...], gpu_count: int, python: str, marks: List[str]
+    gang: GangMember, argv: Tuple[str, ...], gpu_count: int, python: str, marks: List[str]
 ) -> List[str]:
     interpreter, script = split_python(argv, python)
     total = process_count(gang, gpu_count) * gang.members
@@ -122,7 +122,7 @@ def _accelerate(
     return [*line, *marks, *(script if interpreter else ["--no_python", *argv])]
 
 
-def _mpirun(gang: Gang, argv: Tuple[str, ...], processes: int) -> Optional[List[str]]:
+def _mpirun(gang: GangMember, argv: Tuple[str, ...], processes: int) -> Optional[List[str]]:
     if gang.member != 0:
         return None
     line = ["mpirun", "-np", str(processes * gang.members)]

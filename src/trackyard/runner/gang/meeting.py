@@ -12,9 +12,15 @@ import socket
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set
 
-from trackyard.runner.gang.channel import Channel, ChannelLost, Listener, connect, free_port
-from trackyard.runner.spec import Gang, Spec
-from trackyard.runner.watch import Requests
+from trackyard.runner.gang.channel import (
+    ChannelLost,
+    GangChannel,
+    GangListener,
+    connect,
+    free_port,
+)
+from trackyard.runner.spec import GangMember, RunnerSpec
+from trackyard.runner.watch import StopRequests
 
 #: further ports at which a meeting may take place, should the agreed one be taken
 MORE_PORTS = 7
@@ -40,7 +46,7 @@ class MeetingError(Exception):
         self.cause = cause
 
 
-class Place(NamedTuple):
+class GangPlace(NamedTuple):
     """What the members agreed upon."""
 
     #: free on member 0's node when they did
@@ -49,7 +55,7 @@ class Place(NamedTuple):
     said: Dict[int, Dict[str, Any]]
 
 
-def takes_place(gang: Gang) -> bool:
+def takes_place(gang: GangMember) -> bool:
     """Tell whether there is anyone to meet, and a secret to know them by."""
     return gang.members > 1 and bool(gang.secret)
 
@@ -63,16 +69,16 @@ def candidates(port: int) -> List[int]:
 class Meeting:
     """One member's view of its gang."""
 
-    def __init__(self, spec: Spec, *, pause: Pause, say: Say) -> None:
+    def __init__(self, spec: RunnerSpec, *, pause: Pause, say: Say) -> None:
         self._gang = spec.gang
         self._grace = spec.grace_seconds
         self._pause = pause
         self._say = say
         self._family = socket.AF_INET6 if ":" in spec.gang.addresses[0] else socket.AF_INET
-        self._listener: Optional[Listener] = None
-        self._strangers: List[Channel] = []
+        self._listener: Optional[GangListener] = None
+        self._strangers: List[GangChannel] = []
         #: member -> connection: all others for member 0, member 0 alone for the others
-        self._open: Dict[int, Channel] = {}
+        self._open: Dict[int, GangChannel] = {}
         self._lost: Dict[int, float] = {}
         self._left: Set[int] = set()
         #: from then on, what is heard is how others ended
@@ -91,7 +97,7 @@ class Meeting:
         else:
             self._come(deadline)
 
-    def ready(self, said: Dict[str, Any], *, is_last: bool = True) -> Optional[Place]:
+    def ready(self, said: Dict[str, Any], *, is_last: bool = True) -> Optional[GangPlace]:
         """Wait until all are ready; return what was agreed upon, None without anyone to.
 
         After the last time, what is heard of others is how they end.
@@ -102,15 +108,15 @@ class Meeting:
         self._has_met = is_last
         return place
 
-    def _follow(self, said: Dict[str, Any]) -> Place:
+    def _follow(self, said: Dict[str, Any]) -> GangPlace:
         self._send(0, {"ready": said})
         answer = self._await(self._open[0], "go", None)
-        return Place(int(answer["go"]), {int(key): one for key, one in answer["said"].items()})
+        return GangPlace(int(answer["go"]), {int(key): one for key, one in answer["said"].items()})
 
     def _host(self, deadline: float) -> None:
         ports = candidates(self._gang.port)
         try:
-            self._listener = Listener(self._gang.secret, ports=ports, family=self._family)
+            self._listener = GangListener(self._gang.secret, ports=ports, family=self._family)
         except OSError as fault:
             raise MeetingError(
                 f"The gang cannot meet at {self.who(0)}: ports {ports} are all taken ({fault})."
@@ -170,7 +176,7 @@ class Meeting:
                 )
             self._pause(TRY_SECONDS)
 
-    def _await(self, channel: Channel, key: str, deadline: Optional[float]) -> Dict[str, Any]:
+    def _await(self, channel: GangChannel, key: str, deadline: Optional[float]) -> Dict[str, Any]:
         while True:
             try:
                 messages = channel.hear()
@@ -187,7 +193,7 @@ class Meeting:
                 raise MeetingError(f"{self.who(0)} did not say in time that all are there.")
             self._pause(TICK_SECONDS)
 
-    def _agree(self, own: Dict[str, Any]) -> Place:
+    def _agree(self, own: Dict[str, Any]) -> GangPlace:
         said = {0: own}
         next_words = time.monotonic() + SAY_SECONDS
         while len(said) < self._gang.members:
@@ -209,11 +215,11 @@ class Meeting:
             self._pause(TICK_SECONDS)
         port = free_port(self._family)
         self._tell_all({"go": port, "said": said})
-        return Place(port, said)
+        return GangPlace(port, said)
 
     # While commands run
 
-    def check(self, requests: Requests) -> None:
+    def check(self, requests: StopRequests) -> None:
         """Ask for a stop when another member ended badly or is gone."""
         if not self._has_met:
             return
@@ -244,7 +250,7 @@ class Meeting:
         self._open.pop(member).close()
         self._left.add(member)
 
-    def _react(self, member: int, cause: str, requests: Requests) -> None:
+    def _react(self, member: int, cause: str, requests: StopRequests) -> None:
         if self._told:
             return
         if cause == "succeeded":

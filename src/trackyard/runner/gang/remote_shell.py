@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Tuple
 
-from trackyard.runner.gang.channel import Channel, ChannelLost, Listener
-from trackyard.runner.spec import Gang
+from trackyard.runner.gang.channel import ChannelLost, GangChannel, GangListener
+from trackyard.runner.spec import GangMember
 
 #: launchers under which members other than the first hold their nodes and answer
 HELD_BY = ("mpirun", "batch")
@@ -26,12 +26,12 @@ _SHIPPED = ("__init__", "gang.__init__", "gang.channel", "gang.remote_agent")
 Start = Callable[[List[str]], int]
 
 
-def is_answered(gang: Gang) -> bool:
+def is_answered(gang: GangMember) -> bool:
     """Tell whether the gang's members answer a remote shell."""
     return gang.members > 1 and bool(gang.secret) and gang.launcher in HELD_BY
 
 
-def host_names(gang: Gang) -> List[str]:
+def host_names(gang: GangMember) -> List[str]:
     """Return the members' names as mpirun knows them: unlike each other, even on one machine."""
     if len(set(gang.addresses)) == len(gang.addresses):
         return list(gang.addresses)
@@ -39,7 +39,7 @@ def host_names(gang: Gang) -> List[str]:
 
 
 def prepare(
-    gang: Gang, folder: Path, said: Dict[int, Dict[str, Any]], slots: int
+    gang: GangMember, folder: Path, said: Dict[int, Dict[str, Any]], slots: int
 ) -> Dict[str, str]:
     """Write what the first member's mpirun reads; return the variables that tell it so."""
     names = host_names(gang)
@@ -67,7 +67,7 @@ def prepare(
     return variables(gang, agent, hosts)
 
 
-def variables(gang: Gang, agent: Path, hosts: Path) -> Dict[str, str]:
+def variables(gang: GangMember, agent: Path, hosts: Path) -> Dict[str, str]:
     """Return what makes mpirun start its daemons by our remote shell on the gang's nodes."""
     values = {
         "OMPI_MCA_plm": "rsh",
@@ -98,9 +98,9 @@ class Answering:
     """The listener of a member that holds its node."""
 
     def __init__(self, secret: str, family: int) -> None:
-        self._listener = Listener(secret, family=family)
-        self._callers: List[Channel] = []
-        self._running: Dict[int, Channel] = {}
+        self._listener = GangListener(secret, family=family)
+        self._callers: List[GangChannel] = []
+        self._running: Dict[int, GangChannel] = {}
         self.port = self._listener.port
 
     def serve(self, start: Start) -> None:
@@ -119,7 +119,7 @@ class Answering:
                     self._start(channel, message["line"], start)
                     break
 
-    def _start(self, channel: Channel, line: str, start: Start) -> None:
+    def _start(self, channel: GangChannel, line: str, start: Start) -> None:
         try:
             self._running[start(["/bin/sh", "-c", line])] = channel
         except OSError as fault:
@@ -140,7 +140,7 @@ class Answering:
             channel.close()
 
 
-def _answer(channel: Channel, message: Dict[str, Any]) -> None:
+def _answer(channel: GangChannel, message: Dict[str, Any]) -> None:
     with contextlib.suppress(ChannelLost):
         channel.send(message)
     channel.close()

@@ -17,8 +17,8 @@ from trackyard.runner import records
 from trackyard.runner.gang import launchers, remote_shell
 from trackyard.runner.gang.meeting import Meeting, MeetingError, Pause, Say
 from trackyard.runner.machine import network
-from trackyard.runner.spec import Gang, Spec
-from trackyard.runner.watch import Requests
+from trackyard.runner.spec import GangMember, RunnerSpec
+from trackyard.runner.watch import StopRequests
 
 #: runs a program to its end: its words, its folder and variables -> its code and output
 RunProgram = Callable[[List[str], Path, Dict[str, str]], Tuple[int, str]]
@@ -35,7 +35,7 @@ class UnfitError(Exception):
 class Company:
     """The gang as one of its members sees it."""
 
-    def __init__(self, spec: Spec, *, pause: Pause, say: Say) -> None:
+    def __init__(self, spec: RunnerSpec, *, pause: Pause, say: Say) -> None:
         self._spec = spec
         self._gang = spec.gang
         self._gpu_count = len(spec.gpus or ())
@@ -68,7 +68,7 @@ class Company:
         _, output = run([self._python(env), "-c", source, json.dumps(told)], folder, known)
         judged(output, gang, self._say)
 
-    def agree(self, folder: Path) -> Gang:
+    def agree(self, folder: Path) -> GangMember:
         """Wait until all members are ready to start, and return the gang with its port."""
         gang = self._gang
         said: Dict[str, Any] = {"folder": str(folder)}
@@ -116,7 +116,7 @@ class Company:
         if self._answering is not None:
             self._answering.serve(start)
 
-    def check(self, requests: Requests, ended: List[Tuple[int, int]]) -> None:
+    def check(self, requests: StopRequests, ended: List[Tuple[int, int]]) -> None:
         """Hear of members that ended, and tell callers of commands that did."""
         self._meeting.check(requests)
         if self._answering is not None and ended:
@@ -138,7 +138,7 @@ class Company:
             shutil.rmtree(self._spec.state_dir / name, ignore_errors=True)
 
 
-def _network(gang: Gang) -> Dict[str, str]:
+def _network(gang: GangMember) -> Dict[str, str]:
     """Name the gang's network to gloo, which else takes the one of this host's name."""
     own = gang.addresses[gang.member]
     if gang.members == 1 or own.startswith("127.") or not network.misleading_name():
@@ -147,7 +147,7 @@ def _network(gang: Gang) -> Dict[str, str]:
     return {"GLOO_SOCKET_IFNAME": interface} if interface else {}
 
 
-def judged(output: str, gang: Gang, say: Say) -> None:
+def judged(output: str, gang: GangMember, say: Say) -> None:
     """Tell what a preflight found; raise for this member what it means for it."""
     lines = [line for line in output.splitlines() if line.startswith("{")]
     try:

@@ -24,7 +24,7 @@ from urllib.parse import quote, urlsplit
 
 from trackyard.runner.interactive import websocket
 from trackyard.runner.interactive.terminal import Terminal
-from trackyard.runner.spec import Spec
+from trackyard.runner.spec import RunnerSpec
 
 INFO, OPEN, DATA, CLOSE, WINDOW, RESIZE = range(6)
 HEAD = struct.Struct(">BI")
@@ -47,7 +47,7 @@ LAST_SECONDS = 3.0
 FINAL = frozenset({400, 401, 403, 404, 409, 410})
 
 
-class Stream:
+class TunnelStream:
     """What the server opened, as this side keeps it."""
 
     def __init__(self, number: int, app: Optional[socket.socket], position: int) -> None:
@@ -60,12 +60,12 @@ class Stream:
         self.is_ending = False
 
 
-class Tunnel(threading.Thread):
+class RunnerTunnel(threading.Thread):
     """Keeps a tunnel open for as long as the attempt lives."""
 
     def __init__(
         self,
-        spec: Spec,
+        spec: RunnerSpec,
         *,
         terminal: Optional[Terminal] = None,
         app_port: int = 0,
@@ -85,11 +85,11 @@ class Tunnel(threading.Thread):
         self._wake_read, self._wake_write = os.pipe()
         for end in (self._wake_read, self._wake_write):
             os.set_blocking(end, False)
-        self._streams: Dict[int, Stream] = {}
+        self._streams: Dict[int, TunnelStream] = {}
         self._out = bytearray()
         self._ended = threading.Event()
         self._told = threading.Event()
-        self._reader = websocket.Reader()
+        self._reader = websocket.FrameReader()
         self._heard = self._pinged = 0.0
         self._line: Optional[socket.socket] = None
         #: when somebody last typed or asked the app for something
@@ -166,7 +166,7 @@ class Tunnel(threading.Thread):
         except BaseException:
             line.close()
             raise
-        self._reader = websocket.Reader()
+        self._reader = websocket.FrameReader()
         self._heard = self._pinged = time.monotonic()
         self._told.set()
         self._take(rest)
@@ -319,7 +319,7 @@ class Tunnel(threading.Thread):
             self._send(CLOSE, number, b"too many streams are open on the node")
         elif kind == "terminal" and self._terminal is not None:
             position = self._terminal.replay_from()
-            self._streams[number] = Stream(number, None, position)
+            self._streams[number] = TunnelStream(number, None, position)
         elif kind == "app" and self._app_port:
             self._open_app(number)
         else:
@@ -336,7 +336,7 @@ class Tunnel(threading.Thread):
             self._send(CLOSE, number, b"the app does not answer yet")
             return
         app.setblocking(False)
-        self._streams[number] = Stream(number, app, 0)
+        self._streams[number] = TunnelStream(number, app, 0)
 
     # Streams
 
@@ -361,7 +361,7 @@ class Tunnel(threading.Thread):
                 is_behind = True
         return is_behind
 
-    def _typed(self, stream: Stream, count: int) -> None:
+    def _typed(self, stream: TunnelStream, count: int) -> None:
         if not count:
             time.sleep(0.01)  # the terminal's own buffer is full: its program does not read
             return
@@ -370,7 +370,7 @@ class Tunnel(threading.Thread):
         if stream.is_ending and not stream.typed:
             self._close(stream.number, None)
 
-    def _move(self, stream: Stream, events: int) -> None:
+    def _move(self, stream: TunnelStream, events: int) -> None:
         """Carry bytes between a stream and the app."""
         app = stream.app
         if app is None or stream.number not in self._streams:

@@ -79,7 +79,7 @@ def _masked(data: bytes, mask: bytes) -> bytes:
     return mixed.to_bytes(size, "big")
 
 
-class Reader:
+class FrameReader:
     """Frames as they come, put together into messages."""
 
     def __init__(self) -> None:

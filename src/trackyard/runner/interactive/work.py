@@ -20,8 +20,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from trackyard.runner.interactive import cells
 from trackyard.runner.interactive.terminal import Terminal
-from trackyard.runner.interactive.tunnel import Tunnel
-from trackyard.runner.spec import Interactive, Spec
+from trackyard.runner.interactive.tunnel import RunnerTunnel
+from trackyard.runner.spec import InteractiveSpec, RunnerSpec
 
 NO_WAY = (
     "this node cannot reach the server, so nobody can attach to this job: interactive work needs"
@@ -33,14 +33,14 @@ ANSWER_SECONDS = 5.0
 WARN_PART = 0.2
 
 
-class Session:
+class InteractiveSession:
     """The interactive session of an attempt; inert for a job that is not interactive."""
 
-    def __init__(self, spec: Spec, *, say: Callable[[str], None]) -> None:
+    def __init__(self, spec: RunnerSpec, *, say: Callable[[str], None]) -> None:
         self._spec = spec
         self._say = say
-        self.facts: Optional[Interactive] = spec.interactive if spec.gang.member == 0 else None
-        self._tunnel: Optional[Tunnel] = None
+        self.facts: Optional[InteractiveSpec] = spec.interactive if spec.gang.member == 0 else None
+        self._tunnel: Optional[RunnerTunnel] = None
         self.terminal: Optional[Terminal] = None
         self._port = 0
         self._secret = ""
@@ -132,7 +132,7 @@ class Session:
         if report is None or report.by_folder:
             self._say(NO_WAY)
             return
-        self._tunnel = Tunnel(
+        self._tunnel = RunnerTunnel(
             self._spec,
             terminal=self.terminal,
             app_port=self._port,
@@ -199,7 +199,7 @@ class Session:
 class IdleWatch(threading.Thread):
     """Warns about an idle session and stops it."""
 
-    def __init__(self, session: Session, seconds: float) -> None:
+    def __init__(self, session: InteractiveSession, seconds: float) -> None:
         super().__init__(name="idle", daemon=True)
         self._session = session
         self._seconds = seconds

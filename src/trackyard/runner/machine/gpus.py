@@ -27,7 +27,7 @@ AMD_LIBRARIES = (
 )
 
 
-class GpuFacts(NamedTuple):
+class GpuIdentity(NamedTuple):
     """What does not change about a GPU."""
 
     number: int
@@ -53,7 +53,7 @@ class GpuDriver:
     vendor = ""
     labels: Dict[str, str]
 
-    def facts(self) -> List[GpuFacts]:
+    def facts(self) -> List[GpuIdentity]:
         """Describe every GPU."""
         return []
 
@@ -115,7 +115,7 @@ class NvidiaDriver(GpuDriver):
             return None
         return cls(library)
 
-    def facts(self) -> List[GpuFacts]:
+    def facts(self) -> List[GpuIdentity]:
         """Describe every GPU."""
         count = ctypes.c_uint()
         if self._library.nvmlDeviceGetCount_v2(ctypes.byref(count)) != 0:
@@ -130,7 +130,7 @@ class NvidiaDriver(GpuDriver):
             if total == GPU_IS_LOST:
                 continue
             found.append(
-                GpuFacts(
+                GpuIdentity(
                     number=index,
                     vendor=self.vendor,
                     model=self._text(handle, "nvmlDeviceGetName") or "NVIDIA GPU",
@@ -210,7 +210,7 @@ class AmdDriver(GpuDriver):
             return None
         return cls(library)
 
-    def facts(self) -> List[GpuFacts]:
+    def facts(self) -> List[GpuIdentity]:
         """Describe every GPU."""
         count = ctypes.c_uint32()
         if self._library.rsmi_num_monitor_devices(ctypes.byref(count)) != 0:
@@ -223,7 +223,7 @@ class AmdDriver(GpuDriver):
             )
             unique = self._number(index, "rsmi_dev_unique_id_get", ctypes.c_uint64())
             found.append(
-                GpuFacts(
+                GpuIdentity(
                     number=index,
                     vendor=self.vendor,
                     model=text.value.decode("utf-8", "replace") if named == 0 else "AMD GPU",
@@ -290,10 +290,10 @@ class FileDriver(GpuDriver):
         except (OSError, ValueError, TypeError, KeyError) as fault:
             raise ValueError(f"{path} does not list GPUs as JSON: {fault!r}") from fault
 
-    def facts(self) -> List[GpuFacts]:
+    def facts(self) -> List[GpuIdentity]:
         """Describe every GPU of the file."""
         return [
-            GpuFacts(
+            GpuIdentity(
                 number=index,
                 vendor=str(gpu.get("vendor", self.vendor)),
                 model=str(gpu.get("model", "declared")),

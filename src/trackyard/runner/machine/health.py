@@ -40,7 +40,7 @@ _KMSG = "/dev/kmsg"
 _MOST_KERNEL_LINES = 100_000
 
 
-class Check(NamedTuple):
+class CheckResult(NamedTuple):
     """What one check found."""
 
     name: str
@@ -50,7 +50,7 @@ class Check(NamedTuple):
     unit: str = ""
 
 
-class Subject(NamedTuple):
+class CheckSubject(NamedTuple):
     """What is to be looked at."""
 
     #: the folder that attempts work in
@@ -64,7 +64,7 @@ class Subject(NamedTuple):
     memory: Optional[Path] = None
 
 
-def look(subject: Subject, limits: Mapping[str, float]) -> List[Dict[str, Any]]:
+def look(subject: CheckSubject, limits: Mapping[str, float]) -> List[Dict[str, Any]]:
     """Make every check that can be made here; JSON-ready."""
     bound = {**DEFAULTS, **limits}
     seen = conditions(subject)
@@ -79,7 +79,7 @@ def look(subject: Subject, limits: Mapping[str, float]) -> List[Dict[str, Any]]:
     return [{**check._asdict(), "at_ms": now_ms} for check in checks]
 
 
-def conditions(subject: Subject) -> Dict[int, GpuCondition]:
+def conditions(subject: CheckSubject) -> Dict[int, GpuCondition]:
     """Look at every GPU that counts."""
     found: Dict[int, GpuCondition] = {}
     for driver in subject.drivers:
@@ -95,7 +95,7 @@ def conditions(subject: Subject) -> Dict[int, GpuCondition]:
 # Disk
 
 
-def disk(folder: Path, bound: Mapping[str, float]) -> Check:
+def disk(folder: Path, bound: Mapping[str, float]) -> CheckResult:
     """Check that the work folder has room and can be written."""
     try:
         facts = os.statvfs(folder)
@@ -104,16 +104,18 @@ def disk(folder: Path, bound: Mapping[str, float]) -> Check:
     except OSError as fault:
         why = os.strerror(fault.errno) if fault.errno else str(fault)
         free_gb = 0.0 if fault.errno == errno.ENOSPC else None
-        return Check("disk", FAIL, f"{folder} cannot be written: {why}.", free_gb, "GB")
+        return CheckResult("disk", FAIL, f"{folder} cannot be written: {why}.", free_gb, "GB")
     sentence = f"{free:.1f} GB are free in {folder}."
     if facts.f_files and not facts.f_favail:
-        return Check("disk", FAIL, f"No file can be made in {folder}: inodes are used up.", 0.0)
+        return CheckResult(
+            "disk", FAIL, f"No file can be made in {folder}: inodes are used up.", 0.0
+        )
     verdict = OK
     if free < bound["disk_fail_gb"]:
         verdict, sentence = FAIL, f"Only {sentence}"
     elif free < bound["disk_warn_gb"]:
         verdict, sentence = WARN, f"Only {sentence}"
-    return Check("disk", verdict, sentence, round(free, 3), "GB")
+    return CheckResult("disk", verdict, sentence, round(free, 3), "GB")
 
 
 def _write_probe(folder: Path) -> None:
@@ -132,7 +134,7 @@ def _write_probe(folder: Path) -> None:
 # GPUs
 
 
-def errors(seen: Mapping[int, GpuCondition], bound: Mapping[str, float]) -> List[Check]:
+def errors(seen: Mapping[int, GpuCondition], bound: Mapping[str, float]) -> List[CheckResult]:
     """Check GPU memory: errors that could not be corrected, rows that could not be replaced."""
     checks = []
     ecc = {index: one for index, one in seen.items() if one.ecc_uncorrected is not None}
@@ -146,7 +148,7 @@ def errors(seen: Mapping[int, GpuCondition], bound: Mapping[str, float]) -> List
             sentence = f"{_gpus(bad)} had {total:g} memory errors that could not be corrected."
         elif many:
             verdict, sentence = WARN, f"{_gpus(many)} corrects very many memory errors."
-        checks.append(Check("ecc", verdict, sentence, total, "errors"))
+        checks.append(CheckResult("ecc", verdict, sentence, total, "errors"))
     rows = {index: one for index, one in seen.items() if one.remapped is not None}
     if rows:
         failed = [index for index, one in rows.items() if one.remap_failed]
@@ -158,11 +160,11 @@ def errors(seen: Mapping[int, GpuCondition], bound: Mapping[str, float]) -> List
         elif pending:
             verdict = WARN
             sentence = f"{_gpus(pending)} needs a reset to replace broken rows of its memory."
-        checks.append(Check("remap", verdict, sentence, total, "rows"))
+        checks.append(CheckResult("remap", verdict, sentence, total, "rows"))
     return checks
 
 
-def heat(seen: Mapping[int, GpuCondition], bound: Mapping[str, float]) -> List[Check]:
+def heat(seen: Mapping[int, GpuCondition], bound: Mapping[str, float]) -> List[CheckResult]:
     """Check temperatures, and whether the hardware slows GPUs down."""
     checks = []
     hot = [
@@ -182,7 +184,7 @@ def heat(seen: Mapping[int, GpuCondition], bound: Mapping[str, float]) -> List[C
         elif left <= bound["temperature_margin_celsius"]:
             verdict = WARN
         sentence = f"GPU {index} is at {degrees:g} °C; its limit is {limit:g} °C."
-        checks.append(Check("temperature", verdict, sentence, degrees, "°C"))
+        checks.append(CheckResult("temperature", verdict, sentence, degrees, "°C"))
     told = {index: one.slowed_by for index, one in seen.items() if one.slowed_by is not None}
     if told:
         by_heat = [index for index, why in told.items() if why == "heat"]
@@ -193,7 +195,7 @@ def heat(seen: Mapping[int, GpuCondition], bound: Mapping[str, float]) -> List[C
         elif by_power:
             verdict, sentence = WARN, f"{_gpus(by_power)} is slowed down for want of power."
         count = float(len(by_heat) + len(by_power))
-        checks.append(Check("throttle", verdict, sentence, count, "GPUs"))
+        checks.append(CheckResult("throttle", verdict, sentence, count, "GPUs"))
     return checks
 
 
@@ -213,7 +215,7 @@ def driver_faults(
     drivers: Iterable[GpuDriver],
     bound: Mapping[str, float],
     read: Optional[Callable[[], Optional[List[Tuple[float, str]]]]] = None,
-) -> List[Check]:
+) -> List[CheckResult]:
     """Check the kernel's log for grave faults of the NVIDIA driver."""
     if not any(driver.vendor == "nvidia" for driver in drivers):
         return []
@@ -228,10 +230,10 @@ def driver_faults(
         and int(match.group(2)) in GRAVE_XIDS
     ]
     if not found:
-        return [Check("xid", OK, "The driver told of no grave fault.", 0.0, "faults")]
+        return [CheckResult("xid", OK, "The driver told of no grave fault.", 0.0, "faults")]
     where, number = found[-1]
     sentence = f"The driver told of {len(found)} grave faults, the last Xid {number} on {where}."
-    return [Check("xid", FAIL, sentence, float(len(found)), "faults")]
+    return [CheckResult("xid", FAIL, sentence, float(len(found)), "faults")]
 
 
 def kernel_lines() -> Optional[List[Tuple[float, str]]]:
@@ -263,15 +265,15 @@ def kernel_lines() -> Optional[List[Tuple[float, str]]]:
 
 
 def strays(
-    seen: Mapping[int, GpuCondition], subject: Subject, bound: Mapping[str, float]
-) -> List[Check]:
+    seen: Mapping[int, GpuCondition], subject: CheckSubject, bound: Mapping[str, float]
+) -> List[CheckResult]:
     """Check for GPU memory that no attempt holds, and for processes stuck in the kernel."""
     told = {index: one for index, one in seen.items() if one.holders is not None}
     if not told and subject.memory is None:
         return []
-    worst = Check("processes", OK, "Nobody but attempts holds GPU memory.", 0.0, "MB")
+    worst = CheckResult("processes", OK, "Nobody but attempts holds GPU memory.", 0.0, "MB")
     if not told:
-        worst = Check("processes", OK, "No process is stuck.", 0.0, "s")
+        worst = CheckResult("processes", OK, "No process is stuck.", 0.0, "s")
     for index, one in told.items():
         check = _stray(index, one, subject.live, bound)
         if check is not None and _rank(check) >= _rank(worst):
@@ -282,13 +284,13 @@ def strays(
     return [worst]
 
 
-def _rank(check: Check) -> int:
+def _rank(check: CheckResult) -> int:
     return (OK, WARN, FAIL).index(check.verdict)
 
 
 def _stray(
     index: int, one: GpuCondition, live: Optional[Set[str]], bound: Mapping[str, float]
-) -> Optional[Check]:
+) -> Optional[CheckResult]:
     held = {pid: size for pid, size in (one.holders or {}).items() if _is_stray(pid, live)}
     megabytes = sum(held.values()) / _MEGABYTE
     if megabytes < bound["stray_warn_mb"]:
@@ -300,7 +302,7 @@ def _stray(
         f"{megabytes:.0f} MB of GPU {index} are held by no attempt,"
         f" most by process {biggest} ({_name(biggest)})."
     )
-    return Check("processes", verdict, sentence, round(megabytes, 1), "MB")
+    return CheckResult("processes", verdict, sentence, round(megabytes, 1), "MB")
 
 
 def _is_stray(pid: int, live: Optional[Set[str]]) -> bool:
@@ -326,7 +328,7 @@ def _name(pid: int) -> str:
         return "?"
 
 
-def _stuck(memory: Path, bound: Mapping[str, float]) -> Optional[Check]:
+def _stuck(memory: Path, bound: Mapping[str, float]) -> Optional[CheckResult]:
     now = time.time()
     before = _recall(memory)
     found: Dict[str, float] = {}
@@ -346,7 +348,7 @@ def _stuck(memory: Path, bound: Mapping[str, float]) -> Optional[Check]:
         verdict = FAIL
     pid = int(key.partition(":")[0])
     sentence = f"Process {pid} ({_name(pid)}) hangs in the kernel for {seconds:.0f} s."
-    return Check("processes", verdict, sentence, round(seconds, 1), "s")
+    return CheckResult("processes", verdict, sentence, round(seconds, 1), "s")
 
 
 def _has_command(pid: int) -> bool:

@@ -13,13 +13,13 @@ from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
 from trackyard.runner.machine.gpus import GpuDriver
 from trackyard.runner.machine.gpus import drivers as open_drivers
-from trackyard.runner.spec import Spec
+from trackyard.runner.spec import RunnerSpec
 
 _MEGABYTE = 1_000_000
 _SKIPPED_INTERFACES = ("lo", "docker", "veth", "br-", "virbr")
 
 
-def sampler_of(spec: Spec) -> Sampler:
+def sampler_of(spec: RunnerSpec) -> Sampler:
     """Return what samples the machine for one member of an attempt."""
     return Sampler(
         disk=spec.state_dir,

@@ -25,7 +25,7 @@ def survey(options: str = "{}") -> Dict[str, Any]:
     found = inventory(gpu_file)
     if told.get("folder"):
         live = told.get("live")
-        subject = health.Subject(
+        subject = health.CheckSubject(
             folder=Path(told["folder"]),
             drivers=drivers(gpu_file),
             live=None if live is None else set(live),

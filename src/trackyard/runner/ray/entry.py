@@ -25,7 +25,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from trackyard.runner import processes, records
 from trackyard.runner.ray import tasks as ray_tasks
 from trackyard.runner.ray import ticket
-from trackyard.runner.spec import BadSpecError, Spec, parse
+from trackyard.runner.spec import BadSpecError, RunnerSpec, parse
 
 SPEC_VARIABLE = "YARD_SPEC"
 STOP_WAIT = "RAY_JOB_STOP_WAIT_TIME_S"
@@ -41,7 +41,7 @@ WATCH_SECONDS = 0.5
 KEEP_SECONDS = 24 * 3600.0
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
-Guard = Callable[[Spec, int], int]
+Guard = Callable[[RunnerSpec, int], int]
 
 
 def run(guard: Guard) -> int:

@@ -57,7 +57,7 @@ def run() -> int:
     if group is None:
         sys.stderr.write(f"the cluster did not give all nodes within {NODES_SECONDS:g} s\n")
         return NO_NODES_CODE
-    gang = Gang(ray, data, _actors(ray, group, shares), stopping)
+    gang = RayGang(ray, data, _actors(ray, group, shares), stopping)
     records = gang.run()
     sys.stdout.write(f"{EXIT_LINE}{json.dumps([brief(one) for one in records])}\n")
     sys.stdout.flush()
@@ -65,7 +65,7 @@ def run() -> int:
     return 0 if done else FAILED_CODE
 
 
-class Gang:
+class RayGang:
     """The members while they run."""
 
     def __init__(

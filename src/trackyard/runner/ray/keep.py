@@ -44,7 +44,7 @@ _TINY = 0.001
 Amounts = Dict[str, float]
 
 
-class Unit:
+class HeldGroup:
     """One placement group: a GPU, or processors."""
 
     def __init__(self, name: str, group: Any, amounts: Amounts, probe: Any) -> None:
@@ -60,7 +60,7 @@ class Unit:
         self.is_there = False
 
 
-class Own(NamedTuple):
+class OwnAttempts(NamedTuple):
     """The attempts of this installation, as far as the leased nodes go."""
 
     #: what attempts wait for that have not begun, by node
@@ -76,7 +76,7 @@ def run() -> int:
     """Keep the nodes that the environment names until their time is over."""
     try:
         data = read_spec(os.environ)
-        lease = Lease(
+        lease = KeptLease(
             str(data["lease"]), str(data["site"]), int(data["starts_ms"]), int(data["ends_ms"])
         )
         nodes: Dict[str, str] = dict(data["nodes"])
@@ -92,11 +92,11 @@ def run() -> int:
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    return keep(Keeper(ray, lease, nodes), stopping)
+    return keep(LeaseKeeper(ray, lease, nodes), stopping)
 
 
 def keep(
-    keeper: Keeper, stopping: threading.Event, patience_seconds: float = PATIENCE_SECONDS
+    keeper: LeaseKeeper, stopping: threading.Event, patience_seconds: float = PATIENCE_SECONDS
 ) -> int:
     """Look again and again until the lease is over, a signal came or the cluster is gone."""
     seen = time.monotonic()
@@ -117,7 +117,7 @@ def keep(
     return 0
 
 
-class Lease(NamedTuple):
+class KeptLease(NamedTuple):
     """What the keeper was told of its lease."""
 
     id: str
@@ -137,14 +137,14 @@ class Lease(NamedTuple):
         return hashlib.sha256(self.site.encode()).hexdigest()[:6]
 
 
-class Keeper:
+class LeaseKeeper:
     """Holds and lets go; remembers which placement groups are its own."""
 
-    def __init__(self, ray: Any, lease: Lease, nodes: Dict[str, str]) -> None:
+    def __init__(self, ray: Any, lease: KeptLease, nodes: Dict[str, str]) -> None:
         self._ray = ray
         self._lease = lease
         self._nodes = nodes
-        self._held: Dict[str, List[Unit]] = {ray_id: [] for ray_id in nodes}
+        self._held: Dict[str, List[HeldGroup]] = {ray_id: [] for ray_id in nodes}
         #: nodes that are the lease's no more: what attempts still use there is kept
         self._leaving: Set[str] = set()
         #: groups that were removed, which Ray may list for a moment
@@ -238,13 +238,13 @@ class Keeper:
 
     def _choose(
         self,
-        held: List[Unit],
+        held: List[HeldGroup],
         used: Set[str],
         free: Mapping[str, float],
         wanted: Mapping[str, float],
         *,
         closes: bool,
-    ) -> Tuple[List[Unit], List[Amounts]]:
+    ) -> Tuple[List[HeldGroup], List[Amounts]]:
         """Say what of a node to let go and what to hold more."""
         idle = [unit for unit in held if unit.gpu is None or unit.gpu[0] not in used]
         if closes:
@@ -260,7 +260,7 @@ class Keeper:
         dropped, taken = plan(free, [unit.amounts for unit in idle], wanted)
         return [idle[index] for index in dropped], taken
 
-    def _ask(self, held: List[Unit]) -> None:
+    def _ask(self, held: List[HeldGroup]) -> None:
         """Learn which groups are made, and which GPUs they hold."""
         from ray.util.placement_group import placement_group_table
 
@@ -291,20 +291,20 @@ class Keeper:
             sys.stdout.write(f"{HELD_LINE}{text}\n")
             sys.stdout.flush()
 
-    def _hold(self, ray_id: str, amounts: Amounts) -> Unit:
+    def _hold(self, ray_id: str, amounts: Amounts) -> HeldGroup:
         name = (
             f"{self._lease.prefix}{self._nodes[ray_id]}-{self._lease.tag}.{uuid.uuid4().hex[:8]}"
         )
         return self._unit(name, self._group(name, ray_id, amounts), amounts)
 
-    def _unit(self, name: str, group: Any, amounts: Amounts) -> Unit:
+    def _unit(self, name: str, group: Any, amounts: Amounts) -> HeldGroup:
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         if amounts.get("GPU") != 1.0:
-            return Unit(name, group, amounts, None)
+            return HeldGroup(name, group, amounts, None)
         inside = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=0)
         probe = self._probe.options(num_gpus=1, num_cpus=0, scheduling_strategy=inside).remote()
-        return Unit(name, group, amounts, probe)
+        return HeldGroup(name, group, amounts, probe)
 
     def _group(self, name: str, ray_id: str, amounts: Amounts) -> Any:
         from ray.util.placement_group import placement_group
@@ -321,7 +321,7 @@ class Keeper:
             )
             return placement_group([{**amounts, f"node:{address}": _TINY}], **kept)
 
-    def _own(self, jobs: List[Dict[str, Any]], groups: List[Dict[str, Any]]) -> Own:
+    def _own(self, jobs: List[Dict[str, Any]], groups: List[Dict[str, Any]]) -> OwnAttempts:
         from ray.util.state import list_actors, list_tasks
 
         own = own_jobs(jobs, self._lease.site, self._nodes)
@@ -344,10 +344,12 @@ class Keeper:
         return own
 
 
-def own_jobs(rows: Iterable[Mapping[str, Any]], site: str, nodes: Mapping[str, str]) -> Own:
+def own_jobs(
+    rows: Iterable[Mapping[str, Any]], site: str, nodes: Mapping[str, str]
+) -> OwnAttempts:
     """Find this installation's attempts in the cluster's list of jobs."""
     names = {name: ray_id for ray_id, name in nodes.items()}
-    own = Own({}, set(), set(), {})
+    own = OwnAttempts({}, set(), set(), {})
     for row in rows:
         words = row.get("metadata") or {}
         if words.get("trackyard.site") != site or "trackyard.placement" not in words:
@@ -380,7 +382,7 @@ def _add_given(
             found.setdefault(names[share[0]], set()).update(gpus or ())
 
 
-def is_called_off(rows: Iterable[Mapping[str, Any]], lease: Lease, now_ms: int) -> bool:
+def is_called_off(rows: Iterable[Mapping[str, Any]], lease: KeptLease, now_ms: int) -> bool:
     """Tell whether there is a job that lets go of the lease's nodes before its time."""
     for row in rows:
         words = row.get("metadata") or {}
@@ -392,7 +394,7 @@ def is_called_off(rows: Iterable[Mapping[str, Any]], lease: Lease, now_ms: int) 
     return False
 
 
-def followed_on(rows: Iterable[Mapping[str, Any]], lease: Lease, now_ms: int) -> Set[str]:
+def followed_on(rows: Iterable[Mapping[str, Any]], lease: KeptLease, now_ms: int) -> Set[str]:
     """Return the nodes that the running keeper of another lease, which has begun, keeps."""
     found: Set[str] = set()
     for row in rows:
@@ -407,7 +409,7 @@ def followed_on(rows: Iterable[Mapping[str, Any]], lease: Lease, now_ms: int) ->
 
 
 def place_of(
-    row: Mapping[str, Any], lease: Lease, nodes: Mapping[str, str], now_ms: int
+    row: Mapping[str, Any], lease: KeptLease, nodes: Mapping[str, str], now_ms: int
 ) -> Optional[Tuple[str, str]]:
     """Return Ray's id and name of the node of a group that this lease takes over, or None."""
     name = str(row.get("name"))
@@ -424,7 +426,10 @@ def place_of(
 
 
 def add_groups(
-    wanted: Dict[str, Amounts], rows: Iterable[Mapping[str, Any]], own: Own, nodes: List[str]
+    wanted: Dict[str, Amounts],
+    rows: Iterable[Mapping[str, Any]],
+    own: OwnAttempts,
+    nodes: List[str],
 ) -> None:
     """Add what the placement groups of our attempts wait for: gangs, Train's workers, trials."""
     for row in rows:

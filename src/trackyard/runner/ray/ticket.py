@@ -16,14 +16,14 @@ import time
 import zlib
 from typing import Any, Callable, Dict
 
-from trackyard.runner.report import Answer, Caller
+from trackyard.runner.report import Caller, ServerReply
 
 #: How long a server that does not answer is asked: it may be restarting.
 PATIENCE_SECONDS = 300.0
 RETRY_SECONDS = 1.0
 TAG_BYTES = 32
 
-Post = Callable[[str, bytes], Answer]
+Post = Callable[[str, bytes], ServerReply]
 
 
 class TicketRefused(ValueError):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 from trackyard.runner import records
-from trackyard.runner.spec import BadSpecError, Spec, parse
+from trackyard.runner.spec import BadSpecError, RunnerSpec, parse
 
 PLAN = "slurm.json"
 BAD_SPEC_CODE = 64
@@ -42,7 +42,7 @@ REASONS = {
 _OWN_VARIABLES = ("YARD_", "TRACKYARD_")
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
-Guard = Callable[[Spec], int]
+Guard = Callable[[RunnerSpec], int]
 
 
 def run_batch(folder: Path, guard: Guard) -> int:

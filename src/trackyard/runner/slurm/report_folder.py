@@ -13,7 +13,7 @@ import time
 from typing import Any, Callable, Dict
 
 from trackyard.runner import records
-from trackyard.runner.spec import Spec
+from trackyard.runner.spec import RunnerSpec
 
 BEAT = "beat.json"
 SAMPLES = "samples.jsonl"
@@ -26,7 +26,7 @@ class FolderReporter:
 
     def __init__(
         self,
-        spec: Spec,
+        spec: RunnerSpec,
         *,
         describe: Callable[[], Dict[str, Any]],
         sample: Callable[[], Dict[str, float]],

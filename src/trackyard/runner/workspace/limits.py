@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Dict, List, Optional, Set
 
-from trackyard.runner.spec import Spec
+from trackyard.runner.spec import RunnerSpec
 
 CGROUP_ROOT = Path("/sys/fs/cgroup")
 _PERIOD_MICROSECONDS = 100_000
@@ -176,7 +176,7 @@ def systemd_prefix(name: str, *, memory_bytes: int, cpus: float) -> Optional[Lis
     return [*scope, "--"]
 
 
-def cgroup_for(spec: Spec, unit: str, notes: List[str]) -> Optional[Cgroup]:
+def cgroup_for(spec: RunnerSpec, unit: str, notes: List[str]) -> Optional[Cgroup]:
     """Make the cgroup of an attempt that is limited, where that is allowed."""
     if not (spec.memory_bytes or spec.cpus) or not spec.kernel_limits:
         return None
@@ -186,7 +186,9 @@ def cgroup_for(spec: Spec, unit: str, notes: List[str]) -> Optional[Cgroup]:
     return made
 
 
-def prefix_for(spec: Spec, unit: str, cgroup: Optional[Cgroup], notes: List[str]) -> List[str]:
+def prefix_for(
+    spec: RunnerSpec, unit: str, cgroup: Optional[Cgroup], notes: List[str]
+) -> List[str]:
     """Return what stands before a limited command that has no cgroup of ours."""
     if cgroup is not None or not (spec.memory_bytes or spec.cpus):
         return []

@@ -10,13 +10,13 @@ import importlib
 import os
 from typing import List
 
-from trackyard.runner.spec import Account, Spec
+from trackyard.runner.spec import RunAsUser, RunnerSpec
 
 #: What Python itself loads at its first use, from where the other user may not be able to read.
 LATER = ("encodings.idna", "linecache", "locale", "resource", "ssl", "stringprep", "traceback")
 
 
-def become(spec: Spec) -> None:
+def become(spec: RunnerSpec) -> None:
     """Hand the state folder to the team's user and become that user, for good."""
     account = spec.account
     if account is None:
@@ -34,13 +34,13 @@ def become(spec: Spec) -> None:
             os.mkdir(home, 0o700)  # noqa: PTH102
 
 
-def own(spec: Spec, account: Account) -> None:
+def own(spec: RunnerSpec, account: RunAsUser) -> None:
     """Give the state folder, whose parent is the engine's, to the user."""
     for path in (spec.state_dir / "lock", spec.state_dir):
         os.chown(path, account.uid, account.gid, follow_symlinks=False)
 
 
-def prefix(spec: Spec) -> List[str]:
+def prefix(spec: RunnerSpec) -> List[str]:
     """Return the words before a command that hide what is not its own."""
     sandbox = spec.sandbox
     if sandbox is None:
@@ -63,7 +63,7 @@ def prefix(spec: Spec) -> List[str]:
     return [*words, "--chdir", "{folder}", "--"]
 
 
-def line_in(spec: Spec, line: List[str], folder: str) -> List[str]:
+def line_in(spec: RunnerSpec, line: List[str], folder: str) -> List[str]:
     """Return a command's line as it is started."""
     words = prefix(spec)
     return [folder if word == "{folder}" else word for word in words] + line

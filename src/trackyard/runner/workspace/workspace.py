@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 from urllib.parse import urlsplit
 
-from trackyard.runner.spec import Package, Spec
+from trackyard.runner.spec import PackageSpec, RunnerSpec
 from trackyard.runner.workspace import archive
 
 DOWNLOAD_SECONDS = 60.0
@@ -31,11 +31,11 @@ RunProgram = Callable[[List[str], Path, Dict[str, str]], "tuple[int, str]"]
 Pause = Callable[[float], None]
 
 
-class SetupError(Exception):
+class WorkspaceError(Exception):
     """The workspace cannot be made ready; the message says what to do."""
 
 
-def prepare_folder(spec: Spec, pause: Pause) -> Path:
+def prepare_folder(spec: RunnerSpec, pause: Pause) -> Path:
     """Return the folder the command runs in, unpacked from its package if it has one."""
     folder = spec.state_dir / "work"
     if spec.work_dir is not None:
@@ -65,10 +65,10 @@ def _copy(source: Path, folder: Path, pause: Pause) -> None:
                 return
         except (OSError, shutil.Error) as fault:
             trouble = str(fault)
-    raise SetupError(f"The job's folder could not be copied: {trouble}.")
+    raise WorkspaceError(f"The job's folder could not be copied: {trouble}.")
 
 
-def prepare_modules(spec: Spec, pause: Pause) -> List[Path]:
+def prepare_modules(spec: RunnerSpec, pause: Pause) -> List[Path]:
     """Return the folders that Python imports from, unpacked from the job's modules."""
     home = spec.state_dir / "modules"
     return [
@@ -77,20 +77,20 @@ def prepare_modules(spec: Spec, pause: Pause) -> List[Path]:
     ]
 
 
-def _unpacked(package: Package, spec: Spec, folder: Path, pause: Pause) -> Path:
+def _unpacked(package: PackageSpec, spec: RunnerSpec, folder: Path, pause: Pause) -> Path:
     packed = fetch(package, spec, pause)
     shutil.rmtree(folder, ignore_errors=True)
     try:
         archive.unpack(packed, folder, kind=package.format)
     except archive.BadArchiveError as fault:
         shutil.rmtree(folder, ignore_errors=True)
-        raise SetupError(f"The job's package was refused: {fault}.") from fault
+        raise WorkspaceError(f"The job's package was refused: {fault}.") from fault
     except OSError as fault:
-        raise SetupError(f"The job's package could not be unpacked: {fault}.") from fault
+        raise WorkspaceError(f"The job's package could not be unpacked: {fault}.") from fault
     return folder
 
 
-def fetch(package: Package, spec: Spec, pause: Pause) -> Path:
+def fetch(package: PackageSpec, spec: RunnerSpec, pause: Pause) -> Path:
     """Return the package's archive from the cache, fetched and checked if it is not there."""
     folder = spec.cache_dir / "packages"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -104,7 +104,7 @@ def fetch(package: Package, spec: Spec, pause: Pause) -> Path:
         found = _digest(beside)
         if found != package.digest:
             beside.unlink()
-            raise SetupError(
+            raise WorkspaceError(
                 f"The package at {package.location} has digest {found[:12]}…, not "
                 f"{package.digest[:12]}…: it was damaged or replaced; submit the job again."
             )
@@ -112,12 +112,12 @@ def fetch(package: Package, spec: Spec, pause: Pause) -> Path:
     return kept
 
 
-def _fetch(package: Package, spec: Spec, target: Path, pause: Pause) -> None:
+def _fetch(package: PackageSpec, spec: RunnerSpec, target: Path, pause: Pause) -> None:
     if not package.location.startswith(("http://", "https://")):
         try:
             shutil.copyfile(package.location, target)
         except OSError as fault:
-            raise SetupError(f"The job's package cannot be read: {fault}.") from fault
+            raise WorkspaceError(f"The job's package cannot be read: {fault}.") from fault
         return
     trouble = ""
     for attempt in range(DOWNLOAD_TRIES):
@@ -133,10 +133,12 @@ def _fetch(package: Package, spec: Spec, target: Path, pause: Pause) -> None:
         trouble = f"the server answered {status}"
         if 400 <= status < 500 and status not in (408, 429):
             break
-    raise SetupError(f"The job's package cannot be fetched from {package.location}: {trouble}.")
+    raise WorkspaceError(
+        f"The job's package cannot be fetched from {package.location}: {trouble}."
+    )
 
 
-def _download(location: str, spec: Spec, target: Path, pause: Pause) -> int:
+def _download(location: str, spec: RunnerSpec, target: Path, pause: Pause) -> int:
     parts = urlsplit(location)
     secure = parts.scheme == "https"
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -165,7 +167,7 @@ def _same_place(location: str, server: str) -> bool:
 
 
 def prepare_python(
-    spec: Spec, folder: Path, env: Dict[str, str], *, run: RunProgram, pause: Pause
+    spec: RunnerSpec, folder: Path, env: Dict[str, str], *, run: RunProgram, pause: Pause
 ) -> Optional[Path]:
     """Return the environment with the job's pip requirements, or None if it has none."""
     if not spec.pip:
@@ -179,8 +181,8 @@ def prepare_python(
         if not done.exists():
             shutil.rmtree(place, ignore_errors=True)
             try:
-                _build(spec, place, Build(base, folder, env, run))
-            except SetupError:
+                _build(spec, place, EnvironmentBuild(base, folder, env, run))
+            except WorkspaceError:
                 shutil.rmtree(place, ignore_errors=True)
                 raise
             done.touch()
@@ -188,7 +190,7 @@ def prepare_python(
     return place
 
 
-def environment_key(spec: Spec, base: str) -> str:
+def environment_key(spec: RunnerSpec, base: str) -> str:
     """Return the content key of a pip environment."""
     lines = sorted(line.strip() for line in spec.pip if line.strip())
     facts = [platform.python_version(), platform.machine(), base, *lines]
@@ -204,7 +206,7 @@ def _is_local(line: str) -> bool:
     return line.startswith(local) or "@ file:" in line
 
 
-class Build:
+class EnvironmentBuild:
     """What is needed to build an environment."""
 
     def __init__(self, base: str, folder: Path, env: Dict[str, str], run: RunProgram) -> None:
@@ -218,11 +220,11 @@ class Build:
         code, output = self.run(line, self.folder, self.env)
         if code != 0:
             said = " | ".join(part for part in output.strip().splitlines()[-6:] if part.strip())
-            raise SetupError(f"{failure} (exit code {code}). It said: {said[-1500:]}")
+            raise WorkspaceError(f"{failure} (exit code {code}). It said: {said[-1500:]}")
         return output
 
 
-def _build(spec: Spec, place: Path, build: Build) -> None:
+def _build(spec: RunnerSpec, place: Path, build: EnvironmentBuild) -> None:
     line = [build.base, "-m", "venv"]
     paths: List[str] = []
     if spec.pip_system_site_packages:
@@ -246,7 +248,7 @@ def _build(spec: Spec, place: Path, build: Build) -> None:
     )
 
 
-def _site_packages(build: Build) -> List[str]:
+def _site_packages(build: EnvironmentBuild) -> List[str]:
     # A venv made from a venv sees the system's packages, not those of the venv it came from.
     code = (
         "import site, sys\n"
@@ -256,11 +258,11 @@ def _site_packages(build: Build) -> List[str]:
     return [line for line in output.strip().splitlines() if line.startswith("/")]
 
 
-def _has_pip(build: Build) -> bool:
+def _has_pip(build: EnvironmentBuild) -> bool:
     return build.run([build.base, "-m", "pip", "--version"], build.folder, build.env)[0] == 0
 
 
-def _see_base_packages(build: Build, python: str, paths: List[str]) -> None:
+def _see_base_packages(build: EnvironmentBuild, python: str, paths: List[str]) -> None:
     code = "import site; print(site.getsitepackages()[0])"
     own = build.check([python, "-c", code], "The new Python environment could not be run")
     # Sorted after the environment's own folder, so that what pip installs there wins.
@@ -290,7 +292,7 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-def own_variables(spec: Spec) -> Dict[str, str]:
+def own_variables(spec: RunnerSpec) -> Dict[str, str]:
     """Return what every command is told of its attempt; makes the folder of checkpoints."""
     values = {
         "YARD_ATTEMPT_ID": spec.attempt_id,
@@ -307,7 +309,7 @@ def own_variables(spec: Spec) -> Dict[str, str]:
 
 
 def job_environment(
-    spec: Spec,
+    spec: RunnerSpec,
     *,
     venv: Optional[Path],
     own: Dict[str, str],
@@ -346,7 +348,7 @@ def _reserved(name: str) -> bool:
     return name.startswith("YARD_")
 
 
-def _gpu_variables(spec: Spec, values: Dict[str, str]) -> Dict[str, str]:
+def _gpu_variables(spec: RunnerSpec, values: Dict[str, str]) -> Dict[str, str]:
     if spec.gpus is None:
         return {}
     listed: Tuple[Any, ...] = spec.gpus

@@ -28,7 +28,7 @@ _MOST_KINDS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
+class DurationEstimate:
     """A foreseen run time."""
 
     #: expected seconds
@@ -42,7 +42,7 @@ class Estimate:
     source: str
 
 
-UNKNOWN = Estimate(
+UNKNOWN = DurationEstimate(
     seconds=3600.0, low_seconds=60.0, high_seconds=86400.0, confidence=0.0, source="nothing"
 )
 
@@ -104,7 +104,7 @@ class DurationModel:
             if seen.count == _ENOUGH:
                 self._speaks.clear()
 
-    def estimate(self, job: Job) -> Estimate:
+    def estimate(self, job: Job) -> DurationEstimate:
         """Foresee a whole run of this job: as stated, else as learned."""
         stated = (
             job.estimate_seconds if job.estimate_seconds is not None else job.time_limit_seconds
@@ -112,13 +112,13 @@ class DurationModel:
         if stated is not None:
             source = "limit" if job.estimate_seconds is None else "request"
             low = stated if source == "request" else 0.0
-            return Estimate(
+            return DurationEstimate(
                 seconds=stated, low_seconds=low, high_seconds=stated, confidence=1.0, source=source
             )
         source, seen = self._best(job)
         if seen is None:
             return UNKNOWN
-        return Estimate(
+        return DurationEstimate(
             seconds=seen.total / seen.count,
             low_seconds=seen.quantile(0.1),
             high_seconds=seen.quantile(0.9),

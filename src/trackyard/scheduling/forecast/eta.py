@@ -14,12 +14,12 @@ from math import inf
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Reason, in_singular, stands_in_line
-from trackyard.core.resources import WHOLE, Placement, Request
+from trackyard.core.resources import WHOLE, Placement, ResourceRequest
 from trackyard.scheduling.forecast.outlook import PACES, end_of, runs_on
-from trackyard.scheduling.policy import Preemption
-from trackyard.scheduling.scheduler import Scheduler, decide
-from trackyard.scheduling.snapshot import Snapshot, Waiting
-from trackyard.scheduling.state import Held
+from trackyard.scheduling.policy import PreemptionRules
+from trackyard.scheduling.scheduler import PassScheduler, decide
+from trackyard.scheduling.snapshot import Snapshot, WaitingJob
+from trackyard.scheduling.state import HeldJob
 
 #: Events run forward before giving up on a forecast.
 _MOST_EVENTS = 20_000
@@ -28,7 +28,7 @@ _AGES = 1e9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Forecast:
+class StartForecast:
     """A predicted start; None where none is in sight."""
 
     #: when jobs end as soon as they well may
@@ -42,11 +42,11 @@ class Forecast:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Smaller:
+class SmallerRequest:
     """A lesser request that would start at once."""
 
     #: the request
-    request: Request
+    request: ResourceRequest
     #: its time limit, where a shorter one is what helps
     time_limit_seconds: float | None
     #: say it to a person
@@ -56,7 +56,7 @@ class Smaller:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
+class SubmissionForecast:
     """What a job not yet submitted would meet."""
 
     #: it would start at once, there
@@ -64,9 +64,9 @@ class Answer:
     #: why it would wait, dominant first; empty when it would start
     reasons: tuple[Reason, ...]
     #: when it would start
-    forecast: Forecast
+    forecast: StartForecast
     #: the largest lesser requests that would start now, at most a few
-    smaller: tuple[Smaller, ...]
+    smaller: tuple[SmallerRequest, ...]
     #: its place among the jobs that start when their turn comes, 1 is next; None: not among them
     position: int | None = None
     #: how many others are among them
@@ -75,7 +75,7 @@ class Answer:
 
 def forecast(
     snapshot: Snapshot, jobs: Collection[str], *, most_events: int = _MOST_EVENTS
-) -> dict[str, Forecast]:
+) -> dict[str, StartForecast]:
     """Predict when these waiting jobs start by running the policy forward."""
     wanted = frozenset(jobs)
     confidence = {
@@ -90,7 +90,7 @@ def forecast(
     for job in wanted:
         known = [outlook.get(job) for outlook in (early, middle, late)]
         moments = [moment for moment in known if moment is not None]
-        answers[job] = Forecast(
+        answers[job] = StartForecast(
             earliest=min(moments, default=None),
             expected=middle.get(job),
             latest=max(moments) if len(moments) == len(known) else None,
@@ -99,19 +99,23 @@ def forecast(
     return answers
 
 
-def what_if(snapshot: Snapshot, job: Job, *, most_events: int = _MOST_EVENTS) -> Answer:
+def what_if(
+    snapshot: Snapshot, job: Job, *, most_events: int = _MOST_EVENTS
+) -> SubmissionForecast:
     """Say what this job would meet if it were submitted now, and what less would start at once."""
     job = replace(job, submitted_at=min(job.submitted_at or snapshot.now, snapshot.now))
-    asked = replace(snapshot, waiting=(*snapshot.waiting, Waiting(job=job)))
+    asked = replace(snapshot, waiting=(*snapshot.waiting, WaitingJob(job=job)))
     decisions = decide(asked)
     for admission in decisions.admissions:
         if admission.job == job.id:
             now = snapshot.now
-            sure = Forecast(earliest=now, expected=now, latest=now, confidence=1.0)
-            return Answer(placement=admission.placement, reasons=(), forecast=sure, smaller=())
+            sure = StartForecast(earliest=now, expected=now, latest=now, confidence=1.0)
+            return SubmissionForecast(
+                placement=admission.placement, reasons=(), forecast=sure, smaller=()
+            )
     ahead = forecast(asked, (job.id,), most_events=most_events)[job.id]
     line = [one for one in decisions.line if stands_in_line(decisions.reasons.get(one))]
-    return Answer(
+    return SubmissionForecast(
         placement=None,
         reasons=decisions.reasons[job.id],
         forecast=ahead,
@@ -121,7 +125,7 @@ def what_if(snapshot: Snapshot, job: Job, *, most_events: int = _MOST_EVENTS) ->
     )
 
 
-def lesser(snapshot: Snapshot, job_id: str) -> tuple[Smaller, ...]:
+def lesser(snapshot: Snapshot, job_id: str) -> tuple[SmallerRequest, ...]:
     """Say which lesser requests of a waiting job would start at once in its place."""
     own = [one for one in snapshot.waiting if one.job.id == job_id]
     others = tuple(one for one in snapshot.waiting if one.job.id != job_id)
@@ -135,7 +139,7 @@ def _run_forward(
 ) -> dict[str, float]:
     """Let the scheduler work on with foreseen run times; return the starts of those wanted."""
     policy = replace(snapshot.policy, preemption=_immediate(snapshot.policy.preemption))
-    scheduler = Scheduler(replace(snapshot, policy=policy))
+    scheduler = PassScheduler(replace(snapshot, policy=policy))
     ends: list[tuple[float, int, str]] = []
     number = 0
     for held in scheduler.state.held.values():
@@ -173,7 +177,7 @@ def _run_forward(
 
 
 def _next_moment(
-    scheduler: Scheduler,
+    scheduler: PassScheduler,
     ends: list[tuple[float, int, str]],
     current: dict[str, int],
     chance: float,
@@ -198,7 +202,7 @@ def _next_moment(
     return now
 
 
-def _next_chance(scheduler: Scheduler, wanted: Sequence[Job], now: float) -> float:
+def _next_chance(scheduler: PassScheduler, wanted: Sequence[Job], now: float) -> float:
     """When a running job may first be stopped, or one of those wanted may first have it so."""
     rules = scheduler.state.policy.preemption
     if not rules.is_on:
@@ -212,10 +216,10 @@ def _next_chance(scheduler: Scheduler, wanted: Sequence[Job], now: float) -> flo
     return min((moment for moment in moments if moment > now), default=inf)
 
 
-def _stopped(held: Held, now: float) -> Waiting:
+def _stopped(held: HeldJob, now: float) -> WaitingJob:
     """A job that was stopped, with the run time that it goes on from."""
     kept = now - held.started_at - held.lost_seconds(now)
-    return Waiting(
+    return WaitingJob(
         job=held.job,
         attained_seconds=held.attained + kept,
         save_seconds=held.save_seconds,
@@ -223,7 +227,7 @@ def _stopped(held: Held, now: float) -> Waiting:
     )
 
 
-def _immediate(preemption: Preemption) -> Preemption:
+def _immediate(preemption: PreemptionRules) -> PreemptionRules:
     return replace(preemption, grace_seconds=0.0)
 
 
@@ -233,7 +237,7 @@ def _trust(snapshot: Snapshot) -> float:
     return sum(estimates) / len(estimates) if estimates else 1.0
 
 
-def _smaller(snapshot: Snapshot, job: Job) -> Iterator[Smaller]:
+def _smaller(snapshot: Snapshot, job: Job) -> Iterator[SmallerRequest]:
     """Try lesser requests, the largest first, and yield those that would start now."""
     found = 0
     for request, limit, sentence in _lesser(snapshot, job):
@@ -242,11 +246,11 @@ def _smaller(snapshot: Snapshot, job: Job) -> Iterator[Smaller]:
         )
         if limit is None:
             tried = replace(tried, estimate_seconds=job.estimate_seconds)
-        decisions = decide(replace(snapshot, waiting=(*snapshot.waiting, Waiting(job=tried))))
+        decisions = decide(replace(snapshot, waiting=(*snapshot.waiting, WaitingJob(job=tried))))
         for admission in decisions.admissions:
             if admission.job == tried.id:
                 found += 1
-                yield Smaller(
+                yield SmallerRequest(
                     request=request,
                     time_limit_seconds=limit,
                     sentence=sentence,
@@ -256,7 +260,7 @@ def _smaller(snapshot: Snapshot, job: Job) -> Iterator[Smaller]:
             return
 
 
-def _lesser(snapshot: Snapshot, job: Job) -> Iterator[tuple[Request, float | None, str]]:
+def _lesser(snapshot: Snapshot, job: Job) -> Iterator[tuple[ResourceRequest, float | None, str]]:
     request = job.request
     if request.gpu_types:
         yield replace(request, gpu_types=()), job.time_limit_seconds, "any GPU type: starts now"
@@ -282,7 +286,7 @@ def _lesser(snapshot: Snapshot, job: Job) -> Iterator[tuple[Request, float | Non
         yield half, job.time_limit_seconds, "drop to half a GPU: starts now"
 
 
-def _with_less(job: Job, milli: int, **changes: int) -> Request:
+def _with_less(job: Job, milli: int, **changes: int) -> ResourceRequest:
     """Return its request with fewer GPUs on each node; defaults follow them."""
     request = replace(job.request, **changes)  # type: ignore[arg-type]
     whole = max(job.request.gpu_milli_per_node, 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trackyard.core.job import Job
 from trackyard.scheduling.forecast.durations import DurationModel
-from trackyard.scheduling.state import Held
+from trackyard.scheduling.state import HeldJob
 
 #: Parts of the time that jobs may take: as soon as they well may, as expected, all of it.
 PACES = SOON, EXPECTED, ALL = (0.25, 0.6, 1.0)
@@ -28,7 +28,7 @@ def runs_on(durations: DurationModel, job: Job, ran: float, bound: float, pace: 
     return min(rest, bound)
 
 
-def end_of(held: Held, now: float, durations: DurationModel, pace: float) -> float:
+def end_of(held: HeldJob, now: float, durations: DurationModel, pace: float) -> float:
     """When a running job ends at a pace."""
     left = held.ends_by(now) - now
     if held.stops_at is None:

@@ -11,12 +11,12 @@ from math import inf, log2
 from trackyard.core.job import Job
 from trackyard.core.reasons import Reason
 from trackyard.scheduling.order.columns import ColumnLine
-from trackyard.scheduling.order.line import Entry, Line
-from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.order.line import Entry, JobLine
+from trackyard.scheduling.order.pending import PendingJob
 from trackyard.scheduling.place.table import Mask, Shape
-from trackyard.scheduling.policy import Order
+from trackyard.scheduling.policy import QueueOrder
 from trackyard.scheduling.shares.departments import TeamUse
-from trackyard.scheduling.shares.quota import Ledger
+from trackyard.scheduling.shares.quota import QuotaLedger
 
 #: class, standing, queue rank, measure, submitted, sequence
 Key = tuple[int, int, int, float, float, int]
@@ -60,7 +60,7 @@ class Bucket:
         job: Job,
         *,
         shape: Shape,
-        order: Order,
+        order: QueueOrder,
         team: TeamUse,
         rank: int,
         number: int,
@@ -82,12 +82,12 @@ class Bucket:
         self.gate = gate
         #: rows narrowed by nodes to avoid; None: all
         self.allowed = allowed
-        self.line: Line | ColumnLine = Line() if line is None else line
+        self.line: JobLine | ColumnLine = JobLine() if line is None else line
         self.is_fresh = False
         self._key: Key | None = None
         self._key_stretch = 0.0
         #: the measure changes with every admission
-        self._is_live = order in (Order.FAIR, Order.DOMINANT)
+        self._is_live = order in (QueueOrder.FAIR, QueueOrder.DOMINANT)
         self.reopen()
 
     def reopen(self) -> None:
@@ -101,22 +101,22 @@ class Bucket:
         #: whether that is a limit of a team, queue, user or array
         self.is_limited = False
 
-    def entry(self, pending: Pending, ledger: Ledger) -> Entry:
+    def entry(self, pending: PendingJob, ledger: QuotaLedger) -> Entry:
         """Return a job's entry in this line."""
         submitted = pending.waiting.job.submitted_at
         measure = submitted
-        if self.order is Order.SHORTEST:
+        if self.order is QueueOrder.SHORTEST:
             measure = pending.length
-        elif self.order is Order.DEFAULT:
+        elif self.order is QueueOrder.DEFAULT:
             passing = ledger.policy.passing_seconds(pending.length)
             measure = submitted + pending.waiting.attained_seconds + passing
         return (measure, submitted, pending.sequence, pending.bound, pending)
 
-    def scale(self, ledger: Ledger) -> tuple[float, float]:
+    def scale(self, ledger: QuotaLedger) -> tuple[float, float]:
         """Return factor and addend that turn an entry's own measure into one for all lines."""
         return scale(self.order, self.team, ledger)
 
-    def key(self, entry: Entry, ledger: Ledger) -> Key:
+    def key(self, entry: Entry, ledger: QuotaLedger) -> Key:
         """Return how a job of this line compares with those of other lines."""
         standing = OWED
         if not self.is_owed:
@@ -138,14 +138,14 @@ class Bucket:
         return key
 
 
-def scale(order: Order, team: TeamUse, ledger: Ledger) -> tuple[float, float]:
+def scale(order: QueueOrder, team: TeamUse, ledger: QuotaLedger) -> tuple[float, float]:
     """Return factor and addend that turn a measure under an order into one for all lines."""
-    if order is Order.DEFAULT:
+    if order is QueueOrder.DEFAULT:
         if ledger.keeps_shares:
             return _LENGTH_PART, ledger.used(team)
         return 1.0, ledger.policy.halving_seconds * log2(team.stretch)
-    if order is Order.FAIR:
+    if order is QueueOrder.FAIR:
         return 0.0, ledger.used(team)
-    if order is Order.DOMINANT:
+    if order is QueueOrder.DOMINANT:
         return 0.0, ledger.dominant_share(team)
     return 1.0, 0.0

@@ -16,26 +16,26 @@ import numpy as np
 
 from trackyard.scheduling.forecast.durations import DurationModel, level_of
 from trackyard.scheduling.order.line import Entry
-from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.order.pending import PendingJob
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
-from trackyard.scheduling.policy import Order, Policy
-from trackyard.scheduling.snapshot import Waiting
+from trackyard.scheduling.policy import Policy, QueueOrder
+from trackyard.scheduling.snapshot import WaitingJob
 
 _PRIORITY = attrgetter("priority")
 
 
-class Columns:
+class JobColumns:
     """Measures of many jobs, and the jobs in groups of alike ones, each in order."""
 
     def __init__(
         self,
-        waiting: Sequence[Waiting],
+        waiting: Sequence[WaitingJob],
         *,
         numbers: Sequence[int],
         shapes: Sequence[Shape],
         durations: DurationModel,
         policy: Policy,
-        orders: dict[str, Order],
+        orders: dict[str, QueueOrder],
         by_user: Collection[str] = (),
         by_preemptible: bool = False,
     ) -> None:
@@ -52,8 +52,10 @@ class Columns:
         self._known = {shape.index: shape for shape in dict.fromkeys(shapes)}
         queues = _codes([job.queue for job in jobs])
         order_of = [orders[name] for name in queues[1]]
-        is_default: Mask = np.array([order is Order.DEFAULT for order in order_of])[queues[0]]
-        is_shortest: Mask = np.array([order is Order.SHORTEST for order in order_of])[queues[0]]
+        is_default: Mask = np.array([order is QueueOrder.DEFAULT for order in order_of])[queues[0]]
+        is_shortest: Mask = np.array([order is QueueOrder.SHORTEST for order in order_of])[
+            queues[0]
+        ]
         self.length, self.bound = self._lengths(attained, is_default, is_shortest)
         self.level: Ints = np.fromiter(map(_PRIORITY, jobs), np.int64, len(jobs))
         self.measure: Floats = np.where(is_shortest, self.length, self.submitted)
@@ -89,9 +91,9 @@ class Columns:
         ids = self.ids
         return [ids[row] for row in self._rows]
 
-    def pending(self, row: int) -> Pending:
+    def pending(self, row: int) -> PendingJob:
         """Return one job, measured."""
-        return Pending(
+        return PendingJob(
             self.waiting[row],
             self.shapes[row],
             self.numbers[row],
@@ -189,7 +191,7 @@ class ColumnLine:
 
     __slots__ = ("_columns", "_rows")
 
-    def __init__(self, columns: Columns, rows: list[int]) -> None:
+    def __init__(self, columns: JobColumns, rows: list[int]) -> None:
         self._columns = columns
         self._rows = rows
 

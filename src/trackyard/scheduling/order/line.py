@@ -10,15 +10,15 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from math import inf
 
-from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.order.pending import PendingJob
 
 #: (primary key, submitted at, sequence number, run-time bound, the job)
-Entry = tuple[float, float, int, float, Pending]
+Entry = tuple[float, float, int, float, PendingJob]
 
 _BLOCK = 64
 
 
-class Line:
+class JobLine:
     """Entries in order, in blocks that know their smallest run-time bound."""
 
     __slots__ = ("_blocks", "_least", "_size")

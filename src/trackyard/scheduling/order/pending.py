@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from trackyard.scheduling.forecast.durations import DurationModel, level_of
 from trackyard.scheduling.place.table import Shape
-from trackyard.scheduling.policy import Order
-from trackyard.scheduling.snapshot import Waiting
+from trackyard.scheduling.policy import QueueOrder
+from trackyard.scheduling.snapshot import WaitingJob
 
 
-class Pending:
+class PendingJob:
     """A waiting job, measured."""
 
     __slots__ = ("bound", "length", "sequence", "shape", "waiting")
 
     def __init__(
-        self, waiting: Waiting, shape: Shape, sequence: int, length: float, bound: float
+        self, waiting: WaitingJob, shape: Shape, sequence: int, length: float, bound: float
     ) -> None:
         self.waiting = waiting
         self.shape = shape
@@ -36,28 +36,30 @@ class Measurer:
         self._durations = durations
         self._rows: dict[tuple[object, ...], tuple[float, ...]] = {}
 
-    def __call__(self, waiting: Waiting, shape: Shape, sequence: int, order: Order) -> Pending:
+    def __call__(
+        self, waiting: WaitingJob, shape: Shape, sequence: int, order: QueueOrder
+    ) -> PendingJob:
         """Measure a waiting job under an order."""
         job = waiting.job
         limit = job.time_limit_seconds
         if job.estimate_seconds is not None:
             rest = max(job.estimate_seconds - waiting.attained_seconds, 0.0)
             bound = rest if limit is None else min(rest, limit)
-            length = rest * size_of(shape) if order is Order.DEFAULT else rest
-            return Pending(waiting, shape, sequence, length, bound)
+            length = rest * size_of(shape) if order is QueueOrder.DEFAULT else rest
+            return PendingJob(waiting, shape, sequence, length, bound)
         length = 0.0
-        if order is Order.DEFAULT:
+        if order is QueueOrder.DEFAULT:
             length = self._rank(waiting, shape)
             if limit is not None and limit < length:
                 length = limit
             length *= shape.size
-        elif order is Order.SHORTEST:
+        elif order is QueueOrder.SHORTEST:
             length = self._durations.expected_seconds(job)
         if limit is None:
             limit = self._durations.bound_seconds(job, waiting.attained_seconds)
-        return Pending(waiting, shape, sequence, length, limit)
+        return PendingJob(waiting, shape, sequence, length, limit)
 
-    def _rank(self, waiting: Waiting, shape: Shape) -> float:
+    def _rank(self, waiting: WaitingJob, shape: Shape) -> float:
         job = waiting.job
         if not job.preemptible:
             # It runs to its end once it has started, however long that turns out to be.

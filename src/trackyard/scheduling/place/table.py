@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trackyard.core.node import Node
-from trackyard.core.resources import WHOLE, Request, Style
+from trackyard.core.resources import WHOLE, ResourceRequest, Style
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 #: All that tells requests apart, in one go; a request's own hash takes three times as long.
-_FIELDS = attrgetter(*(field.name for field in fields(Request)))
+_FIELDS = attrgetter(*(field.name for field in fields(ResourceRequest)))
 
 
 class Shape:
@@ -51,7 +51,7 @@ class Shape:
         "total_milli",
     )
 
-    def __init__(self, request: Request, *, index: int, masks: tuple[Mask, ...]) -> None:
+    def __init__(self, request: ResourceRequest, *, index: int, masks: tuple[Mask, ...]) -> None:
         self.request = request
         self.index = index
         self.node_count = request.nodes
@@ -118,10 +118,10 @@ class NodeTable:
         self._shapes: dict[tuple[object, ...], Shape] = {}
         self._by_identity: dict[int, Shape] = {}
         #: requests met, kept so that nobody else is given their identity
-        self._met: list[Request] = []
+        self._met: list[ResourceRequest] = []
         self._groups: dict[str, list[Ints]] = {}
 
-    def shape(self, request: Request) -> Shape:
+    def shape(self, request: ResourceRequest) -> Shape:
         """Return the one shape for this request."""
         known = self._by_identity.get(id(request))
         if known is None:
@@ -133,7 +133,7 @@ class NodeTable:
             self._met.append(request)
         return known
 
-    def shapes(self, requests: Sequence[Request]) -> list[Shape]:
+    def shapes(self, requests: Sequence[ResourceRequest]) -> list[Shape]:
         """Return the shapes of many requests."""
         by_identity = self._by_identity
         for identity, request in dict(zip(map(id, requests), requests, strict=True)).items():
@@ -162,7 +162,7 @@ class NodeTable:
             [all(pair in node.labels for pair in labels) for node in self.nodes], dtype=np.bool_
         )
 
-    def _make(self, request: Request) -> Shape:
+    def _make(self, request: ResourceRequest) -> Shape:
         big = (self.gpus >= request.gpus) & (self.cpu >= request.cpu_milli)
         big &= self.memory >= request.memory_bytes
         if request.labels:

@@ -13,35 +13,35 @@ import numpy as np
 
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.decisions import Cause
-from trackyard.scheduling.order.pending import Pending
+from trackyard.scheduling.order.pending import PendingJob
 from trackyard.scheduling.place.capacity import Capacity
 from trackyard.scheduling.place.sketch import RowSketch
 from trackyard.scheduling.place.table import Floats, Ints, Mask, Shape
-from trackyard.scheduling.policy import Order
-from trackyard.scheduling.preemption.remaining_time import Rests
-from trackyard.scheduling.state import Held, State
+from trackyard.scheduling.policy import QueueOrder
+from trackyard.scheduling.preemption.remaining_time import RemainingTimes
+from trackyard.scheduling.state import HeldJob, PassState
 
 _CAUSES = (Cause.HIGHER_CLASS, Cause.RECLAIMED, Cause.YIELDS_TO_SHORTER)
 _HIGHER, _RECLAIMED, _SHORTER = range(3)
 _NOBODY = 9
 #: Under these orders a job may push out a longer one; under the others lengths say nothing.
-_BY_LENGTH = (Order.DEFAULT, Order.SHORTEST)
+_BY_LENGTH = (QueueOrder.DEFAULT, QueueOrder.SHORTEST)
 #: Rows looked at closely for one claimant, beside those that its gang needs.
 _MOST_ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PreemptionPlan:
     """Stop these, and the claimant fits on these rows."""
 
-    victims: tuple[tuple[Held, Cause], ...]
+    victims: tuple[tuple[HeldJob, Cause], ...]
     rows: tuple[int, ...]
 
 
-class Preemption:
+class VictimSearch:
     """The search for victims within one pass; what it derives from the running jobs is kept."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: PassState) -> None:
         self._state = state
         self._settings = state.policy.preemption
         self.attempts = 0
@@ -52,12 +52,12 @@ class Preemption:
 
     def find(
         self,
-        pending: Pending,
-        order: Order,
+        pending: PendingJob,
+        order: QueueOrder,
         allowed: Mask | None,
         kept: frozenset[tuple[int, int]] = frozenset(),
         view: Capacity | None = None,
-    ) -> Plan | None:
+    ) -> PreemptionPlan | None:
         """Return whom to stop for a job that does not fit, or None.
 
         `kept` GPUs are reserved for others; `view` is what these reservations leave free.
@@ -81,7 +81,7 @@ class Preemption:
             ranked = ranked[: self._settings.max_victims]
         return self._cheapest(pending.shape, ranked, causes, allowed)
 
-    def may(self, pending: Pending, order: Order) -> bool:
+    def may(self, pending: PendingJob, order: QueueOrder) -> bool:
         """A cheap check whether anyone at all may be stopped for this job."""
         settings, level = self._settings, int(pending.waiting.job.priority)
         if self.attempts >= settings.attempts_per_pass:
@@ -92,7 +92,7 @@ class Preemption:
             or (self._settings.reclaim and self._state.ledger.is_some_over())
         )
 
-    def _is_some_longer(self, pending: Pending, order: Order) -> bool:
+    def _is_some_longer(self, pending: PendingJob, order: QueueOrder) -> bool:
         """Say whether someone of any class may yield to this job for being longer."""
         settings = self._settings
         if not settings.yield_to_shorter or order not in _BY_LENGTH:
@@ -107,19 +107,21 @@ class Preemption:
         names, uses = self._state.victims.team_names, ledger.teams
         return any((use := uses[names[at]]) is own or use.is_debtor(own) for at in teams)
 
-    def _rests(self, order: Order) -> Rests:
+    def _rests(self, order: QueueOrder) -> RemainingTimes:
         """Who may be stopped now, and for how long they would run on."""
-        rests = self._state.victims.rests(by_size=order is Order.DEFAULT)
+        rests = self._state.victims.rests(by_size=order is QueueOrder.DEFAULT)
         rests.advance(self._state.now)
         return rests
 
-    def _rest(self, order: Order) -> Floats:
+    def _rest(self, order: QueueOrder) -> Floats:
         """How long each would run on, if it may be stopped now: no longer than its time limit."""
         victims, rest = self._state.victims, self._rests(order).rest
         if not victims.limited_count:
             return rest
         left = victims.deadline - self._state.now
-        capped: Floats = np.minimum(rest, left * victims.size if order is Order.DEFAULT else left)
+        capped: Floats = np.minimum(
+            rest, left * victims.size if order is QueueOrder.DEFAULT else left
+        )
         return capped
 
     def _lost(self) -> tuple[Floats, Mask]:
@@ -154,7 +156,7 @@ class Preemption:
         # A table without any job yet still has one number.
         return np.array(flags or [False], dtype=np.bool_)
 
-    def _has_waited(self, pending: Pending) -> bool:
+    def _has_waited(self, pending: PendingJob) -> bool:
         """Say whether it waited long enough to take GPUs back from its own class."""
         waiting = pending.waiting
         waited = self._state.now - waiting.job.submitted_at - waiting.attained_seconds
@@ -178,7 +180,7 @@ class Preemption:
         mask[list(spared)] = True
         return mask
 
-    def _yielding(self, pending: Pending, order: Order) -> Mask:
+    def _yielding(self, pending: PendingJob, order: QueueOrder) -> Mask:
         """Those of its own class who yield to this job because it is so much shorter.
 
         They have saved, run on for much longer than it and than what the stop loses, are not of
@@ -197,12 +199,12 @@ class Preemption:
         ):
             return np.zeros(len(rest), dtype=np.bool_)
         lost, has_saved = self._lost()
-        if order is Order.DEFAULT:
+        if order is QueueOrder.DEFAULT:
             lost = lost * victims.size
         longer &= has_saved & ~victims.spared & (victims.stoppable_at <= state.now)
         longer &= rest > settings.yield_ratio * pending.length + settings.loss_ratio * lost
         longer &= ~victims.is_alike(job)
-        if order is Order.DEFAULT:
+        if order is QueueOrder.DEFAULT:
             longer &= self._stands_before(pending, rest)
         level = int(job.priority)
         if not victims.is_all_of(level):
@@ -212,7 +214,7 @@ class Preemption:
             longer &= self._over(job.team, need=None, own=True)[victims.team]
         return longer
 
-    def _stands_before(self, pending: Pending, rest: Floats) -> Mask:
+    def _stands_before(self, pending: PendingJob, rest: Floats) -> Mask:
         """Those whom this job would go before, did they wait again from now on."""
         victims, policy, now = self._state.victims, self._state.policy, self._state.now
         own = pending.waiting.job.submitted_at + pending.waiting.attained_seconds
@@ -222,7 +224,7 @@ class Preemption:
         before: Mask = own + policy.passing_seconds(pending.length) < theirs
         return before
 
-    def _causes(self, pending: Pending, order: Order) -> Ints | None:
+    def _causes(self, pending: PendingJob, order: QueueOrder) -> Ints | None:
         """For each row of the victims why it may be stopped for this job; None: for being longer.
 
         It is None only where no other cause is to be had.
@@ -249,7 +251,7 @@ class Preemption:
             causes[able & (victims.level < level)] = _HIGHER
         return causes
 
-    def _longest_alone(self, shape: Shape, order: Order, able: Mask) -> Plan | None:
+    def _longest_alone(self, shape: Shape, order: QueueOrder, able: Mask) -> PreemptionPlan | None:
         """In a pool of one node the one with the longest rest, if no other need be stopped."""
         slot = int((self._rest(order) * able).argmax())
         if not able[slot] or not shape.is_plain or shape.node_count > 1:
@@ -261,7 +263,7 @@ class Preemption:
         if held is None or size is None or not is_here or not free < shape.gpus <= free + size:
             return None
         self.attempts += 1
-        return Plan(((held, Cause.YIELDS_TO_SHORTER),), (0,))
+        return PreemptionPlan(((held, Cause.YIELDS_TO_SHORTER),), (0,))
 
     def _could_do(self, shape: Shape, slots: Ints) -> bool:
         """Say whether all of them together would free enough GPUs somewhere."""
@@ -271,7 +273,7 @@ class Preemption:
         need -= self._capacity.whole_total * WHOLE
         return bool(np.add.reduce(self._state.victims.milli[slots]) >= need)
 
-    def _rank(self, slots: Ints, causes: Ints | None, order: Order) -> Ints:
+    def _rank(self, slots: Ints, causes: Ints | None, order: QueueOrder) -> Ints:
         """Order victims: plainest cause, lowest class, then least lost work or longest rest."""
         rest = self._rest(order)[slots]
         if causes is None:
@@ -284,7 +286,7 @@ class Preemption:
 
     def _cheapest(
         self, shape: Shape, ranked: Ints, causes: Ints | None, allowed: Mask | None
-    ) -> Plan | None:
+    ) -> PreemptionPlan | None:
         """Choose the rows where making room costs least."""
         state = self._state
         able = shape.any_mask() & state.table.up
@@ -340,7 +342,7 @@ class Preemption:
 
     def _plan(
         self, rows: list[tuple[int, int, int, list[int]]], causes: Ints | None
-    ) -> Plan | None:
+    ) -> PreemptionPlan | None:
         state = self._state
         slots = sorted({slot for option in rows for slot in option[3]})
         if len(slots) > self._settings.max_victims:
@@ -350,7 +352,7 @@ class Preemption:
             held = state.victims.held[slot]
             assert held is not None
             pairs.append((held, _CAUSES[_SHORTER if causes is None else causes[slot]]))
-        return Plan(tuple(pairs), tuple(option[2] for option in rows))
+        return PreemptionPlan(tuple(pairs), tuple(option[2] for option in rows))
 
     def _clear_row(
         self, shape: Shape, row: int, candidates: list[tuple[int, int]]

@@ -21,7 +21,7 @@ from trackyard.scheduling.forecast.durations import level_of
 from trackyard.scheduling.policy import HOUR, NO_PREEMPTION
 from trackyard.scheduling.scheduler import decide, uncollected
 from trackyard.scheduling.shares.departments import TeamUse, Tree
-from trackyard.scheduling.snapshot import Running, Snapshot, Waiting
+from trackyard.scheduling.snapshot import ActiveJob, Snapshot, WaitingJob
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,7 +124,7 @@ class _Proof:
 
     def stops(self) -> Iterator[tuple[str, str]]:
         """Look at each stop, and at what comes of all stops for one job."""
-        plans: dict[str, list[Running]] = {}
+        plans: dict[str, list[ActiveJob]] = {}
         seen: set[str] = set()
         for stop in self._decisions.stops:
             victim, claimant = self._running.get(stop.job), self._waiting.get(stop.for_job)
@@ -146,7 +146,7 @@ class _Proof:
                 words = f"{name}, for which it would be stopped, has no room after that"
                 yield from ((victim.job.id, words) for victim in victims)
 
-    def _has_room(self, job: Job, victims: list[Running]) -> bool:
+    def _has_room(self, job: Job, victims: list[ActiveJob]) -> bool:
         """Say whether a job has room once these are gone, whatever else starts or stops."""
         if self._could_hold(job, victims, self._rooms):
             return True
@@ -155,7 +155,7 @@ class _Proof:
             _free(rooms, one.placement)
         return self._could_hold(job, victims, rooms)
 
-    def _could_hold(self, job: Job, victims: list[Running], rooms: dict[str, _Room]) -> bool:
+    def _could_hold(self, job: Job, victims: list[ActiveJob], rooms: dict[str, _Room]) -> bool:
         leaving = [one for one in victims if one not in self._gone]
         for one in leaving:
             _free(rooms, one.placement)
@@ -309,7 +309,7 @@ class _Limits:
         return self.team(victim.team).is_debtor(self.team(claimant.team))
 
 
-def _wrongful(snapshot: Snapshot, stop: Stop, victim: Running, claimant: Waiting) -> str:
+def _wrongful(snapshot: Snapshot, stop: Stop, victim: ActiveJob, claimant: WaitingJob) -> str:
     """Say why a job may not be stopped for another; empty: it may."""
     rules, now = snapshot.policy.preemption, snapshot.now
     ours, theirs = victim.job, claimant.job
@@ -329,13 +329,13 @@ def _wrongful(snapshot: Snapshot, stop: Stop, victim: Running, claimant: Waiting
     return _no_gain(snapshot, victim, claimant) if stop.cause is Cause.YIELDS_TO_SHORTER else ""
 
 
-def _first_minutes(snapshot: Snapshot, victim: Running) -> float:
+def _first_minutes(snapshot: Snapshot, victim: ActiveJob) -> float:
     least = snapshot.policy.preemption.min_run_seconds * 2.0 ** min(len(victim.stops), 16)
     # Sums of seconds are not exact.
     return least - 1e-3
 
 
-def _no_gain(snapshot: Snapshot, victim: Running, claimant: Waiting) -> str:
+def _no_gain(snapshot: Snapshot, victim: ActiveJob, claimant: WaitingJob) -> str:
     """Say why a job may not yield to another as the shorter one; empty: it may."""
     rules, ours, theirs = snapshot.policy.preemption, victim.job, claimant.job
     if ours.priority != theirs.priority:

@@ -27,7 +27,7 @@ _EARLY_SECONDS = 1e-5
 _FEW = 12
 
 
-class Rests:
+class RemainingTimes:
     """Rests of running jobs in one unit: seconds, or GPU-seconds where `by_size`."""
 
     def __init__(self, victims: Victims, *, by_size: bool) -> None:

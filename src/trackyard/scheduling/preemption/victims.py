@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from trackyard.scheduling.forecast.durations import DurationModel
 from trackyard.scheduling.place.table import Floats, Ints, Mask
-from trackyard.scheduling.policy import HOUR, Preemption
-from trackyard.scheduling.preemption.remaining_time import Rests
+from trackyard.scheduling.policy import HOUR, PreemptionRules
+from trackyard.scheduling.preemption.remaining_time import RemainingTimes
 
 if TYPE_CHECKING:
     from trackyard.core.job import Job
-    from trackyard.scheduling.state import Held
+    from trackyard.scheduling.state import HeldJob
 
 _NO_ROWS: tuple[float, ...] = ()
 _PRIORITY = attrgetter("priority")
@@ -32,15 +32,15 @@ _NONE = (0, 0, 0)
 class Victims:
     """One row per running job; rows are reused."""
 
-    def __init__(self, settings: Preemption | None = None, room: int = 64) -> None:
-        self._settings = settings or Preemption()
+    def __init__(self, settings: PreemptionRules | None = None, room: int = 64) -> None:
+        self._settings = settings or PreemptionRules()
         self._free: list[int] = []
         #: numbers of what jobs have in common: array, command, or one user's name for them
         self._kinds: dict[tuple[str, ...], int] = {}
         #: numbers of the teams seen, and their names by number
         self.teams: dict[str, int] = {}
         self.team_names: list[str] = []
-        self.held: list[Held | None] = []
+        self.held: list[HeldJob | None] = []
         #: what was learned of each one's length, by level of run time
         self.rows: list[tuple[float, ...]] = []
         #: how many there are of each class
@@ -49,7 +49,7 @@ class Victims:
         self.stated_count = 0
         self.limited_count = 0
         #: rests by unit, once someone asked
-        self._rests: dict[bool, Rests] = {}
+        self._rests: dict[bool, RemainingTimes] = {}
         self._resize(room)
 
     def _resize(self, room: int) -> None:
@@ -94,7 +94,7 @@ class Victims:
     level: Ints
     team: Ints
 
-    def add(self, held: Held, durations: DurationModel) -> None:
+    def add(self, held: HeldJob, durations: DurationModel) -> None:
         """Give a running job its row."""
         if not self._free:
             self._resize(2 * len(self.held))
@@ -123,7 +123,7 @@ class Victims:
         for rests in self._rests.values():
             rests.add(slot, team, float(self.ripe_at[slot]), can_stop=can_stop)
 
-    def _history(self, held: Held) -> tuple[tuple[str, float], ...]:
+    def _history(self, held: HeldJob) -> tuple[tuple[str, float], ...]:
         """What its past says of when it may be stopped, and what that would lose."""
         settings, stops = self._settings, held.stops
         most = settings.max_stops_per_hour
@@ -180,7 +180,7 @@ class Victims:
             has_saved[known] |= ran >= every
         return lost, has_saved
 
-    def unspare(self, held: Held) -> None:
+    def unspare(self, held: HeldJob) -> None:
         """The job that it was stopped for has ended."""
         held.stopped_for = ""
         self.spared[held.slot] = False
@@ -192,7 +192,7 @@ class Victims:
             self.team_names.append(team)
         return known
 
-    def load(self, everyone: list[Held], durations: DurationModel) -> None:
+    def load(self, everyone: list[HeldJob], durations: DurationModel) -> None:
         """Give many their rows at once, in an empty table."""
         if len(everyone) > len(self.held):
             self._resize(len(everyone) + 64)
@@ -222,7 +222,7 @@ class Victims:
         self.limited_count = sum(job.time_limit_seconds is not None for job in jobs)
         self.rows[:count] = durations.rows_of(jobs)
 
-    def _load_histories(self, everyone: list[Held]) -> None:
+    def _load_histories(self, everyone: list[HeldJob]) -> None:
         """What `_history` says of each, a column at a time."""
         count, jobs = len(everyone), [held.job for held in everyone]
         started = self.started[:count]
@@ -248,7 +248,7 @@ class Victims:
                 for name, value in self._history(held):
                     getattr(self, name)[slot] = value
 
-    def remove(self, held: Held) -> None:
+    def remove(self, held: HeldJob) -> None:
         """Free a job's row."""
         self.spare(held)
         self.levels[held.job.priority] -= 1
@@ -263,17 +263,17 @@ class Victims:
         """Say whether all that run are of this class."""
         return self.levels[level] == len(self.held) - len(self._free)
 
-    def spare(self, held: Held) -> None:
+    def spare(self, held: HeldJob) -> None:
         """Never stop this one (again)."""
         self.can_stop[held.slot] = False
         for rests in self._rests.values():
             rests.drop(held.slot)
 
-    def rests(self, *, by_size: bool) -> Rests:
+    def rests(self, *, by_size: bool) -> RemainingTimes:
         """How long each is to be taken to run on, in seconds or GPU-seconds, kept up to date."""
         known = self._rests.get(by_size)
         if known is None:
-            known = self._rests[by_size] = Rests(self, by_size=by_size)
+            known = self._rests[by_size] = RemainingTimes(self, by_size=by_size)
         return known
 
 

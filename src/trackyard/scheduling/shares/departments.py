@@ -19,7 +19,7 @@ from trackyard.scheduling.snapshot import Team
 BRIEF_SECONDS = 3600.0
 
 
-class Holder:
+class ShareHolder:
     """What a team and a department have in common: use, quota and limits."""
 
     __slots__ = (
@@ -89,7 +89,7 @@ class Holder:
         return self.is_over or (self.quota == inf and not above.has_quotas)
 
 
-class Department(Holder):
+class Department(ShareHolder):
     """Several teams or departments together; the topmost one is the whole cluster."""
 
     __slots__ = (
@@ -113,7 +113,7 @@ class Department(Holder):
         #: the same while nothing runs
         self.first_committed = self.first_entitled = 0.0
 
-    def settle(self, members: list[Holder]) -> None:
+    def settle(self, members: list[ShareHolder]) -> None:
         """Take the quotas of its members into account, each of which is settled."""
         quotas = [one.quota for one in members if one.quota < inf]
         self.has_quotas = bool(quotas)
@@ -129,7 +129,7 @@ class Department(Holder):
         self.entitled = max(self.below_entitled, self.own)
 
 
-class TeamUse(Holder):
+class TeamUse(ShareHolder):
     """What a team holds now, has used, and may have."""
 
     __slots__ = (
@@ -151,10 +151,10 @@ class TeamUse(Holder):
         #: departments from the nearest to the topmost, without the cluster
         self.above: tuple[Department, ...] = tuple(_climb(parent))
         #: the same from the topmost down, with the team at the end
-        self.path: tuple[Holder, ...] = (*reversed(self.above), self)
+        self.path: tuple[ShareHolder, ...] = (*reversed(self.above), self)
         self.depth = len(self.above)
         #: whose quota its jobs use first: its own, else that of the nearest department
-        self.owner: Holder | None = None
+        self.owner: ShareHolder | None = None
         #: of what it holds, what brief jobs do, and the GPU-milliseconds for which they will
         self.brief_milli = 0
         self.brief_seconds = 0
@@ -235,7 +235,7 @@ class TeamUse(Holder):
         """Say whether with so much more it is within its quotas, below all that both are in."""
         return all(one.milli + need <= one.quota for one in self._apart_from(beside))
 
-    def _apart_from(self, other: TeamUse) -> tuple[Holder, ...]:
+    def _apart_from(self, other: TeamUse) -> tuple[ShareHolder, ...]:
         """The way down to it from where that to another team turns off."""
         ours, theirs = self.path, other.path
         at, end = 0, min(len(ours), len(theirs))
@@ -296,7 +296,7 @@ class Tree:
         use.loan_rank = self.root.loan_rank - 1
         return use
 
-    def holders(self) -> Iterator[Holder]:
+    def holders(self) -> Iterator[ShareHolder]:
         """All teams and departments."""
         yield from self.teams.values()
         yield from self.departments.values()
@@ -328,7 +328,7 @@ class Tree:
         return found
 
     def _settle(self) -> None:
-        members: dict[int, list[Holder]] = {}
+        members: dict[int, list[ShareHolder]] = {}
         for holder in self.holders():
             members.setdefault(id(holder.parent), []).append(holder)
         for one in sorted(self.departments.values(), key=lambda one: -one.depth):

@@ -16,19 +16,19 @@ from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.place.table import NodeTable, Shape
 from trackyard.scheduling.policy import Policy
-from trackyard.scheduling.shares.departments import Holder, TeamUse, Tree
+from trackyard.scheduling.shares.departments import ShareHolder, TeamUse, Tree
 from trackyard.scheduling.snapshot import Queue, Team
 
 
 @dataclass(slots=True)
-class Use:
+class ShareUse:
     """What someone holds now."""
 
     milli: int = 0
     running: int = 0
 
 
-class Ledger:
+class QuotaLedger:
     """All use, kept up to date as jobs start and end."""
 
     def __init__(
@@ -53,9 +53,9 @@ class Ledger:
         shares = self.tree.shares().values()
         self.keeps_shares = max(shares, default=0.0) > 1.000001 * min(shares, default=0.0)
         self.queues = {queue.name: queue for queue in queues}
-        self.queue_use = {name: Use() for name in self.queues}
+        self.queue_use = {name: ShareUse() for name in self.queues}
         #: use by queue and user, where the queue limits users
-        self.users: dict[tuple[str, str], Use] = {}
+        self.users: dict[tuple[str, str], ShareUse] = {}
         self._personal = frozenset(
             queue.name
             for queue in self.queues.values()
@@ -96,7 +96,7 @@ class Ledger:
             queue.milli += milli
             queue.running += count
         if job.queue in self._personal:
-            user = self.users.setdefault((job.queue, job.user), Use())
+            user = self.users.setdefault((job.queue, job.user), ShareUse())
             user.milli += milli
             user.running += count
         if job.array:
@@ -113,7 +113,7 @@ class Ledger:
         for (name, line, shape, is_whole, is_fixed), count in alike.items():
             milli, running = count * shape.total_milli, count * is_whole
             self._add(name, shape, count, running=running, is_fixed=is_fixed)
-            queue = self.queue_use.get(line, Use())
+            queue = self.queue_use.get(line, ShareUse())
             queue.milli += milli
             queue.running += running
         if self._personal:
@@ -134,7 +134,7 @@ class Ledger:
     def _charge_users(self, jobs: Sequence[Job], shapes: Sequence[Shape]) -> None:
         for job, shape in zip(jobs, shapes, strict=True):
             if job.queue in self._personal:
-                user = self.users.setdefault((job.queue, job.user), Use())
+                user = self.users.setdefault((job.queue, job.user), ShareUse())
                 user.milli += shape.total_milli
                 user.running += 0 if job.part_of else 1
 
@@ -170,7 +170,7 @@ class Ledger:
             return self._dominant(use)
         return self._place(use, is_dominant=True)
 
-    def _dominant(self, holder: Holder) -> float:
+    def _dominant(self, holder: ShareHolder) -> float:
         gpus, cpu, memory = self._totals
         share = max(holder.milli / gpus, holder.cpu / cpu, holder.memory / memory)
         return share / holder.weight
@@ -180,7 +180,7 @@ class Ledger:
         at = (self.changes, self.now)
         known = self._places.get(is_dominant)
         if known is None or known[0] != at or use.name not in known[1]:
-            values: dict[Holder, float] = {}
+            values: dict[ShareHolder, float] = {}
             for team in self.teams.values():
                 for one in team.path:
                     more = 0.0 if is_dominant else team.used / one.weight
@@ -253,7 +253,7 @@ class Ledger:
         if job.preemptible or not self.has_quotas:
             return inf
         most, others, lent = use.own, 0.0, 0.0
-        below: Holder = use
+        below: ShareHolder = use
         for above in (*use.above, self.tree.root):
             others += above.first_entitled - below.own
             lent += above.first_committed - below.floor
@@ -306,7 +306,7 @@ class Ledger:
             return _gpus(Code.QUEUE_QUOTA, queue.name, need, use.milli, queue.quota_gpus)
         if queue.max_running_per_user is None and queue.max_gpus_per_user is None:
             return None
-        user = self.users.get((job.queue, job.user)) or Use()
+        user = self.users.get((job.queue, job.user)) or ShareUse()
         limit = None if job.part_of else queue.max_running_per_user
         if limit is not None and user.running >= limit:
             return Reason(
@@ -325,7 +325,7 @@ class Ledger:
         return None
 
 
-def _limits_holder(one: Holder) -> bool:
+def _limits_holder(one: ShareHolder) -> bool:
     return one.quota < inf or one.limit < inf or one.max_running is not None
 
 

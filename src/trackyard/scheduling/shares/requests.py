@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from trackyard.core.node import Node
-from trackyard.core.resources import WHOLE, Request
+from trackyard.core.resources import WHOLE, ResourceRequest
 from trackyard.scheduling.snapshot import Queue
 
 #: CPUs of a job without GPUs whose queue says nothing else.
@@ -59,13 +59,15 @@ class DefaultRequests:
             )
         )
         self._queues = {queue.name: queue for queue in queues}
-        self._known: dict[tuple[Request, str, bool, bool], Request] = {}
+        self._known: dict[tuple[ResourceRequest, str, bool, bool], ResourceRequest] = {}
 
     def holds_for(self, other: DefaultRequests) -> bool:
         """Tell whether both fill in the same."""
         return self._kinds == other._kinds and self._queues == other._queues
 
-    def fill(self, request: Request, queue: str, *, cpus: bool, memory: bool) -> Request:
+    def fill(
+        self, request: ResourceRequest, queue: str, *, cpus: bool, memory: bool
+    ) -> ResourceRequest:
         """Return a request with its open parts filled in: CPUs, memory, both or neither."""
         if not (cpus or memory):
             return request
@@ -82,7 +84,7 @@ class DefaultRequests:
             )
         return known
 
-    def _cpu_milli(self, request: Request, rules: Queue) -> int:
+    def _cpu_milli(self, request: ResourceRequest, rules: Queue) -> int:
         if not request.gpus:
             stated = DEFAULT_CPUS if rules.default_cpus is None else rules.default_cpus
             # A yard of tiny nodes still runs its jobs.
@@ -96,7 +98,7 @@ class DefaultRequests:
             found = min(found, round(rules.max_cpus_per_job * WHOLE) // max(request.nodes, 1))
         return found
 
-    def _memory_bytes(self, request: Request, rules: Queue) -> int:
+    def _memory_bytes(self, request: ResourceRequest, rules: Queue) -> int:
         if not request.gpus:
             found = rules.default_memory_bytes or 0
         elif rules.default_memory_per_gpu_bytes is not None:
@@ -107,7 +109,7 @@ class DefaultRequests:
             found = min(found, rules.max_memory_per_job_bytes // max(request.nodes, 1))
         return found
 
-    def _share(self, request: Request, shared: Callable[[_Kind], int]) -> int:
+    def _share(self, request: ResourceRequest, shared: Callable[[_Kind], int]) -> int:
         """The least part of a node that goes with its GPUs, among nodes that could hold it."""
         shares = [
             shared(kind) * request.gpu_milli_per_node // (kind.gpus * WHOLE)

@@ -22,8 +22,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from trackyard import __version__
-from trackyard.control.loop import Pass
-from trackyard.core.health import Verdict
+from trackyard.control.loop import LastPass
+from trackyard.core.health import CheckVerdict
 from trackyard.core.job import PriorityClass
 from trackyard.core.resources import WHOLE
 from trackyard.fleet.nodes import NodeRow
@@ -51,10 +51,10 @@ _NODE_SAMPLES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class ServerMetrics:
     """All that is told, as it was at one moment."""
 
-    looked: Pass
+    looked: LastPass
     nodes: Sequence[NodeRow]
     checks: Mapping[str, Sequence[CheckRow]]
     samples: Mapping[str, Mapping[str, float]]
@@ -70,7 +70,7 @@ class Facts:
     gpu_seconds: Mapping[str, float]
 
 
-def exposition(facts: Facts) -> bytes:
+def exposition(facts: ServerMetrics) -> bytes:
     """Return everything in Prometheus' text form."""
     return generate_latest(_Families(facts))
 
@@ -78,7 +78,7 @@ def exposition(facts: Facts) -> bytes:
 class _Families:
     """A registry of one moment."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: ServerMetrics) -> None:
         self._facts = facts
 
     def collect(self) -> Iterator[Metric]:
@@ -94,7 +94,7 @@ class _Families:
         yield from _event_loop(facts.watchdog)
 
 
-def _fleet(facts: Facts) -> Iterator[Metric]:
+def _fleet(facts: ServerMetrics) -> Iterator[Metric]:
     """Nodes and GPUs: how many, in what state, held by whom, and what was sampled of them."""
     states = GaugeMetricFamily(
         "yard_node_state", "1 for a node's state.", labels=["node", "state"]
@@ -146,7 +146,7 @@ def _samples(samples: Mapping[str, Mapping[str, float]]) -> Iterator[Metric]:
     yield from nodes.values()
 
 
-def _health(facts: Facts) -> Iterator[Metric]:
+def _health(facts: ServerMetrics) -> Iterator[Metric]:
     """What health checks found last: temperatures, memory errors, clocks, disks."""
     labels = ["node", "check"]
     verdicts = GaugeMetricFamily(
@@ -157,14 +157,14 @@ def _health(facts: Facts) -> Iterator[Metric]:
     )
     for node, checks in sorted(facts.checks.items()):
         for check in checks:
-            verdicts.add_metric([node, check.name], int(check.verdict == Verdict.FAIL))
+            verdicts.add_metric([node, check.name], int(check.verdict == CheckVerdict.FAIL))
             if check.number is not None:
                 numbers.add_metric([node, check.name, check.unit], check.number)
     yield verdicts
     yield numbers
 
 
-def _queue(facts: Facts) -> Iterator[Metric]:
+def _queue(facts: ServerMetrics) -> Iterator[Metric]:
     """What waits and what runs, by queue and priority class."""
     snapshot, loaded = facts.looked.loaded.snapshot, facts.looked.loaded
     labels = ["queue", "priority"]
@@ -216,7 +216,7 @@ def _attempts(tally: Tally) -> Iterator[Metric]:
     yield CounterMetricFamily("yard_metric_points", "Metric points taken in.", value=tally.points)
 
 
-def _gpu_seconds(facts: Facts) -> Iterator[Metric]:
+def _gpu_seconds(facts: ServerMetrics) -> Iterator[Metric]:
     """Where GPU time went; what a job held counts once its attempt has ended."""
     words = "GPU-seconds by what they were spent on; those of a job count when its attempt ends."
     family = CounterMetricFamily("yard_gpu_seconds", words, labels=["class"])
@@ -243,7 +243,7 @@ def _answers(tally: Tally) -> Iterator[Metric]:
     yield seconds
 
 
-def _database(facts: Facts) -> Iterator[Metric]:
+def _database(facts: ServerMetrics) -> Iterator[Metric]:
     kind = {"kind": facts.database}
     yield _gauge("yard_database_size_bytes", "Size of the database.", kind, facts.database_bytes)
     yield CounterMetricFamily("yard_database_commits", "Commits.", value=facts.commits)

@@ -25,7 +25,7 @@ from trackyard.server.wire.heads import keep_encoded
 
 if TYPE_CHECKING:
     from trackyard.access.principal import Principal
-    from trackyard.server.http.pace import Turn
+    from trackyard.server.http.pace import CallTurn
     from trackyard.server.routing import Route
 
 #: Values in a JSON body beyond which it is decoded off the event loop: about 2 ms of work.
@@ -89,7 +89,7 @@ class Request:
         #: resolved when a WebSocket's credential has ended; set by the application
         self.ended: asyncio.Future[None] | None = None
         #: the caller's place in line, taken once the body is here
-        self.turn: Turn | None = None
+        self.turn: CallTurn | None = None
 
     def header(self, name: str) -> str | None:
         """Return a header's value by its lower-case name."""

@@ -19,7 +19,7 @@ RETRY_AFTER = 2
 Lane = tuple[str, bool]
 
 
-class Pace:
+class CallPace:
     """Counts the calls of each caller; a further one waits for its turn, first come first."""
 
     def __init__(
@@ -82,12 +82,12 @@ class Pace:
             del self._busy[lane]
 
 
-class Turn:
+class CallTurn:
     """One call's place in its lane: taken once, given back at the end."""
 
     __slots__ = ("_lane", "_pace", "_taken")
 
-    def __init__(self, pace: Pace, lane: Lane) -> None:
+    def __init__(self, pace: CallPace, lane: Lane) -> None:
         self._pace = pace
         self._lane = lane
         self._taken = False

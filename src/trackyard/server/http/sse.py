@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from trackyard.core.events import Event
-from trackyard.store.database import Database, Reader
+from trackyard.store.database import Database, ReadConnection
 
 log = logging.getLogger(__name__)
 
@@ -229,7 +229,7 @@ def shape(event_id: int, time_ms: int, event: Event) -> dict[str, Any]:
 
 
 def read_events(
-    reader: Reader,
+    reader: ReadConnection,
     team_id: int | None,
     *,
     since: int = 0,
@@ -282,18 +282,18 @@ class _Page(NamedTuple):
     is_full: bool
 
 
-def _page(reader: Reader, team_id: int, since: int) -> _Page:
+def _page(reader: ReadConnection, team_id: int, since: int) -> _Page:
     rows = read_events(reader, team_id, since=since, limit=PAGE)
     text = b"".join(_message(event["id"], _encode(event)) for event in rows)
     return _Page(text, rows[-1]["id"] if rows else since, len(rows) == PAGE)
 
 
-def _newest_id(reader: Reader) -> int:
+def _newest_id(reader: ReadConnection) -> int:
     row = reader.one("SELECT max(id) FROM events")
     return int(row[0] or 0) if row else 0
 
 
-def _points_after(reader: Reader, after: int) -> tuple[int, list[tuple[int, str]]]:
+def _points_after(reader: ReadConnection, after: int) -> tuple[int, list[tuple[int, str]]]:
     """Return the newest row of points and the runs of those after one."""
     row = reader.one("SELECT max(id) FROM metric_log")
     newest = int(row[0] or 0) if row else 0

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trackyard.core.errors import TooBusy, TooMany
-from trackyard.server.access import Gate
+from trackyard.server.access import AccessGate
 from trackyard.server.http.messages import Request
 
 #: Streams of one caller, and of all callers together.
@@ -25,7 +25,7 @@ class Streams:
     """The open streams of a server."""
 
     def __init__(
-        self, gate: Gate, *, per_caller: int = PER_CALLER, overall: int = OVERALL
+        self, gate: AccessGate, *, per_caller: int = PER_CALLER, overall: int = OVERALL
     ) -> None:
         self._gate = gate
         self._per_caller = per_caller

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from trackyard.control.launching import Site
+from trackyard.control.launching import LaunchSite
 from trackyard.core.errors import SetupError
 from trackyard.core.ports import Engine, EngineError
 from trackyard.engines.isolation import CHOICES, Isolation, choose
@@ -18,10 +18,10 @@ from trackyard.fleet.policy import read_policy
 from trackyard.leases.rules import read_rules
 from trackyard.scheduling import Policy, preset
 from trackyard.server.settings import Settings
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 if TYPE_CHECKING:
-    from trackyard.engines.slurm.site import Site as SlurmSite
+    from trackyard.engines.slurm.site import SlurmSite as SlurmSite
 
 ENGINES = ("local", "ray=http://head:8265", "slurm", "none")
 SLURM = "slurm"
@@ -95,7 +95,7 @@ def open_engine(settings: Settings) -> Engine | None:
     if settings.engine == SLURM:
         return _open_slurm(settings)
     from trackyard.engines.local import LocalEngine
-    from trackyard.engines.machine import Declared, Looking
+    from trackyard.engines.machine import Declared, HealthChecking
 
     several = range(settings.declared_nodes) if settings.declared_nodes > 1 else ()
     declared = Declared(
@@ -103,7 +103,7 @@ def open_engine(settings: Settings) -> Engine | None:
         node_ids=tuple(f"node-{number}" for number in several),
     )
     health = read_policy(settings.health)
-    looking = Looking(every_seconds=health.every_seconds, limits=health.limits)
+    looking = HealthChecking(every_seconds=health.every_seconds, limits=health.limits)
     folder = settings.home / "engine"
     apart = isolation(settings)
     return LocalEngine(folder, declared=declared, looking=looking, isolation=apart)
@@ -121,7 +121,7 @@ def isolation(settings: Settings) -> Isolation:
         raise SetupError(str(fault)) from fault
 
 
-def shared_rights(settings: Settings, reader: Reader) -> str:
+def shared_rights(settings: Settings, reader: ReadConnection) -> str:
     """Say that several people's jobs run with the server's own rights; nothing where they do not.
 
     A job then reads the home folder, the admin's token among it.
@@ -180,7 +180,7 @@ def database_name(settings: Settings) -> str:
 
 def _open_ray(settings: Settings) -> Engine:
     from trackyard.engines.ray import RayEngine
-    from trackyard.engines.ray.submission import Site as RaySite
+    from trackyard.engines.ray.submission import RaySite as RaySite
 
     name = database_name(settings)
     ends_itself = max(SELF_END_SECONDS, settings.lost_after - SELF_END_SECONDS)
@@ -197,11 +197,11 @@ def _open_ray(settings: Settings) -> Engine:
         raise SetupError(str(fault)) from fault
 
 
-def site(settings: Settings) -> Site:
+def site(settings: Settings) -> LaunchSite:
     """Return where jobs reach this server."""
     scheme = "https" if settings.tls_cert else "http"
     host = "127.0.0.1" if _is_wild(settings.host) else settings.host
-    return Site(
+    return LaunchSite(
         url=settings.job_url or f"{scheme}://{host}:{settings.port}",
         prefix=settings.prefix,
         data_cache_bytes=max(0, settings.data_cache_gib) * 1024**3,

@@ -9,10 +9,10 @@ from collections import Counter
 
 from trackyard.access.sealing import Seal, key_of, lacking
 from trackyard.server.settings import Settings
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 
-def key_warnings(settings: Settings, seal: Seal, reader: Reader) -> list[str]:
+def key_warnings(settings: Settings, seal: Seal, reader: ReadConnection) -> list[str]:
     """Return what an admin should know about the key of secrets, one sentence each."""
     found = [_missing(settings, reader)]
     if seal.lacks_key():
@@ -20,7 +20,7 @@ def key_warnings(settings: Settings, seal: Seal, reader: Reader) -> list[str]:
     return [one for one in found if one]
 
 
-def _missing(settings: Settings, reader: Reader) -> str:
+def _missing(settings: Settings, reader: ReadConnection) -> str:
     secrets = Counter(key_of(row[0]) for row in reader.all("SELECT sealed FROM secrets"))
     jobs: Counter[str] = Counter()
     rows = reader.all(

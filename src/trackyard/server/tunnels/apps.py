@@ -15,7 +15,7 @@ import httptools
 
 from trackyard.core.errors import TooBusy
 from trackyard.server.http.messages import Request
-from trackyard.server.tunnels.tunnels import Stream, Tunnel, TunnelLost
+from trackyard.server.tunnels.tunnels import ByteStream, Tunnel, TunnelLost
 from trackyard.server.wire import ProtocolClosed
 from trackyard.server.wire.heads import Lines
 
@@ -106,11 +106,11 @@ async def carry_socket(request: Request, tunnel: Tunnel, *, prefix: str) -> None
         await stream.close()
 
 
-async def _open(tunnel: Tunnel) -> Stream:
+async def _open(tunnel: Tunnel) -> ByteStream:
     return await tunnel.open("app")
 
 
-async def _send(request: Request, stream: Stream, tunnel: Tunnel, prefix: str) -> None:
+async def _send(request: Request, stream: ByteStream, tunnel: Tunnel, prefix: str) -> None:
     """Send the request's head and body."""
     lines = [*_lines_to(request, tunnel), ("connection", "close")]
     is_chunked = request.header("transfer-encoding") is not None
@@ -124,7 +124,7 @@ async def _send(request: Request, stream: Stream, tunnel: Tunnel, prefix: str) -
         await stream.write(b"0\r\n\r\n")
 
 
-async def _pass_on(request: Request, stream: Stream, guard: Lines) -> None:
+async def _pass_on(request: Request, stream: ByteStream, guard: Lines) -> None:
     """Send the app's answer on as it comes."""
     answer = _Answer()
     parser = httptools.HttpResponseParser(answer)
@@ -145,7 +145,7 @@ async def _pass_on(request: Request, stream: Stream, guard: Lines) -> None:
         await _pass_body(stream, parser, answer, transport)
 
 
-async def _pass_body(stream: Stream, parser: Any, answer: _Answer, transport: Any) -> None:
+async def _pass_body(stream: ByteStream, parser: Any, answer: _Answer, transport: Any) -> None:
     try:
         while True:
             pieces, answer.pieces = answer.pieces, []
@@ -163,7 +163,7 @@ async def _pass_body(stream: Stream, parser: Any, answer: _Answer, transport: An
         raise ProtocolClosed  # cut short: without its end the caller knows
 
 
-async def _read_head(stream: Stream) -> tuple[bytes, bytes]:
+async def _read_head(stream: ByteStream) -> tuple[bytes, bytes]:
     held = b""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
@@ -178,7 +178,7 @@ async def _read_head(stream: Stream) -> tuple[bytes, bytes]:
     return head, rest
 
 
-async def _relay(request: Request, transport: Any, stream: Stream) -> None:
+async def _relay(request: Request, transport: Any, stream: ByteStream) -> None:
     """Pass bytes both ways until one end is done, or the credential is."""
 
     async def to_app() -> None:

@@ -33,7 +33,7 @@ class TunnelLost(Exception):
     """The stream ended because its tunnel did; its other end may live on."""
 
 
-class Stream:
+class ByteStream:
     """A stream of bytes both ways, held back at the pace of its readers."""
 
     def __init__(self, tunnel: Tunnel, number: int) -> None:
@@ -114,7 +114,7 @@ class Tunnel:
     def __init__(self, transport: Any) -> None:
         self._transport = transport
         self._next = 1
-        self.streams: dict[int, Stream] = {}
+        self.streams: dict[int, ByteStream] = {}
         #: what the runner tells of itself
         self.info: dict[str, Any] = {}
 
@@ -123,10 +123,10 @@ class Tunnel:
         with contextlib.suppress(ProtocolClosed):
             await self._transport.send_bytes(HEAD.pack(what, number) + content)
 
-    async def open(self, kind: str) -> Stream:
+    async def open(self, kind: str) -> ByteStream:
         """Open a stream to the terminal or the app."""
         number, self._next = self._next, self._next + 1
-        stream = self.streams[number] = Stream(self, number)
+        stream = self.streams[number] = ByteStream(self, number)
         await self.send(OPEN, number, json.dumps({"kind": kind}).encode())
         return stream
 

@@ -5,7 +5,7 @@ caller. An application is a coroutine function of a scope (what was asked) and a
 read the body and to answer), which is all that `server.app` sees of this package.
 """
 
-from trackyard.server.wire.exchange import Exchange, ProtocolClosed, Scope
-from trackyard.server.wire.listener import Listener
+from trackyard.server.wire.exchange import Exchange, ProtocolClosed, RequestScope
+from trackyard.server.wire.listener import HttpListener
 
-__all__ = ["Exchange", "Listener", "ProtocolClosed", "Scope"]
+__all__ = ["Exchange", "HttpListener", "ProtocolClosed", "RequestScope"]

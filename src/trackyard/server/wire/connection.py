@@ -17,12 +17,12 @@ from urllib.parse import unquote
 
 import httptools
 
-from trackyard.server.wire.exchange import Exchange, ProtocolClosed, Scope
+from trackyard.server.wire.exchange import Exchange, ProtocolClosed, RequestScope
 from trackyard.server.wire.heads import Headers, head_of
 from trackyard.server.wire.websocket import SocketExchange
 
 if TYPE_CHECKING:
-    from trackyard.server.wire.listener import Listener
+    from trackyard.server.wire.listener import HttpListener
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +37,10 @@ _ENDED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 _TOO_LONG = "the head of the request is too long"
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """A caller's connection."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: HttpListener) -> None:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
@@ -169,7 +169,7 @@ class Connection(asyncio.Protocol):
             (headers.get("upgrade") or "").lower() == "websocket"
         )
         path, _, query = self._target().partition("?")
-        scope = Scope(
+        scope = RequestScope(
             proto="ws" if is_socket else "http",
             method=parser.get_method().decode("ascii"),
             path=unquote(path) if "%" in path else path,

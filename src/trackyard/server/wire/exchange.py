@@ -24,7 +24,7 @@ class ProtocolClosed(Exception):
     """The caller has gone."""
 
 
-class Scope:
+class RequestScope:
     """What was asked."""
 
     __slots__ = (
@@ -64,7 +64,7 @@ class Scope:
         self.target = target
 
 
-class Line(Protocol):
+class ConnectionLine(Protocol):
     """The connection as an exchange sees it."""
 
     is_lost: bool
@@ -125,7 +125,9 @@ class Exchange:
         "scope",
     )
 
-    def __init__(self, line: Line, scope: Scope, *, keeps_alive: bool, is_old: bool) -> None:
+    def __init__(
+        self, line: ConnectionLine, scope: RequestScope, *, keeps_alive: bool, is_old: bool
+    ) -> None:
         self._line = line
         self.scope = scope
         self.is_head = scope.method == "HEAD"

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from trackyard.server.wire.connection import Connection
+from trackyard.server.wire.connection import HttpConnection
 
 App = Callable[[Any, Any], Awaitable[None]]
 
@@ -23,7 +23,7 @@ FAREWELL_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
-class Listener:
+class HttpListener:
     """Takes connections and gives their requests to the application."""
 
     def __init__(
@@ -44,9 +44,9 @@ class Listener:
         self.scheme = "http" if tls is None else "https"
         #: connections the process has files for; those who never asked make room beyond it
         self._most = most
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[HttpConnection, None] = {}
         #: those that have not sent a request yet, the oldest first
-        self.silent: dict[Connection, None] = {}
+        self.silent: dict[HttpConnection, None] = {}
         self.tasks: set[asyncio.Task[None]] = set()
         self.is_draining = False
         self._context: ssl.SSLContext | None = None
@@ -63,7 +63,7 @@ class Listener:
             context.load_cert_chain(*self._tls)
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Connection(self), self._host, self._port, backlog=2048, ssl=context
+            lambda: HttpConnection(self), self._host, self._port, backlog=2048, ssl=context
         )
         self._sweeper = loop.create_task(self._sweep(), name="yard-wire-sweep")
 
@@ -77,7 +77,7 @@ class Listener:
             else:
                 log.info("the certificate in %s was read again", self._tls[0])
 
-    def take(self, newcomer: Connection) -> None:
+    def take(self, newcomer: HttpConnection) -> None:
         """Take a connection; at the limit, one that waits for its caller makes room for it."""
         if self._most is not None and len(self.connections) >= self._most:
             place = next(iter(self.silent), None) or next(
@@ -90,7 +90,7 @@ class Listener:
         self.connections[newcomer] = None
         self.silent[newcomer] = None
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: HttpConnection) -> None:
         """Forget a connection."""
         self.connections.pop(connection, None)
         self.silent.pop(connection, None)

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trackyard.server.wire.exchange import Exchange, Line, ProtocolClosed, Scope
+from trackyard.server.wire.exchange import ConnectionLine, Exchange, ProtocolClosed, RequestScope
 
 if TYPE_CHECKING:
     from websockets.server import ServerProtocol
@@ -50,8 +50,8 @@ class SocketExchange(Exchange):
 
     def __init__(
         self,
-        line: Line,
-        scope: Scope,
+        line: ConnectionLine,
+        scope: RequestScope,
         *,
         raw: tuple[bytes, list[tuple[bytes, bytes]]],
         transport: asyncio.Transport,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from trackyard.core.job import Job
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling import Snapshot, Team
-from trackyard.simulate.check.watch import Look
+from trackyard.simulate.check.watch import PassRecord
 
 #: The name of the whole cluster among departments.
 CLUSTER = "/"
@@ -159,7 +159,7 @@ class Claims:
         return self._teams[team].parent if team in self._teams else ""
 
 
-def claims_after(look: Look) -> Claims:
+def claims_after(look: PassRecord) -> Claims:
     """What teams hold and own after a pass, whoever it stops still there."""
     jobs = {one.job.id: one.job for one in look.snapshot.waiting}
     new = [jobs[one.job] for one in look.decisions.admissions]

@@ -11,11 +11,18 @@ from dataclasses import replace
 from trackyard.core.job import Job
 from trackyard.core.reasons import Code, Tier
 from trackyard.core.resources import WHOLE, Placement
-from trackyard.scheduling import Backfill, Snapshot, Waiting, decide
+from trackyard.scheduling import Backfill, Snapshot, WaitingJob, decide
 from trackyard.simulate.check.claims import CLUSTER, Claims, claims_after
-from trackyard.simulate.check.history import History, clock
+from trackyard.simulate.check.history import CheckHistory, clock
 from trackyard.simulate.check.room import Room, can_hold, earliest, foreseen_end
-from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises, Rest
+from trackyard.simulate.check.watch import (
+    Fact,
+    FinalState,
+    Invariant,
+    Occurrence,
+    PassRecord,
+    Promises,
+)
 
 #: Seconds by which sums of foreseen ends may differ.
 _SLACK = 1.0
@@ -23,12 +30,12 @@ _SLACK = 1.0
 _FOR_ROOM = (Tier.PRIORITY, Tier.CAPACITY)
 
 
-def _waits_for_room(look: Look, name: str) -> bool:
+def _waits_for_room(look: PassRecord, name: str) -> bool:
     reasons = look.decisions.reasons.get(name, ())
     return bool(reasons) and all(reason.tier in _FOR_ROOM for reason in reasons)
 
 
-def _is_lower(snapshot: Snapshot, one: Waiting, head: Waiting) -> bool:
+def _is_lower(snapshot: Snapshot, one: WaitingJob, head: WaitingJob) -> bool:
     """Say whether a job has less right to start than another under every order."""
     job, first = one.job, head.job
     if job.priority != first.priority:
@@ -59,7 +66,7 @@ def _rank(snapshot: Snapshot, job: Job) -> float:
     return snapshot.durations.rows(job)[0] * max(job.request.total_gpus, 0.1)
 
 
-def heads(look: Look) -> Iterator[Waiting]:
+def heads(look: PassRecord) -> Iterator[WaitingJob]:
     """Yield the first of each class, and of each quota that it is within, that waits for room."""
     waiting = {one.job.id: one for one in look.snapshot.waiting}
     claims = claims_after(look)
@@ -80,7 +87,7 @@ def heads(look: Look) -> Iterator[Waiting]:
 _SERVED = (Code.BEHIND_RESERVATION, Code.PREEMPTING)
 
 
-def _checked_heads(look: Look) -> Iterator[Waiting]:
+def _checked_heads(look: PassRecord) -> Iterator[WaitingJob]:
     """Yield the heads of the highest class that waits; what it is kept is not free for others."""
     waits = [
         one
@@ -91,7 +98,7 @@ def _checked_heads(look: Look) -> Iterator[Waiting]:
     yield from (one for one in waits if one.job.priority == highest)
 
 
-def _came_later(look: Look, head: Waiting) -> bool:
+def _came_later(look: PassRecord, head: WaitingJob) -> bool:
     """Say whether another team's job of its class had its turn first, and so has the room kept.
 
     Which team is next depends on what it holds, which changes with every start of a pass.
@@ -113,7 +120,7 @@ class NoInversion(Invariant):
         " may stop that again."
     )
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Compare when each head finds room, with and without those who passed it."""
         snapshot = look.snapshot
         if not look.decisions.admissions or snapshot.leases:
@@ -164,18 +171,18 @@ class BoundedWait(Invariant):
         " right, which it may not stop, start on nodes that it could use."
     )
 
-    def __init__(self, history: History, promises: Promises) -> None:
+    def __init__(self, history: CheckHistory, promises: Promises) -> None:
         super().__init__(history, promises)
         #: since when each job waits for room that nobody of its own right or more was given
         self._since: dict[str, float] = {}
 
     def on_fact(self, fact: Fact) -> Iterable[str]:
         """Begin anew when the outside changes something."""
-        if fact.came is Came.CHANGED:
+        if fact.came is Occurrence.CHANGED:
             self._since.clear()
         return ()
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Look who passed whom."""
         snapshot = look.snapshot
         if snapshot.policy.backfill is Backfill.SKIP:
@@ -215,17 +222,17 @@ class QuotaBack(Invariant):
         " all that it lacks."
     )
 
-    def __init__(self, history: History, promises: Promises) -> None:
+    def __init__(self, history: CheckHistory, promises: Promises) -> None:
         super().__init__(history, promises)
         self._since: dict[str, float] = {}
 
     def on_fact(self, fact: Fact) -> Iterable[str]:
         """Begin anew when the outside changes something."""
-        if fact.came is Came.CHANGED:
+        if fact.came is Occurrence.CHANGED:
             self._since.clear()
         return ()
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Look for owners whose quota is lent."""
         snapshot = look.snapshot
         lacking = set(self._owners_kept_out(look)) if self._is_keepable(snapshot) else set()
@@ -253,7 +260,7 @@ class QuotaBack(Invariant):
         top = sum(claims.quota(one) or 0.0 for one in claims.members(CLUSTER))
         return bool(quotas) and None not in quotas and top <= there
 
-    def _owners_kept_out(self, look: Look) -> Iterator[str]:
+    def _owners_kept_out(self, look: PassRecord) -> Iterator[str]:
         snapshot = look.snapshot
         if snapshot.leases:
             return
@@ -273,7 +280,7 @@ class QuotaBack(Invariant):
                 if borrowed and self._fits_without(look, first, borrowed):
                     yield name
 
-    def _may_start(self, look: Look, name: str) -> bool:
+    def _may_start(self, look: PassRecord, name: str) -> bool:
         """Say whether it waits for room or for what others borrowed, and nobody leaves yet.
 
         Limits of its queue or user are not its team's quota.
@@ -287,7 +294,7 @@ class QuotaBack(Invariant):
             reason.tier in _FOR_ROOM or reason.code is Code.BORROW_LIMIT for reason in reasons
         )
 
-    def _fits_without(self, look: Look, one: Waiting, borrowed: set[str]) -> bool:
+    def _fits_without(self, look: PassRecord, one: WaitingJob, borrowed: set[str]) -> bool:
         room = Room(look.snapshot.nodes)
         for running in look.snapshot.running:
             if running.job.id not in borrowed:
@@ -325,7 +332,7 @@ class NoLivelock(Invariant):
         " a stated number of times the length of all work one after the other."
     )
 
-    def on_end(self, rest: Rest) -> Iterator[str]:
+    def on_end(self, rest: FinalState) -> Iterator[str]:
         """Look who is left."""
         snapshot = rest.snapshot
         for one in snapshot.running:
@@ -341,7 +348,7 @@ class NoLivelock(Invariant):
                 yield f"{waiting.job.id} still waits{_words(rest)}"
 
 
-def _words(rest: Rest) -> str:
+def _words(rest: FinalState) -> str:
     return (
         f" at {clock(rest.at)}, although all work left would have taken {rest.serial_seconds:.0f}"
         " s one after the other"

@@ -12,17 +12,17 @@ from random import Random
 
 from trackyard.core.job import Dependency, DependsOn, Job, PriorityClass
 from trackyard.core.lease import Lease
-from trackyard.core.node import Gpu, Node
-from trackyard.core.resources import WHOLE, Request
-from trackyard.scheduling import Policy, Preemption, Queue, Team, preset
+from trackyard.core.node import Node, NodeGpu
+from trackyard.core.resources import WHOLE, ResourceRequest
+from trackyard.scheduling import Policy, PreemptionRules, Queue, Team, preset
 from trackyard.simulate.check.history import (
     ENGINE_FAULTS,
     HOUR,
-    Event,
-    History,
-    Kind,
-    Planned,
-    Reply,
+    CheckHistory,
+    EventKind,
+    HistoryEvent,
+    PlannedJob,
+    StopReply,
 )
 
 GIB = 2**30
@@ -39,7 +39,7 @@ _POLICIES = (("default", 14), ("easy", 1), ("conservative", 1), ("fair", 1), ("s
 _FIRST_MINUTES = (60.0, 60.0, 600.0)
 
 
-def generate(seed: int, *, engine_faults: bool = False) -> History:
+def generate(seed: int, *, engine_faults: bool = False) -> CheckHistory:
     """Return the history of a seed; on request with faults between server and engine."""
     history = _Maker(seed).make()
     if not engine_faults:
@@ -47,7 +47,7 @@ def generate(seed: int, *, engine_faults: bool = False) -> History:
     random = Random(-1 - seed)  # noqa: S311 - histories, not secrets
     last = history.last_at + HOUR
     faults = [
-        Event(
+        HistoryEvent(
             at=float(round(random.uniform(0.0, last))),
             kind=random.choice(ENGINE_FAULTS),
             value=float(random.randint(5, 300)),
@@ -70,7 +70,7 @@ class _Maker:
         self._teams: tuple[Team, ...] = ()
         self._queues: tuple[Queue, ...] = ()
 
-    def make(self) -> History:
+    def make(self) -> CheckHistory:
         self._nodes = self._make_nodes()
         self._teams = self._make_teams()
         self._queues = self._make_queues()
@@ -78,7 +78,7 @@ class _Maker:
         events = self._submissions()
         events.extend(self._leases(events))
         events.extend(self._upsets(events, policy))
-        return History(
+        return CheckHistory(
             name=f"seed {self._seed}",
             nodes=self._nodes,
             teams=self._teams,
@@ -100,7 +100,7 @@ class _Maker:
         return tuple(
             Node(
                 id=f"n{number}",
-                gpus=tuple(Gpu(index=index, type="a") for index in range(self._width(width))),
+                gpus=tuple(NodeGpu(index=index, type="a") for index in range(self._width(width))),
                 cpu_milli=32 * WHOLE,
                 memory_bytes=256 * GIB,
                 labels=(("rack", f"r{number % 2}"),),
@@ -182,9 +182,9 @@ class _Maker:
 
     # -- jobs -------------------------------------------------------------------------------
 
-    def _submissions(self) -> list[Event]:
+    def _submissions(self) -> list[HistoryEvent]:
         most = self._random.choice((3, 4, 4, 5, 6, 6, 8, 8, 10, 12, 16, 30))
-        events: list[Event] = []
+        events: list[HistoryEvent] = []
         while self._count < most:
             at = float(round(self._random.uniform(0.0, self._span)))
             known = [one.planned.job.id for one in events if one.planned is not None]
@@ -193,19 +193,23 @@ class _Maker:
             for _ in range(min(copies, most - self._count)):
                 job = replace(planned.job, id=f"j{self._count}")
                 self._count += 1
-                events.append(Event(at=at, kind=Kind.SUBMIT, planned=replace(planned, job=job)))
+                events.append(
+                    HistoryEvent(at=at, kind=EventKind.SUBMIT, planned=replace(planned, job=job))
+                )
                 if job.held and self._is(0.8):
                     later = at + self._length(60.0, HOUR)
-                    events.append(Event(at=later, kind=Kind.RELEASE, subject=job.id))
+                    events.append(HistoryEvent(at=later, kind=EventKind.RELEASE, subject=job.id))
         return events
 
-    def _planned(self, known: list[str]) -> Planned:
+    def _planned(self, known: list[str]) -> PlannedJob:
         work = self._length(60.0, 3 * HOUR)
         preemptible = self._is(0.55)
-        reply = self._random.choice((Reply.SAVES, Reply.SAVES, Reply.ENDS, Reply.IGNORES))
+        reply = self._random.choice(
+            (StopReply.SAVES, StopReply.SAVES, StopReply.ENDS, StopReply.IGNORES)
+        )
         every = self._random.choice((None, 300.0, 1800.0)) if preemptible else None
         fails = (float(round(work / 2)),) if self._is(0.08) else ()
-        return Planned(
+        return PlannedJob(
             job=self._job(work, preemptible, known),
             work_seconds=work,
             saves_every=every,
@@ -250,21 +254,21 @@ class _Maker:
             command=f"python work.py --seconds {work:g}",
         )
 
-    def _request(self) -> Request:
+    def _request(self) -> ResourceRequest:
         widest = max(len(node.gpus) for node in self._nodes)
         draw = self._random.random()
         if draw < 0.05:
-            return Request(gpus=1, gpu_milli=self._random.choice((250, 500)))
+            return ResourceRequest(gpus=1, gpu_milli=self._random.choice((250, 500)))
         if draw < 0.08:
-            return Request(gpus=0, cpu_milli=self._random.choice((1000, 8000, 32_000)))
+            return ResourceRequest(gpus=0, cpu_milli=self._random.choice((1000, 8000, 32_000)))
         if draw < 0.18 and len(self._nodes) > 1:
             nodes = self._random.randint(2, len(self._nodes))
             gpus = self._random.randint(1, min(len(node.gpus) for node in self._nodes))
-            return Request(nodes=nodes, gpus=gpus, same="rack" if self._is(0.15) else "")
+            return ResourceRequest(nodes=nodes, gpus=gpus, same="rack" if self._is(0.15) else "")
         if draw < 0.20:
-            return Request(gpus=widest + 1)
+            return ResourceRequest(gpus=widest + 1)
         sizes = [size for size in (1, 1, 1, 2, 4, 8) if size <= widest] + [widest]
-        return Request(
+        return ResourceRequest(
             gpus=self._random.choice(sizes),
             cpu_milli=self._random.choice((0, 0, 2000, 8000)),
             exclusive=self._is(0.03),
@@ -272,7 +276,7 @@ class _Maker:
 
     # -- from outside -----------------------------------------------------------------------
 
-    def _leases(self, events: list[Event]) -> list[Event]:
+    def _leases(self, events: list[HistoryEvent]) -> list[HistoryEvent]:
         if not self._is(0.2):
             return []
         found = []
@@ -287,31 +291,33 @@ class _Maker:
                 lent=self._is(0.2),
             )
             told = max(0.0, starts - self._length(60.0, HOUR))
-            found.append(Event(at=told, kind=Kind.LEASE, subject=lease.id, lease=lease))
+            found.append(
+                HistoryEvent(at=told, kind=EventKind.LEASE, subject=lease.id, lease=lease)
+            )
             if self._is(0.2):
                 at = told + self._length(60.0, HOUR)
-                found.append(Event(at=at, kind=Kind.LEASE_DROPPED, subject=lease.id))
+                found.append(HistoryEvent(at=at, kind=EventKind.LEASE_DROPPED, subject=lease.id))
         del events
         return found
 
-    def _upsets(self, events: list[Event], policy: Policy) -> list[Event]:
+    def _upsets(self, events: list[HistoryEvent], policy: Policy) -> list[HistoryEvent]:
         jobs = [one.planned.job for one in events if one.planned is not None]
-        found: list[Event] = []
+        found: list[HistoryEvent] = []
         for _ in range(self._random.choice((0, 0, 0, 1, 2, 3))):
             at = float(round(self._random.uniform(0.0, self._span + HOUR)))
             found.extend(self._upset(at, self._random.choice(jobs), policy))
         return found
 
-    def _upset(self, at: float, job: Job, policy: Policy) -> list[Event]:
+    def _upset(self, at: float, job: Job, policy: Policy) -> list[HistoryEvent]:
         random = self._random
         draw = random.randrange(8)
         if draw == 0:
             node = random.choice(self._nodes).id
-            kind = random.choice((Kind.NODE_DOWN, Kind.NODE_DRAINED))
+            kind = random.choice((EventKind.NODE_DOWN, EventKind.NODE_DRAINED))
             back = at + self._length(60.0, HOUR)
             return [
-                Event(at=at, kind=kind, subject=node),
-                Event(at=back, kind=Kind.NODE_UP, subject=node),
+                HistoryEvent(at=at, kind=kind, subject=node),
+                HistoryEvent(at=back, kind=EventKind.NODE_UP, subject=node),
             ]
         if draw == 1:
             team = random.choice(self._working)
@@ -320,25 +326,25 @@ class _Maker:
             else:
                 most = int(team.quota_gpus) if team.parent else self._total
                 changed = replace(team, quota_gpus=float(random.randint(0, most)))
-            return [Event(at=at, kind=Kind.TEAM, team=changed)]
+            return [HistoryEvent(at=at, kind=EventKind.TEAM, team=changed)]
         if draw == 2:
-            return [Event(at=at, kind=Kind.OUTAGE, value=self._length(10.0, 1200.0))]
+            return [HistoryEvent(at=at, kind=EventKind.OUTAGE, value=self._length(10.0, 1200.0))]
         if draw == 3:
             value = float(random.choice(tuple(PriorityClass)))
-            return [Event(at=at, kind=Kind.RECLASS, subject=job.id, value=value)]
+            return [HistoryEvent(at=at, kind=EventKind.RECLASS, subject=job.id, value=value)]
         if draw == 4:
             later = at + self._length(60.0, HOUR)
             return [
-                Event(at=at, kind=Kind.HOLD, subject=job.id),
-                Event(at=later, kind=Kind.RELEASE, subject=job.id),
+                HistoryEvent(at=at, kind=EventKind.HOLD, subject=job.id),
+                HistoryEvent(at=later, kind=EventKind.RELEASE, subject=job.id),
             ]
         if draw == 5 and self._is(0.3):
             settings = _with_first_minutes(policy.preemption, random.choice(_FIRST_MINUTES))
             changed_policy = replace(policy, preemption=settings)
-            return [Event(at=at, kind=Kind.POLICY, policy=changed_policy)]
-        kind = Kind.REQUEUE if draw in (5, 6) else Kind.CANCEL
-        return [Event(at=at, kind=kind, subject=job.id)]
+            return [HistoryEvent(at=at, kind=EventKind.POLICY, policy=changed_policy)]
+        kind = EventKind.REQUEUE if draw in (5, 6) else EventKind.CANCEL
+        return [HistoryEvent(at=at, kind=kind, subject=job.id)]
 
 
-def _with_first_minutes(preemption: Preemption, seconds: float) -> Preemption:
+def _with_first_minutes(preemption: PreemptionRules, seconds: float) -> PreemptionRules:
     return replace(preemption, min_run_seconds=seconds)

@@ -18,7 +18,7 @@ from trackyard.scheduling import Policy, Queue, Team
 HOUR = 3600.0
 
 
-class Reply(StrEnum):
+class StopReply(StrEnum):
     """What a command does when it is told to stop."""
 
     #: saves what it has and ends well before the grace is over
@@ -30,7 +30,7 @@ class Reply(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Planned:
+class PlannedJob:
     """A job of a history, with what only the history knows of it."""
 
     #: what is submitted
@@ -40,7 +40,7 @@ class Planned:
     #: seconds between checkpoints; None: it saves none by itself
     saves_every: float | None = None
     #: what it does when told to stop
-    reply: Reply = Reply.ENDS
+    reply: StopReply = StopReply.ENDS
     #: seconds that a later attempt needs before it goes on from its checkpoint
     restart_seconds: float = 7.0
     #: seconds after which its first attempts fail by themselves, one entry for each
@@ -84,7 +84,7 @@ class Planned:
         return ", ".join(parts)
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """What may happen from outside."""
 
     SUBMIT = "submit"
@@ -125,26 +125,26 @@ class Kind(StrEnum):
 
 #: What upsets the way between server and engine, and nothing else.
 ENGINE_FAULTS = (
-    Kind.LOST_ANSWER,
-    Kind.REFUSED,
-    Kind.LOST_NOTICES,
-    Kind.LATE_NOTICES,
-    Kind.ENGINE_AWAY,
-    Kind.DIED,
-    Kind.SUPERSEDED,
+    EventKind.LOST_ANSWER,
+    EventKind.REFUSED,
+    EventKind.LOST_NOTICES,
+    EventKind.LATE_NOTICES,
+    EventKind.ENGINE_AWAY,
+    EventKind.DIED,
+    EventKind.SUPERSEDED,
 )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Event:
+class HistoryEvent:
     """Something that happens at a moment, whatever the queue does."""
 
     at: float
-    kind: Kind
+    kind: EventKind
     #: the job, node or lease that it is about
     subject: str = ""
     #: what is submitted
-    planned: Planned | None = None
+    planned: PlannedJob | None = None
     lease: Lease | None = None
     team: Team | None = None
     policy: Policy | None = None
@@ -176,7 +176,7 @@ class Event:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class History:
+class CheckHistory:
     """Everything that is given: the cluster, the rules, and what happens from outside."""
 
     #: where it came from: a seed, or the name of a scenario
@@ -186,17 +186,19 @@ class History:
     queues: tuple[Queue, ...] = (Queue(),)
     policy: Policy = field(default_factory=Policy)
     #: in order of time
-    events: tuple[Event, ...] = ()
+    events: tuple[HistoryEvent, ...] = ()
 
     @property
-    def planned(self) -> dict[str, Planned]:
+    def planned(self) -> dict[str, PlannedJob]:
         """The jobs that come, by id."""
         return {one.planned.job.id: one.planned for one in self.events if one.planned is not None}
 
     @property
     def last_at(self) -> float:
         """The moment of the last thing that happens from outside."""
-        ends = [one.at + (one.value if one.kind is Kind.OUTAGE else 0.0) for one in self.events]
+        ends = [
+            one.at + (one.value if one.kind is EventKind.OUTAGE else 0.0) for one in self.events
+        ]
         return max(ends, default=0.0)
 
     @property
@@ -207,7 +209,7 @@ class History:
             for one in (*self.planned.values(), _NOTHING)
         )
 
-    def without(self, dropped: set[int]) -> History:
+    def without(self, dropped: set[int]) -> CheckHistory:
         """Leave out some events, with what makes no sense without them."""
         kept = [one for at, one in enumerate(self.events) if at not in dropped]
         jobs = {one.planned.job.id for one in kept if one.planned is not None}
@@ -216,7 +218,7 @@ class History:
         events = [
             _pruned(one, jobs, leases)
             for one in kept
-            if one.subject in known or one.kind is Kind.SUBMIT
+            if one.subject in known or one.kind is EventKind.SUBMIT
         ]
         return replace(self, events=tuple(events))
 
@@ -248,7 +250,7 @@ def _limits(queue: Queue) -> str:
     return ", ".join(found) or "no limits"
 
 
-def _pruned(event: Event, jobs: set[str], leases: set[str]) -> Event:
+def _pruned(event: HistoryEvent, jobs: set[str], leases: set[str]) -> HistoryEvent:
     """Drop what a submission names that does not come any more."""
     planned = event.planned
     if planned is None:
@@ -270,4 +272,4 @@ def clock(seconds: float) -> str:
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}{tail}"
 
 
-_NOTHING = Planned(job=Job(id="", team=""), work_seconds=0.0)
+_NOTHING = PlannedJob(job=Job(id="", team=""), work_seconds=0.0)

@@ -17,23 +17,30 @@ from trackyard.core.lease import Lease
 from trackyard.core.node import NodeState
 from trackyard.core.resources import WHOLE, Placement
 from trackyard.scheduling import (
+    ActiveJob,
     Admission,
     Decisions,
     DurationModel,
-    Running,
     Snapshot,
     Stop,
-    Waiting,
+    WaitingJob,
     decide,
 )
-from trackyard.simulate.check.history import Event, History, Kind, Planned, Reply, clock
+from trackyard.simulate.check.history import (
+    CheckHistory,
+    EventKind,
+    HistoryEvent,
+    PlannedJob,
+    StopReply,
+    clock,
+)
 from trackyard.simulate.check.watch import (
-    Came,
     Fact,
+    FinalState,
     Invariant,
-    Look,
+    Occurrence,
+    PassRecord,
     Promises,
-    Rest,
     Violation,
 )
 
@@ -49,10 +56,10 @@ _MOST_STEPS = 2_000
 
 
 @dataclass(slots=True)
-class Life:
+class JobLife:
     """Where a job stands."""
 
-    planned: Planned
+    planned: PlannedJob
     job: Job
     state: JobState = JobState.QUEUED
     #: seconds of work that the last checkpoint keeps
@@ -98,10 +105,10 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HistoryOutcome:
     """How a history went."""
 
-    history: History
+    history: CheckHistory
     violations: tuple[Violation, ...]
     #: what happened, a line each
     log: tuple[str, ...]
@@ -111,12 +118,12 @@ class Outcome:
     finished: int
 
 
-class Machine:
+class HistoryRun:
     """One run of a history."""
 
     def __init__(
         self,
-        history: History,
+        history: CheckHistory,
         invariants: Iterable[type[Invariant]],
         *,
         promises: Promises | None = None,
@@ -128,7 +135,7 @@ class Machine:
         self._invariants = [one(history, self._promises) for one in invariants]
         self._decide = chooser
         self._stop_at_first = stop_at_first
-        self._lives: dict[str, Life] = {}
+        self._lives: dict[str, JobLife] = {}
         self._nodes = {node.id: node for node in history.nodes}
         self._teams = {team.id: team for team in history.teams}
         self._usage = dict.fromkeys(self._teams, 0.0)
@@ -148,16 +155,16 @@ class Machine:
         self._violations: list[Violation] = []
         self._last: Snapshot | None = None
 
-    def run(self) -> Outcome:
+    def run(self) -> HistoryOutcome:
         """Run to the end, or to the first promise that is not kept."""
         for _ in range(_MOST_STEPS):
             if self._is_done() or not self._step():
                 break
         if not (self._violations and self._stop_at_first):
-            rest = Rest(at=self._now, snapshot=self._snapshot(), serial_seconds=self._serial)
+            rest = FinalState(at=self._now, snapshot=self._snapshot(), serial_seconds=self._serial)
             for one in self._invariants:
                 self._note(one, one.on_end(rest))
-        return Outcome(
+        return HistoryOutcome(
             history=self.history,
             violations=tuple(self._violations),
             log=tuple(self._log),
@@ -254,33 +261,33 @@ class Machine:
             changed = True
         return changed
 
-    def _happen(self, event: Event) -> None:
+    def _happen(self, event: HistoryEvent) -> None:
         if event.planned is not None:
             job = replace(event.planned.job, submitted_at=event.at)
-            self._lives[job.id] = Life(planned=event.planned, job=job)
-            self._tell(Came.SUBMITTED, job.id)
+            self._lives[job.id] = JobLife(planned=event.planned, job=job)
+            self._tell(Occurrence.SUBMITTED, job.id)
             return
         if event.lease is not None:
             self._leases[event.lease.id] = event.lease
-        elif event.kind is Kind.LEASE_DROPPED:
+        elif event.kind is EventKind.LEASE_DROPPED:
             self._leases.pop(event.subject, None)
         elif event.team is not None:
             self._teams[event.team.id] = event.team
         elif event.policy is not None:
             self._policy = event.policy
-        elif event.kind is Kind.OUTAGE:
+        elif event.kind is EventKind.OUTAGE:
             self._back_at = event.at + event.value
         elif event.subject in self._nodes:
             self._change_node(event)
         elif event.subject in self._lives:
             self._change_job(event, self._lives[event.subject])
-        self._tell(Came.CHANGED, event.subject)
+        self._tell(Occurrence.CHANGED, event.subject)
 
-    def _change_node(self, event: Event) -> None:
+    def _change_node(self, event: HistoryEvent) -> None:
         state = {
-            Kind.NODE_DOWN: NodeState.DOWN,
-            Kind.NODE_DRAINED: NodeState.DRAINED,
-            Kind.NODE_UP: NodeState.READY,
+            EventKind.NODE_DOWN: NodeState.DOWN,
+            EventKind.NODE_DRAINED: NodeState.DRAINED,
+            EventKind.NODE_UP: NodeState.READY,
         }[event.kind]
         self._nodes[event.subject] = replace(self._nodes[event.subject], state=state)
         if state is not NodeState.DOWN:
@@ -293,20 +300,24 @@ class Machine:
                 else:
                     self._requeue(life, "its node was lost")
 
-    def _change_job(self, event: Event, life: Life) -> None:
-        if event.kind is Kind.CANCEL and not life.state.is_final:
+    def _change_job(self, event: HistoryEvent, life: JobLife) -> None:
+        if event.kind is EventKind.CANCEL and not life.state.is_final:
             if life.placement is None:
                 self._final(life, JobState.CANCELLED)
             else:
                 life.is_cancelled = True
                 if life.stops_at is None:
                     self._ask_stop(life, life.planned.grace_seconds, "")
-        elif event.kind is Kind.RECLASS and not life.state.is_final:
+        elif event.kind is EventKind.RECLASS and not life.state.is_final:
             life.job = replace(life.job, priority=PriorityClass(int(event.value)))
-        elif event.kind is Kind.REQUEUE and life.placement is not None and life.stops_at is None:
+        elif (
+            event.kind is EventKind.REQUEUE
+            and life.placement is not None
+            and life.stops_at is None
+        ):
             self._ask_stop(life, life.planned.grace_seconds, "")
-        elif event.kind in (Kind.HOLD, Kind.RELEASE) and life.state is JobState.QUEUED:
-            life.job = replace(life.job, held=event.kind is Kind.HOLD)
+        elif event.kind in (EventKind.HOLD, EventKind.RELEASE) and life.state is JobState.QUEUED:
+            life.job = replace(life.job, held=event.kind is EventKind.HOLD)
 
     # -- attempts ---------------------------------------------------------------------------
 
@@ -338,7 +349,7 @@ class Machine:
                 self._final(life, JobState.FAILED)
         return bool(due)
 
-    def _note_stop(self, life: Life, for_job: str) -> None:
+    def _note_stop(self, life: JobLife, for_job: str) -> None:
         if not for_job:
             return
         life.stops.append(self._now)
@@ -346,7 +357,7 @@ class Machine:
         claimant = self._lives[for_job]
         claimant.is_owed = claimant.placement is None
 
-    def _delay(self, life: Life) -> None:
+    def _delay(self, life: JobLife) -> None:
         wait = min(2.0 ** (life.failures - 1), _MOST_DELAY)
         life.job = replace(life.job, not_before=self._now + wait)
 
@@ -373,14 +384,14 @@ class Machine:
         )
         flag = ", backfilled" if admission.backfilled else ""
         self._say(f"start {job.id} on {where} (attempt {life.attempts}{flag})")
-        self._tell(Came.STARTED, job.id)
+        self._tell(Occurrence.STARTED, job.id)
 
-    def _ask_stop(self, life: Life, grace: float, for_job: str) -> None:
+    def _ask_stop(self, life: JobLife, grace: float, for_job: str) -> None:
         grace = min(grace, life.planned.grace_seconds)
         gone = {
-            Reply.SAVES: min(_SAVE_SECONDS, grace),
-            Reply.ENDS: 0.0,
-            Reply.IGNORES: grace,
+            StopReply.SAVES: min(_SAVE_SECONDS, grace),
+            StopReply.ENDS: 0.0,
+            StopReply.IGNORES: grace,
         }[life.planned.reply]
         life.state = JobState.STOPPING
         life.stop_asked_at = self._now
@@ -390,12 +401,12 @@ class Machine:
             life.ends_at, life.ends_as = self._now + gone, JobState.CANCELLED
         reason = f" for {for_job}" if for_job else ""
         self._say(f"stop {life.job.id}{reason} (ran {self._now - life.started_at:g} s)")
-        self._tell(Came.STOPPING, life.job.id, for_job=for_job)
+        self._tell(Occurrence.STOPPING, life.job.id, for_job=for_job)
 
-    def _over(self, life: Life, *, saved: bool) -> None:
+    def _over(self, life: JobLife, *, saved: bool) -> None:
         """Close an attempt; keep the work that it saved."""
         at = life.checkpoint_at(self._now)
-        if saved and life.planned.reply is Reply.SAVES:
+        if saved and life.planned.reply is StopReply.SAVES:
             at = self._now
         if at is not None:
             life.saved_work += max(0.0, at - life.started_at - life.restart)
@@ -403,15 +414,15 @@ class Machine:
         life.placement, life.stops_at, life.stops_for = None, None, ""
         life.ends_at = inf
 
-    def _requeue(self, life: Life, why: str) -> None:
+    def _requeue(self, life: JobLife, why: str) -> None:
         life.state = JobState.QUEUED
         self._say(f"requeue {life.job.id}: {why}, {life.saved_work:g} s of its work are saved")
-        self._tell(Came.REQUEUED, life.job.id)
+        self._tell(Occurrence.REQUEUED, life.job.id)
 
-    def _final(self, life: Life, state: JobState) -> None:
+    def _final(self, life: JobLife, state: JobState) -> None:
         life.state = state
         self._say(f"end {life.job.id}: {state}")
-        self._tell(Came.ENDED, life.job.id, state=state)
+        self._tell(Occurrence.ENDED, life.job.id, state=state)
 
     def _drain_leases(self) -> bool:
         """Tell those to leave in time whose nodes others have leased; forget ended leases."""
@@ -447,7 +458,7 @@ class Machine:
             now=self._now,
             nodes=tuple(self._nodes.values()),
             waiting=tuple(
-                Waiting(
+                WaitingJob(
                     job=life.job,
                     attained_seconds=life.attained,
                     avoid=life.avoid,
@@ -459,7 +470,7 @@ class Machine:
                 if life.state is JobState.QUEUED
             ),
             running=tuple(
-                Running(
+                ActiveJob(
                     job=life.job,
                     placement=life.placement,
                     started_at=life.started_at,
@@ -493,7 +504,7 @@ class Machine:
                 return
             decisions = self._decide(snapshot)
             self._passes += 1
-            look = Look(snapshot=snapshot, decisions=decisions)
+            look = PassRecord(snapshot=snapshot, decisions=decisions)
             for one in self._invariants:
                 self._note(one, one.on_look(look))
             if self._violations and self._stop_at_first:
@@ -535,7 +546,7 @@ class Machine:
         self._deadline = until + bound
 
     def _tell(
-        self, came: Came, subject: str, *, state: JobState | None = None, for_job: str = ""
+        self, came: Occurrence, subject: str, *, state: JobState | None = None, for_job: str = ""
     ) -> None:
         fact = Fact(at=self._now, came=came, subject=subject, state=state, for_job=for_job)
         for one in self._invariants:
@@ -551,7 +562,7 @@ class Machine:
         self._log.append(f"{clock(self._now)} {words}")
 
 
-def _left(life: Life) -> float:
+def _left(life: JobLife) -> float:
     """Seconds that a job still needs alone, with all the tries that it may take."""
     planned = life.planned
     tries = 1 + max(0, min(planned.retries - life.failures, len(planned.fails_after)))

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from trackyard.core.job import Job
 from trackyard.core.node import Node
-from trackyard.core.resources import WHOLE, Placement, Request
-from trackyard.scheduling import Running, Snapshot
+from trackyard.core.resources import WHOLE, Placement, ResourceRequest
+from trackyard.scheduling import ActiveJob, Snapshot
 
 #: A job that outlives its foreseen end is given as long again as it is late, at least this long.
 _SOONEST_SECONDS = 1.0
@@ -63,7 +63,7 @@ class Room:
             if space.closed and space.tenants > 1:
                 yield f"node {name} is shared with a job that has it to itself"
 
-    def fits(self, request: Request, avoid: tuple[str, ...] = ()) -> bool:
+    def fits(self, request: ResourceRequest, avoid: tuple[str, ...] = ()) -> bool:
         """Say whether a request finds room now."""
         rows = [
             space.node
@@ -76,7 +76,7 @@ class Room:
         return any(values.count(value) >= request.nodes for value in set(values))
 
 
-def _takes(space: _Space, request: Request) -> bool:
+def _takes(space: _Space, request: ResourceRequest) -> bool:
     if not can_hold(space.node, request) or space.closed:
         return False
     if request.exclusive and space.tenants:
@@ -88,7 +88,7 @@ def _takes(space: _Space, request: Request) -> bool:
     return sum(free >= request.gpu_milli for free in space.gpus) >= request.gpus
 
 
-def can_hold(node: Node, request: Request) -> bool:
+def can_hold(node: Node, request: ResourceRequest) -> bool:
     """Say whether a node in service could hold a part of a request when idle."""
     return (
         node.state.takes_work
@@ -100,7 +100,7 @@ def can_hold(node: Node, request: Request) -> bool:
     )
 
 
-def foreseen_end(one: Running, snapshot: Snapshot) -> float:
+def foreseen_end(one: ActiveJob, snapshot: Snapshot) -> float:
     """Return when a running job is taken to end, by what the queue may know."""
     now, job = snapshot.now, one.job
     if one.stops_at is not None:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 from trackyard.simulate.check.fairness import FAIRNESS
 from trackyard.simulate.check.generate import generate
-from trackyard.simulate.check.history import History
-from trackyard.simulate.check.machine import Machine, Outcome
+from trackyard.simulate.check.history import CheckHistory
+from trackyard.simulate.check.machine import HistoryOutcome, HistoryRun
 from trackyard.simulate.check.safety import SAFETY
 from trackyard.simulate.check.scenarios import SCENARIOS
 from trackyard.simulate.check.shrink import MOST_RUNS, shrink
@@ -28,25 +28,25 @@ _LAST_LINES = 60
 
 
 def check(
-    history: History,
+    history: CheckHistory,
     invariants: Sequence[type[Invariant]] = INVARIANTS,
     *,
     promises: Promises | None = None,
     stop_at_first: bool = True,
-) -> Outcome:
+) -> HistoryOutcome:
     """Run one history against the invariants."""
-    return Machine(history, invariants, promises=promises, stop_at_first=stop_at_first).run()
+    return HistoryRun(history, invariants, promises=promises, stop_at_first=stop_at_first).run()
 
 
-def check_seed(seed: int, invariants: Sequence[type[Invariant]] = INVARIANTS) -> Outcome:
+def check_seed(seed: int, invariants: Sequence[type[Invariant]] = INVARIANTS) -> HistoryOutcome:
     """Run the history of a seed."""
     return check(generate(seed), invariants)
 
 
 def explain(
-    outcome: Outcome,
+    outcome: HistoryOutcome,
     *,
-    run: Callable[[History, Sequence[type[Invariant]]], Outcome] = check,
+    run: Callable[[CheckHistory, Sequence[type[Invariant]]], HistoryOutcome] = check,
     again: str = "",
     most_runs: int = MOST_RUNS,
 ) -> str:
@@ -80,7 +80,7 @@ def command_for(name: str) -> str:
     return f"{COMMAND} --scenario '{name}'"
 
 
-def _seeds(args: argparse.Namespace) -> list[History]:
+def _seeds(args: argparse.Namespace) -> list[CheckHistory]:
     if args.scenario:
         return [SCENARIOS[args.scenario]()]
     return [generate(seed) for seed in range(args.seed, args.seed + args.count)]

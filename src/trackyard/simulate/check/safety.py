@@ -16,7 +16,7 @@ from trackyard.scheduling.windows import WORTH_STARTING_SECONDS
 from trackyard.simulate.check.claims import Claims
 from trackyard.simulate.check.history import clock
 from trackyard.simulate.check.room import Room, can_hold
-from trackyard.simulate.check.watch import Came, Fact, Invariant, Look
+from trackyard.simulate.check.watch import Fact, Invariant, Occurrence, PassRecord
 
 
 class NothingTwice(Invariant):
@@ -25,7 +25,7 @@ class NothingTwice(Invariant):
     name = "nothing twice"
     promise = "No GPU, CPU, memory or exclusive node is ever given away twice."
 
-    def on_look(self, look: Look) -> Iterable[str]:
+    def on_look(self, look: PassRecord) -> Iterable[str]:
         """Add up what runs and what starts."""
         room = Room(look.snapshot.nodes)
         for one in look.snapshot.running:
@@ -41,7 +41,7 @@ class WholeGangs(Invariant):
     name = "whole gangs"
     promise = "A job starts with all that it asked for, on nodes that are in service and fit."
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Compare each start with its request."""
         jobs = {one.job.id: one.job for one in look.snapshot.waiting}
         nodes = {node.id: node for node in look.snapshot.nodes}
@@ -74,14 +74,14 @@ class OneAttempt(Invariant):
 
     def on_fact(self, fact: Fact) -> Iterator[str]:
         """Follow which jobs are live."""
-        if fact.came is Came.STARTED:
+        if fact.came is Occurrence.STARTED:
             if fact.subject in self._live:
                 yield f"{fact.subject} was started while an attempt of it was live"
             self._live.add(fact.subject)
-        elif fact.came in (Came.REQUEUED, Came.ENDED):
+        elif fact.came in (Occurrence.REQUEUED, Occurrence.ENDED):
             self._live.discard(fact.subject)
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Compare the answers with the line."""
         decisions = look.decisions
         waiting = {one.job.id for one in look.snapshot.waiting}
@@ -104,7 +104,7 @@ class LeasesKept(Invariant):
     name = "leases kept"
     promise = "Leased nodes run nothing of others, and nothing starts that would run into a lease."
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Look at starts, and at who is still there."""
         snapshot = look.snapshot
         jobs = {one.job.id: one.job for one in snapshot.waiting}
@@ -124,7 +124,7 @@ class LeasesKept(Invariant):
                         " and was not told to leave"
                     )
 
-    def _crossed(self, look: Look, job: Job, admission: Admission) -> Iterator[str]:
+    def _crossed(self, look: PassRecord, job: Job, admission: Admission) -> Iterator[str]:
         now = look.at
         seconds = admission.predicted_seconds or 0.0
         end = now + (min(seconds, WORTH_STARTING_SECONDS) if job.preemptible else seconds)
@@ -151,7 +151,7 @@ class LimitsKept(Invariant):
     name = "limits kept"
     promise = "No start takes a team, queue, user or array past its limit."
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Add up what everyone holds after this pass."""
         snapshot = look.snapshot
         jobs = {one.job.id: one.job for one in snapshot.waiting}
@@ -202,7 +202,7 @@ class LoansKept(Invariant):
         " beyond what these lend to such jobs."
     )
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Add up what can never be asked back, start by start."""
         snapshot = look.snapshot
         if all(team.quota_gpus is None for team in snapshot.teams):
@@ -233,7 +233,7 @@ class SelfProof(Invariant):
     name = "self-proof"
     promise = "Every decision passes the proof that the live loop makes before it acts."
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Make the proof."""
         for fault in prove(look.snapshot, look.decisions):
             yield f"{fault.job}: {fault.sentence}"

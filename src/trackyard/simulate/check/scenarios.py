@@ -9,10 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trackyard.core.job import Job, PriorityClass
-from trackyard.core.node import Gpu, Node
-from trackyard.core.resources import WHOLE, Request
+from trackyard.core.node import Node, NodeGpu
+from trackyard.core.resources import WHOLE, ResourceRequest
 from trackyard.scheduling import Policy, Team
-from trackyard.simulate.check.history import HOUR, Event, History, Kind, Planned, Reply
+from trackyard.simulate.check.history import (
+    HOUR,
+    CheckHistory,
+    EventKind,
+    HistoryEvent,
+    PlannedJob,
+    StopReply,
+)
 
 GIB = 2**30
 
@@ -26,7 +33,7 @@ def node(name: str, gpus: int) -> Node:
     """Return a node with ample CPUs and memory."""
     return Node(
         id=name,
-        gpus=tuple(Gpu(index=index, type="a") for index in range(gpus)),
+        gpus=tuple(NodeGpu(index=index, type="a") for index in range(gpus)),
         cpu_milli=64 * WHOLE,
         memory_bytes=256 * GIB,
     )
@@ -43,8 +50,8 @@ def submit(
     preemptible: bool = False,
     limit: float | None = None,
     saves_every: float | None = None,
-    reply: Reply = Reply.ENDS,
-) -> Event:
+    reply: StopReply = StopReply.ENDS,
+) -> HistoryEvent:
     """Return the submission of one job."""
     job = Job(
         id=name,
@@ -52,17 +59,17 @@ def submit(
         user=f"{team}-a",
         name=name.rstrip("0123456789"),
         priority=priority,
-        request=Request(gpus=gpus),
+        request=ResourceRequest(gpus=gpus),
         preemptible=preemptible,
         time_limit_seconds=limit,
     )
-    planned = Planned(job=job, work_seconds=work, saves_every=saves_every, reply=reply)
-    return Event(at=at, kind=Kind.SUBMIT, planned=planned)
+    planned = PlannedJob(job=job, work_seconds=work, saves_every=saves_every, reply=reply)
+    return HistoryEvent(at=at, kind=EventKind.SUBMIT, planned=planned)
 
 
-def twins(limit: float | None = None) -> History:
+def twins(limit: float | None = None) -> CheckHistory:
     """Two identical preemptible jobs of 150 s on one GPU."""
-    return History(
+    return CheckHistory(
         name="twins",
         nodes=(node("n0", 1),),
         teams=(Team(id="lab"),),
@@ -74,11 +81,11 @@ def twins(limit: float | None = None) -> History:
     )
 
 
-def eight_and_one() -> History:
+def eight_and_one() -> CheckHistory:
     """Eight identical preemptible jobs on eight GPUs, then one of two GPUs by another team."""
     eight = [submit(f"eight{number}", at=0.0, work=HOUR, preemptible=True) for number in range(8)]
     one = submit("other", at=60.0, work=300.0, gpus=2, team="guests")
-    return History(
+    return CheckHistory(
         name="eight and one",
         nodes=(node("n0", 8),),
         teams=(Team(id="lab"), Team(id="guests")),
@@ -87,7 +94,7 @@ def eight_and_one() -> History:
     )
 
 
-def urgent_and_sixty() -> History:
+def urgent_and_sixty() -> CheckHistory:
     """Four GPUs: one urgent job that needs all of them, and sixty low jobs of one GPU."""
     first = [
         submit(f"first{number}", at=0.0, work=300.0 + 200 * number, priority=PriorityClass.LOW)
@@ -98,7 +105,7 @@ def urgent_and_sixty() -> History:
         submit(f"low{number}", at=60.0 + number, work=900.0, priority=PriorityClass.LOW)
         for number in range(60)
     ]
-    return History(
+    return CheckHistory(
         name="urgent and sixty",
         nodes=(node("n0", 4),),
         teams=(Team(id="lab"),),
@@ -107,13 +114,13 @@ def urgent_and_sixty() -> History:
     )
 
 
-def lent_for_hours() -> History:
+def lent_for_hours() -> CheckHistory:
     """A job that may not be preempted borrows; the owner's urgent job comes an hour later."""
     borrower = submit("borrower", at=0.0, work=12 * HOUR, gpus=4, team="guests")
     owner = submit(
         "owner", at=HOUR, work=600.0, gpus=2, team="owners", priority=PriorityClass.URGENT
     )
-    return History(
+    return CheckHistory(
         name="lent for hours",
         nodes=(node("n0", 4),),
         teams=(Team(id="owners", quota_gpus=2.0), Team(id="guests", quota_gpus=2.0)),
@@ -132,7 +139,7 @@ _DEPARTMENTS = (
 )
 
 
-def lent_to_a_sibling() -> History:
+def lent_to_a_sibling() -> CheckHistory:
     """A team takes all of its department and more; its sibling and the others want theirs."""
     first = [
         submit(f"faces{number}", at=0.0, work=6 * HOUR, team="faces", preemptible=True)
@@ -140,7 +147,7 @@ def lent_to_a_sibling() -> History:
     ]
     sibling = submit("maps", at=HOUR, work=600.0, gpus=2, team="maps")
     others = submit("voices", at=HOUR, work=600.0, gpus=4, team="voices")
-    return History(
+    return CheckHistory(
         name="lent to a sibling",
         nodes=(node("n0", 8),),
         teams=_DEPARTMENTS,
@@ -149,7 +156,7 @@ def lent_to_a_sibling() -> History:
     )
 
 
-def lent_across_departments() -> History:
+def lent_across_departments() -> CheckHistory:
     """Fixed jobs of one department want what the other leaves, and the owners come later."""
     fixed = [submit(f"fixed{number}", at=0.0, work=6 * HOUR, team="faces") for number in range(8)]
     loose = [
@@ -157,7 +164,7 @@ def lent_across_departments() -> History:
         for number in range(6)
     ]
     owner = submit("voices", at=HOUR, work=600.0, gpus=4, team="voices")
-    return History(
+    return CheckHistory(
         name="lent across departments",
         nodes=(node("n0", 4), node("n1", 4)),
         teams=_DEPARTMENTS,

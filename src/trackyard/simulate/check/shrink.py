@@ -8,27 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from trackyard.simulate.check.history import History, Kind
-from trackyard.simulate.check.machine import Outcome
+from trackyard.simulate.check.history import CheckHistory, EventKind
+from trackyard.simulate.check.machine import HistoryOutcome
 
-Runner = Callable[[History], Outcome]
+Runner = Callable[[CheckHistory], HistoryOutcome]
 #: Runs that one search may take.
 MOST_RUNS = 400
 
 
-def shrink(outcome: Outcome, run: Runner, *, most_runs: int = MOST_RUNS) -> Outcome:
+def shrink(outcome: HistoryOutcome, run: Runner, *, most_runs: int = MOST_RUNS) -> HistoryOutcome:
     """Return the smallest failing history found, as it ran."""
     return _Search(outcome, run, most_runs).search()
 
 
 class _Search:
-    def __init__(self, outcome: Outcome, run: Runner, most_runs: int) -> None:
+    def __init__(self, outcome: HistoryOutcome, run: Runner, most_runs: int) -> None:
         self._best = outcome
         self._name = outcome.violations[0].invariant
         self._run = run
         self._left = most_runs
 
-    def search(self) -> Outcome:
+    def search(self) -> HistoryOutcome:
         size = -1
         while size != len(self._best.history.events) and self._left > 0:
             size = len(self._best.history.events)
@@ -36,7 +36,7 @@ class _Search:
         self._simplify()
         return self._best
 
-    def _fails(self, history: History) -> bool:
+    def _fails(self, history: CheckHistory) -> bool:
         if self._left <= 0:
             return False
         self._left -= 1
@@ -55,7 +55,7 @@ class _Search:
                 history = self._best.history
                 dropped = set(range(at, min(at + part, len(history.events))))
                 smaller = history.without(dropped)
-                has_jobs = any(one.kind is Kind.SUBMIT for one in smaller.events)
+                has_jobs = any(one.kind is EventKind.SUBMIT for one in smaller.events)
                 if not (has_jobs and self._fails(smaller)):
                     at += part
             if part == 1:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from trackyard.core.job import Job
 from trackyard.core.resources import WHOLE
-from trackyard.scheduling import Cause, Running, Stop
+from trackyard.scheduling import ActiveJob, Cause, Stop
 from trackyard.simulate.check.claims import claims_after
-from trackyard.simulate.check.history import History, clock
+from trackyard.simulate.check.history import CheckHistory, clock
 from trackyard.simulate.check.room import Room, foreseen_end
-from trackyard.simulate.check.watch import Came, Fact, Invariant, Look, Promises
+from trackyard.simulate.check.watch import Fact, Invariant, Occurrence, PassRecord, Promises
 
 HOUR = 3600.0
 
@@ -33,7 +33,7 @@ def _kind(job: Job) -> tuple[object, ...]:
     )
 
 
-def _has_saved(one: Running) -> bool:
+def _has_saved(one: ActiveJob) -> bool:
     return one.checkpoint_at is not None or one.attained_seconds > 0
 
 
@@ -47,7 +47,7 @@ class RightfulStops(Invariant):
         " who never saved is stopped only for a higher class or a quota's owner."
     )
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Look at each stop of a pass."""
         running = {one.job.id: one for one in look.snapshot.running}
         waiting = {one.job.id: one.job for one in look.snapshot.waiting}
@@ -58,7 +58,9 @@ class RightfulStops(Invariant):
                 continue
             yield from self._one(look, stop, victim, claimant)
 
-    def _one(self, look: Look, stop: Stop, victim: Running, claimant: Job) -> Iterator[str]:
+    def _one(
+        self, look: PassRecord, stop: Stop, victim: ActiveJob, claimant: Job
+    ) -> Iterator[str]:
         snapshot = look.snapshot
         name = f"{stop.job} is stopped for {claimant.id}"
         if not victim.job.preemptible:
@@ -77,7 +79,7 @@ class RightfulStops(Invariant):
                 yield f"{name}, which has no higher right, and it never saved"
 
 
-def _false_cause(look: Look, stop: Stop, victim: Running, claimant: Job) -> Iterator[str]:
+def _false_cause(look: PassRecord, stop: Stop, victim: ActiveJob, claimant: Job) -> Iterator[str]:
     name = f"{stop.job} is stopped for {claimant.id}"
     if stop.cause is Cause.HIGHER_CLASS and claimant.priority <= victim.job.priority:
         yield f"{name} of a class that is not higher"
@@ -100,7 +102,7 @@ class StopsGain(Invariant):
         " less than what it would wait for those it has stopped to end, in GPU-seconds."
     )
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Weigh all stops for one claimant together."""
         snapshot = look.snapshot
         running = {one.job.id: one for one in snapshot.running}
@@ -124,7 +126,7 @@ class StopsGain(Invariant):
                     f" {won:.0f}"
                 )
 
-    def _lost(self, victim: Running, now: float) -> float:
+    def _lost(self, victim: ActiveJob, now: float) -> float:
         saved = max(victim.started_at, victim.checkpoint_at or victim.started_at)
         gpus = max(victim.placement.gpu_milli_total / WHOLE, 0.1)
         return (now - saved + self.promises.restart_seconds(gpus)) * gpus
@@ -139,7 +141,7 @@ class FewStops(Invariant):
         " shorter one before the one it was first stopped for has ended."
     )
 
-    def __init__(self, history: History, promises: Promises) -> None:
+    def __init__(self, history: CheckHistory, promises: Promises) -> None:
         super().__init__(history, promises)
         self._stops: dict[str, list[float]] = defaultdict(list)
         #: by victim the claimant that it was last stopped for and that has not ended
@@ -147,11 +149,11 @@ class FewStops(Invariant):
 
     def on_fact(self, fact: Fact) -> Iterable[str]:
         """Hear who ended."""
-        if fact.came is Came.ENDED:
+        if fact.came is Occurrence.ENDED:
             self._owes = {one: by for one, by in self._owes.items() if by != fact.subject}
         return ()
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Count the stops."""
         for stop in look.decisions.stops:
             times = self._stops[stop.job]
@@ -184,19 +186,19 @@ class StopsServe(Invariant):
         " higher class comes and takes the room."
     )
 
-    def __init__(self, history: History, promises: Promises) -> None:
+    def __init__(self, history: CheckHistory, promises: Promises) -> None:
         super().__init__(history, promises)
         self._claims: dict[str, _Claim] = {}
 
     def on_fact(self, fact: Fact) -> Iterable[str]:
         """Forget claims that were served, or that the outside upset."""
-        if fact.came in (Came.STARTED, Came.ENDED):
+        if fact.came in (Occurrence.STARTED, Occurrence.ENDED):
             self._claims.pop(fact.subject, None)
-        elif fact.came is Came.CHANGED:
+        elif fact.came is Occurrence.CHANGED:
             self._claims.clear()
         return ()
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Look whether anyone's time is over."""
         started = {one.job for one in look.decisions.admissions}
         classes = {one.job.id: one.job.priority for one in look.snapshot.waiting}
@@ -228,7 +230,7 @@ class NoCascade(Invariant):
         " nobody of its class stop for it."
     )
 
-    def __init__(self, history: History, promises: Promises) -> None:
+    def __init__(self, history: CheckHistory, promises: Promises) -> None:
         super().__init__(history, promises)
         self._served: dict[str, int] = defaultdict(int)
         #: victims whose first claimant has not ended
@@ -236,13 +238,13 @@ class NoCascade(Invariant):
 
     def on_fact(self, fact: Fact) -> Iterable[str]:
         """Hear who ended, and who starts anew after its own stop."""
-        if fact.came is Came.ENDED:
+        if fact.came is Occurrence.ENDED:
             self._owes = {one: by for one, by in self._owes.items() if by != fact.subject}
-        if fact.came in (Came.ENDED, Came.REQUEUED):
+        if fact.came in (Occurrence.ENDED, Occurrence.REQUEUED):
             self._served.pop(fact.subject, None)
         return ()
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Count, and look whether each victim was needed."""
         running = {one.job.id: one for one in look.snapshot.running}
         waiting = {one.job.id: one for one in look.snapshot.waiting}
@@ -273,7 +275,7 @@ class NoCascade(Invariant):
                 )
 
 
-def _most_victims(job: Job, victims: list[Running]) -> int:
+def _most_victims(job: Job, victims: list[ActiveJob]) -> int:
     """Return how many a job may need to have stopped, by the smallest of them."""
     request = job.request
     if not request.gpus or request.cpu_milli or request.memory_bytes or request.exclusive:
@@ -282,7 +284,7 @@ def _most_victims(job: Job, victims: list[Running]) -> int:
     return max(1, -(-request.gpu_milli_total // min(least, WHOLE)))
 
 
-def _superfluous(look: Look, claimant: Job, stops: list[Stop]) -> Iterator[str]:
+def _superfluous(look: PassRecord, claimant: Job, stops: list[Stop]) -> Iterator[str]:
     """Name victims without whose stop the claimant would have had its room as well."""
     snapshot, names = look.snapshot, {stop.job for stop in stops}
     if snapshot.leases or any(one.stops_for for one in snapshot.running):

@@ -12,9 +12,9 @@ from zlib import crc32
 from trackyard.core.job import JobState
 from trackyard.core.node import NodeState
 from trackyard.core.reasons import Code, Reason, Tier
-from trackyard.scheduling import Decisions, Queue, Snapshot, Waiting, decide
+from trackyard.scheduling import Decisions, Queue, Snapshot, WaitingJob, decide
 from trackyard.simulate.check.history import clock
-from trackyard.simulate.check.watch import Invariant, Look
+from trackyard.simulate.check.watch import Invariant, PassRecord
 
 #: Of so many reasons one is looked into; each costs a pass.
 EVERY = 8
@@ -30,7 +30,7 @@ class TrueReasons(Invariant):
     )
     every = EVERY
 
-    def on_look(self, look: Look) -> Iterator[str]:
+    def on_look(self, look: PassRecord) -> Iterator[str]:
         """Look into some of the reasons of a pass, the same ones in each run."""
         for one in look.snapshot.waiting:
             reasons = look.decisions.reasons.get(one.job.id, ())
@@ -41,7 +41,9 @@ class TrueReasons(Invariant):
             yield from self._look_into(look, one, reasons)
         yield from _misplaced(look)
 
-    def _look_into(self, look: Look, one: Waiting, reasons: tuple[Reason, ...]) -> Iterator[str]:
+    def _look_into(
+        self, look: PassRecord, one: WaitingJob, reasons: tuple[Reason, ...]
+    ) -> Iterator[str]:
         first = reasons[0]
         until = first.until
         if until is not None and until < look.at - 1.0 and first.code is not Code.LEASE_OVER:
@@ -59,7 +61,7 @@ class TrueReasons(Invariant):
             return
         yield from self._still(one, first, answer)
 
-    def _still(self, one: Waiting, first: Reason, answer: Decisions) -> Iterator[str]:
+    def _still(self, one: WaitingJob, first: Reason, answer: Decisions) -> Iterator[str]:
         if first.code in _HOPELESS:
             return
         now = answer.reasons.get(one.job.id, ())
@@ -85,7 +87,7 @@ _HOPELESS = (
 )
 
 
-def _misplaced(look: Look) -> Iterator[str]:
+def _misplaced(look: PassRecord) -> Iterator[str]:
     """Name who can never start and yet stands before someone who can."""
     hopeless = ""
     for name in look.decisions.line:
@@ -97,7 +99,7 @@ def _misplaced(look: Look) -> Iterator[str]:
             return
 
 
-def _lift(look: Look, one: Waiting, reasons: tuple[Reason, ...]) -> Snapshot | None:
+def _lift(look: PassRecord, one: WaitingJob, reasons: tuple[Reason, ...]) -> Snapshot | None:
     """Return the cluster without what a job's reasons name; None: nothing to be tried."""
     first = reasons[0]
     lift = _LIFTS.get(first.code)
@@ -116,7 +118,7 @@ def _lift(look: Look, one: Waiting, reasons: tuple[Reason, ...]) -> Snapshot | N
     return lift(snapshot, one, first)
 
 
-def _without_holders(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapshot:
+def _without_holders(snapshot: Snapshot, one: WaitingJob, reason: Reason) -> Snapshot:
     del one
     named = set(reason.holders)
     is_all = reason.holder_count <= len(named) and bool(named)
@@ -126,12 +128,12 @@ def _without_holders(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapsh
     )
 
 
-def _alone(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapshot:
+def _alone(snapshot: Snapshot, one: WaitingJob, reason: Reason) -> Snapshot:
     del one, reason
     return snapshot
 
 
-def _without_limits(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapshot:
+def _without_limits(snapshot: Snapshot, one: WaitingJob, reason: Reason) -> Snapshot:
     del reason
     return replace(
         snapshot,
@@ -146,7 +148,7 @@ def _without_limits(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapsho
     )
 
 
-def _unbound(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapshot:
+def _unbound(snapshot: Snapshot, one: WaitingJob, reason: Reason) -> Snapshot:
     """Lift exactly what one of the job's own terms says."""
     job = one.job
     if reason.code is Code.HELD:
@@ -163,7 +165,7 @@ def _unbound(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapshot:
     return replace(snapshot, waiting=(replace(one, job=job),))
 
 
-def _in_service(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapshot:
+def _in_service(snapshot: Snapshot, one: WaitingJob, reason: Reason) -> Snapshot:
     del reason
     return replace(
         snapshot,
@@ -172,12 +174,12 @@ def _in_service(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapshot:
     )
 
 
-def _idle(snapshot: Snapshot, one: Waiting, reason: Reason) -> Snapshot:
+def _idle(snapshot: Snapshot, one: WaitingJob, reason: Reason) -> Snapshot:
     del reason
     return replace(snapshot, running=(), leases=(), waiting=(one,))
 
 
-Lift = Callable[[Snapshot, Waiting, Reason], Snapshot]
+Lift = Callable[[Snapshot, WaitingJob, Reason], Snapshot]
 _LIFTS: dict[Code, Lift] = {
     Code.NO_FREE_GPUS: _without_holders,
     Code.FRAGMENTED: _without_holders,

@@ -13,11 +13,11 @@ from enum import StrEnum
 
 from trackyard.core.job import JobState
 from trackyard.scheduling import Decisions, Policy, Snapshot
-from trackyard.simulate.check.history import History
+from trackyard.simulate.check.history import CheckHistory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+class PassRecord:
     """One pass: what it saw and what it decided."""
 
     snapshot: Snapshot
@@ -29,7 +29,7 @@ class Look:
         return self.snapshot.now
 
 
-class Came(StrEnum):
+class Occurrence(StrEnum):
     """What may come about."""
 
     #: a job was accepted
@@ -51,7 +51,7 @@ class Fact:
     """Something that came about."""
 
     at: float
-    came: Came
+    came: Occurrence
     #: the job or other thing that it is about
     subject: str = ""
     #: of an end, how; of a stop, for whom
@@ -97,7 +97,7 @@ class Violation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rest:
+class FinalState:
     """What is left when a history is over."""
 
     at: float
@@ -115,7 +115,7 @@ class Invariant:
     #: what it promises, in a sentence
     promise = ""
 
-    def __init__(self, history: History, promises: Promises) -> None:
+    def __init__(self, history: CheckHistory, promises: Promises) -> None:
         self.history = history
         self.promises = promises
 
@@ -124,12 +124,12 @@ class Invariant:
         del fact
         return ()
 
-    def on_look(self, look: Look) -> Iterable[str]:
+    def on_look(self, look: PassRecord) -> Iterable[str]:
         """See a pass."""
         del look
         return ()
 
-    def on_end(self, rest: Rest) -> Iterable[str]:
+    def on_end(self, rest: FinalState) -> Iterable[str]:
         """See what is left at the end."""
         del rest
         return ()

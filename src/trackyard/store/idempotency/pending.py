@@ -25,7 +25,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _FREE = b"\0"
 
 
-class Entry(NamedTuple):
+class PendingCreate(NamedTuple):
     """A create call whose answer has not left yet."""
 
     digest: str
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry).decode
+_decode = msgspec.msgpack.Decoder(PendingCreate).decode
 
 
 def machine_boot() -> bytes:
@@ -54,9 +54,9 @@ class PendingFile:
         self._free: list[int] = []
         self._slots = 0
 
-    def recover(self) -> list[Entry]:
+    def recover(self) -> list[PendingCreate]:
         """Return what an earlier process of this path left, and forget it."""
-        found: list[Entry] = []
+        found: list[PendingCreate] = []
         if self._path is not None:
             try:
                 found = _entries(self._path.read_bytes(), self._boot)
@@ -68,7 +68,7 @@ class PendingFile:
             self._open()
         return found
 
-    def put(self, slot: int | None, entry: Entry) -> int | None:
+    def put(self, slot: int | None, entry: PendingCreate) -> int | None:
         """Write an entry over the one in a slot, or into a free one; return its slot, if any."""
         data = _encode(entry)
         if self._path is None or len(data) > SLOT_BYTES - 8:
@@ -111,7 +111,7 @@ class PendingFile:
             log.warning("cannot keep %s: %s", self._path, fault.strerror)
 
 
-def _entries(data: bytes, boot: bytes) -> list[Entry]:
+def _entries(data: bytes, boot: bytes) -> list[PendingCreate]:
     """Return the entries of a file that this run of the machine has written."""
     if not boot or data[:HEAD_BYTES].rstrip(b"\0") != _MAGIC + boot:
         return []

@@ -27,7 +27,7 @@ import msgspec
 
 from trackyard.core.errors import YardError
 from trackyard.store.database import Database, Tx
-from trackyard.store.idempotency.pending import Entry, PendingFile
+from trackyard.store.idempotency.pending import PendingCreate, PendingFile
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Create:
     def made(self, result: str) -> None:
         """Note what this call makes; to be called before its commit."""
         self.result = result
-        self._slot = self._creates.file.put(self._slot, Entry(self.digest, result))
+        self._slot = self._creates.file.put(self._slot, PendingCreate(self.digest, result))
 
     def claim(self) -> bool:
         """Ask, right before the answer leaves, whether it may."""

@@ -59,7 +59,7 @@ Table(
 Table(
     "alert_states",
     shared,
-    #: what a rule remembers of one subject; JSON of notify.alerts.evaluate.Memory
+    #: what a rule remembers of one subject; JSON of notify.alerts.evaluate.RuleMemory
     Column("rule_id", Text, ForeignKey("alert_rules.id", ondelete="CASCADE"), nullable=False),
     words("subject"),
     words("memory"),

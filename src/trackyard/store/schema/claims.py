@@ -26,7 +26,7 @@ Table(
     integer("least"),
     integer("granted", nullable=True),
     #: what one worker needs, and how workers may share nodes; JSON of
-    #: queue.submit.gang_shapes.Ask
+    #: queue.submit.gang_shapes.WorkerRequest
     words("ask"),
     integer("released_ms", nullable=True),
     PrimaryKeyConstraint("job"),

@@ -79,7 +79,7 @@ Table(
     Column("array_id", Text, primary_key=True),
     words("name"),
     ref("team_id", "teams.id"),
-    #: what its jobs have in common; JSON of queue.submit.arrays.Plan
+    #: what its jobs have in common; JSON of queue.submit.arrays.SubmissionPlan
     words("plan"),
     #: how many of its jobs are written, and when the last of them were
     integer("done"),

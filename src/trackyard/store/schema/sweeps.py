@@ -25,7 +25,7 @@ Table(
     words("state"),
     #: space, sampler, early stopping, budget; JSON of sweeps.wishes.SweepSpec
     words("spec"),
-    #: what each trial submits; JSON of queue.specification.Wish, its variables sealed
+    #: what each trial submits; JSON of queue.specification.JobRequest, its variables sealed
     words("job"),
     words("sealed"),
     #: the sweep whose best trials this one searches around; empty: none

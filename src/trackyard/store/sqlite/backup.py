@@ -36,7 +36,7 @@ _COMPLAINTS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class DatabaseCopy:
     """A copy of the database, at rest."""
 
     path: Path
@@ -64,7 +64,7 @@ class BlobRow:
     path: str
 
 
-def snapshot(url: str, target: Path) -> Snapshot:
+def snapshot(url: str, target: Path) -> DatabaseCopy:
     """Copy the database at `url` to a file while it is in use; all of one moment, or a fault."""
     if not url.startswith("sqlite:///"):
         raise InvalidInput(
@@ -90,7 +90,7 @@ def snapshot(url: str, target: Path) -> Snapshot:
     finally:
         copy.close()
         source.close()
-    return Snapshot(
+    return DatabaseCopy(
         path=target,
         size=target.stat().st_size,
         sha256=_digest(target),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from trackyard.store.connection import Connection, Row
+from trackyard.store.connection import DatabaseConnection, Row
 
 #: Noted in place of a run where many runs may look different now.
 EVERYTHING = 0
@@ -97,7 +97,7 @@ class Changes:
 class WatchedConnection:
     """A writer's connection that notes what its statements change."""
 
-    def __init__(self, conn: Connection, changes: Changes) -> None:
+    def __init__(self, conn: DatabaseConnection, changes: Changes) -> None:
         self._conn = conn
         self._note = changes.note
         self.dialect = conn.dialect

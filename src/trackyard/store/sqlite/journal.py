@@ -22,9 +22,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from trackyard.core.errors import SetupError
-from trackyard.store.connection import Connection
+from trackyard.store.connection import DatabaseConnection
 from trackyard.store.sqlite.changes import Changes
-from trackyard.store.transaction import Reader, Values
+from trackyard.store.transaction import ReadConnection, Values
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ class Journal:
         """Tell whether the tables hold everything, as the open transaction sees them."""
         return not self._fresh and (self._moved or not self._kept)
 
-    def move(self, conn: Connection, now_ms: int) -> None:
+    def move(self, conn: DatabaseConnection, now_ms: int) -> None:
         """Put every row into its table, within the open transaction."""
         if self._moved or not self._kept:
             _carry_out(conn, self._fresh)
@@ -160,7 +160,7 @@ class Journal:
         self._changes.add(self._fresh_runs)
         self._fresh.clear()
 
-    def _move_all(self, conn: Connection, now_ms: int) -> None:
+    def _move_all(self, conn: DatabaseConnection, now_ms: int) -> None:
         """Move what was acknowledged with what was not yet; only the former may be set aside."""
         kept = _merged(self._kept.values())
         conn.run("SAVEPOINT rows")
@@ -173,7 +173,7 @@ class Journal:
             _carry_out(conn, self._fresh)
         conn.run("RELEASE rows")
 
-    def write(self, conn: Connection) -> None:
+    def write(self, conn: DatabaseConnection) -> None:
         """Lay down what has not been moved, as the last thing before a commit."""
         if self._fresh:
             self._changes.add(self._fresh_runs)
@@ -203,11 +203,11 @@ class Journal:
         self._fresh_runs.clear()
         self._moved = False
 
-    def show(self, conn: Connection) -> None:
+    def show(self, conn: DatabaseConnection) -> None:
         """Put what is on disk in the journal into its tables, in a transaction nobody commits."""
         _carry_out(conn, _merged(self._kept.values()), dict(self._latest))
 
-    def take_over(self, conn: Connection, now_ms: int) -> None:
+    def take_over(self, conn: DatabaseConnection, now_ms: int) -> None:
         """Move, within the open transaction, whatever anybody has left in the journal.
 
         For a file that another process writes to as well: what it has moved of ours meanwhile is
@@ -217,7 +217,7 @@ class Journal:
         self._moved = True
 
 
-def replay(conn: Connection, now_ms: int) -> int:
+def replay(conn: DatabaseConnection, now_ms: int) -> int:
     """Move what an earlier process left behind, in one transaction; return how many entries."""
     conn.begin()
     try:
@@ -229,7 +229,7 @@ def replay(conn: Connection, now_ms: int) -> int:
     return entries
 
 
-def read_over(conn: Connection, query: Callable[[Reader], T], now_ms: int) -> T:
+def read_over(conn: DatabaseConnection, query: Callable[[ReadConnection], T], now_ms: int) -> T:
     """Run a query on what the tables would hold if the journal were moved, and leave all as is."""
     conn.begin()
     try:
@@ -239,13 +239,13 @@ def read_over(conn: Connection, query: Callable[[Reader], T], now_ms: int) -> T:
         conn.rollback()
 
 
-def rejected(conn: Reader) -> int:
+def rejected(conn: ReadConnection) -> int:
     """Return how many writes were set aside because nothing could be done with them."""
     row = conn.one("SELECT count(*) FROM rejected_writes")
     return int(row[0]) if row is not None else 0
 
 
-def _move_entries(conn: Connection, now_ms: int) -> int:
+def _move_entries(conn: DatabaseConnection, now_ms: int) -> int:
     """Move every entry on disk into the tables, setting aside what is not fit for them."""
     entries = conn.all("SELECT id, data FROM journal ORDER BY id")
     for entry, data in entries:
@@ -260,7 +260,7 @@ def _move_entries(conn: Connection, now_ms: int) -> int:
     return len(entries)
 
 
-def _carry_out_or_reject(conn: Connection, rows: Rows, now_ms: int) -> None:
+def _carry_out_or_reject(conn: DatabaseConnection, rows: Rows, now_ms: int) -> None:
     """Put rows into their tables together; if one does not fit, one by one without it."""
     conn.run("SAVEPOINT rows")
     try:
@@ -271,7 +271,7 @@ def _carry_out_or_reject(conn: Connection, rows: Rows, now_ms: int) -> None:
     conn.run("RELEASE rows")
 
 
-def _carry_out_one_by_one(conn: Connection, rows: Rows, now_ms: int) -> None:
+def _carry_out_one_by_one(conn: DatabaseConnection, rows: Rows, now_ms: int) -> None:
     for number, statement in STATEMENTS.items():
         for row in rows.get(number, ()):
             try:
@@ -281,7 +281,7 @@ def _carry_out_one_by_one(conn: Connection, rows: Rows, now_ms: int) -> None:
                 _reject(conn, _encode({number: [row]}), reason, now_ms)
 
 
-def _reject(conn: Connection, data: bytes, reason: str, now_ms: int) -> None:
+def _reject(conn: DatabaseConnection, data: bytes, reason: str, now_ms: int) -> None:
     number = conn.insert(
         "INSERT INTO rejected_writes (data, reason, created_ms) VALUES (?, ?, ?)",
         (data, reason, now_ms),
@@ -297,7 +297,7 @@ def _merged(parts: Iterable[Rows]) -> Rows:
     return merged
 
 
-def _carry_out(conn: Connection, rows: Rows, latest: Latest | None = None) -> None:
+def _carry_out(conn: DatabaseConnection, rows: Rows, latest: Latest | None = None) -> None:
     """Put rows into their tables; `latest` are values to which those among the rows are added."""
     unknown = rows.keys() - STATEMENTS.keys() - RETIRED
     if unknown:

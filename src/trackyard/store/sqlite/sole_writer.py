@@ -5,7 +5,7 @@ Owns noticing that it is not the only one. Knows no transaction and no journal.
 
 from __future__ import annotations
 
-from trackyard.store.connection import Connection
+from trackyard.store.connection import DatabaseConnection
 
 #: Tables whose keys are given out here, since rows may wait in the journal before they are there.
 TABLES = ("runs", "events")
@@ -18,7 +18,7 @@ class SoleWriter:
         self._ids: dict[str, int] = {}
         self._version: int | None = None
 
-    def learn(self, conn: Connection) -> None:
+    def learn(self, conn: DatabaseConnection) -> None:
         """Read which keys were given out, once every row is in its table."""
         for table in TABLES:
             row = conn.one(f"SELECT max(id) FROM {table}")
@@ -32,7 +32,7 @@ class SoleWriter:
         self._ids[table] += 1
         return self._ids[table]
 
-    def was_alone(self, conn: Connection) -> bool:
+    def was_alone(self, conn: DatabaseConnection) -> bool:
         """Tell whether no other process has written to the file since this was last learned."""
         return _version(conn) == self._version
 
@@ -41,7 +41,7 @@ class SoleWriter:
         self._version = None
 
 
-def _version(conn: Connection) -> int:
+def _version(conn: DatabaseConnection) -> int:
     """Return a number that changes when another connection has written to the file."""
     row = conn.one("PRAGMA data_version")
     return int(row[0]) if row is not None else 0

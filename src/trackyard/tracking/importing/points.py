@@ -15,7 +15,7 @@ import numpy as np
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.store.names import Names
 from trackyard.store.sqlite.journal import UPSERT_LATEST
 from trackyard.tracking.importing.records import ImportedPoints
@@ -32,7 +32,7 @@ _KEY = np.dtype([("step", np.int64), ("time", np.int64), ("value", np.int64)])
 _decode = msgspec.msgpack.Decoder(ImportedPoints).decode
 
 
-class Fresh(NamedTuple):
+class FreshPoints(NamedTuple):
     """New points of one series of a run, by its inner id."""
 
     run: int
@@ -40,7 +40,7 @@ class Fresh(NamedTuple):
     points: Points
 
 
-class Stored(msgspec.Struct, array_like=True):
+class StoredMetric(msgspec.Struct, array_like=True):
     """What is here of a metric: settled points, and the latest point; null stands for NaN."""
 
     points: int
@@ -82,9 +82,9 @@ async def put_points(
     """Write the points that are not here yet; return how many, and which series were refused."""
     refused: list[str] = []
 
-    def compare(reader: Reader) -> list[Fresh]:
+    def compare(reader: ReadConnection) -> list[FreshPoints]:
         return [
-            Fresh(inner, series[0], points)
+            FreshPoints(inner, series[0], points)
             for run_id, several in given.runs
             for inner in (find_run(reader, principal, run_id).id,)
             for series in several
@@ -122,7 +122,7 @@ def _checked(
         return []
 
 
-def _new(reader: Reader, names: Names, run: int, key: str, sent: Points) -> Points:
+def _new(reader: ReadConnection, names: Names, run: int, key: str, sent: Points) -> Points:
     """Return the points that a series lacks, sorted and each once."""
     points = by_step(sent)
     name_id = names.find(reader, key)
@@ -148,7 +148,7 @@ def _keys(points: Points) -> Any:
 
 
 def _rows(
-    fresh: Sequence[Fresh], name_ids: Sequence[int]
+    fresh: Sequence[FreshPoints], name_ids: Sequence[int]
 ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     blocks, latest = [], []
     for (run, key, points), name_id in zip(fresh, name_ids, strict=True):
@@ -174,10 +174,10 @@ def _summary(key: str, points: Points) -> tuple[Any, ...]:
 
 
 def count_points(
-    reader: Reader, principal: Principal, run_ids: Sequence[str]
-) -> dict[str, dict[str, Stored]]:
+    reader: ReadConnection, principal: Principal, run_ids: Sequence[str]
+) -> dict[str, dict[str, StoredMetric]]:
     """Return what is here of each metric, for runs of the caller's team."""
-    found: dict[str, dict[str, Stored]] = {}
+    found: dict[str, dict[str, StoredMetric]] = {}
     for at in range(0, len(run_ids), 500):
         part = run_ids[at : at + 500]
         marks = ",".join("?" * len(part))
@@ -202,5 +202,5 @@ def count_points(
             f" JOIN names n ON n.id = m.name_id WHERE m.run_id IN ({chosen})"
         ):
             count = counts.get((run, name_id), 0)
-            found[uuids[run]][name] = Stored(count, step, time_ms, value)
+            found[uuids[run]][name] = StoredMetric(count, step, time_ms, value)
     return found

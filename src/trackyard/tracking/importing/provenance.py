@@ -16,7 +16,7 @@ from trackyard.store.bounds import Word
 from trackyard.store.database import Tx
 
 
-class Outcome(msgspec.Struct, omit_defaults=True):
+class ImportOutcome(msgspec.Struct, omit_defaults=True):
     """What became of one thing that was sent."""
 
     #: what it is called at its source
@@ -29,7 +29,7 @@ class Outcome(msgspec.Struct, omit_defaults=True):
     note: str = ""
 
 
-class Known(NamedTuple):
+class KnownImport(NamedTuple):
     """What is known of a thing from an earlier pass."""
 
     target: str
@@ -41,16 +41,16 @@ def digest_of(item: Any) -> str:
     return hashlib.sha256(msgspec.json.encode(item, order="deterministic")).hexdigest()
 
 
-def find(tx: Tx, principal: Principal, kind: str, key: str) -> Known | None:
+def find(tx: Tx, principal: Principal, kind: str, key: str) -> KnownImport | None:
     """Return what an earlier pass recorded."""
     row = tx.one(
         "SELECT target, digest FROM imported WHERE team_id = ? AND kind = ? AND source_key = ?",
         (principal.team_id, kind, key),
     )
-    return None if row is None else Known(row[0], row[1])
+    return None if row is None else KnownImport(row[0], row[1])
 
 
-def note(tx: Tx, principal: Principal, kind: str, key: str, known: Known) -> None:
+def note(tx: Tx, principal: Principal, kind: str, key: str, known: KnownImport) -> None:
     """Record what was imported."""
     tx.run(
         "INSERT INTO imported (team_id, kind, source_key, target, digest, imported_ms)"

@@ -14,7 +14,7 @@ from trackyard.core.errors import AlreadyExists, Conflict, InvalidInput, NotFoun
 from trackyard.core.ids import EXPERIMENT_ID, MODEL_ID, RUN_ID, has_controls, new_experiment_id
 from trackyard.core.storage_uri import is_plain, scheme_of
 from trackyard.core.strict_json import check_text
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.experiments import (
     inner_experiment_id,
@@ -22,7 +22,7 @@ from trackyard.tracking.experiments import (
     require,
 )
 from trackyard.tracking.importing import provenance
-from trackyard.tracking.importing.provenance import Known, Outcome, digest_of
+from trackyard.tracking.importing.provenance import ImportOutcome, KnownImport, digest_of
 from trackyard.tracking.importing.records import (
     ImportedDataset,
     ImportedExperiment,
@@ -50,15 +50,15 @@ Item = TypeVar("Item")
 
 
 def each(
-    items: Sequence[Item], name: Callable[[Item], str], put: Callable[[Item], Outcome]
-) -> list[Outcome]:
+    items: Sequence[Item], name: Callable[[Item], str], put: Callable[[Item], ImportOutcome]
+) -> list[ImportOutcome]:
     """Import items one by one; one that is refused is told of and holds up no other."""
     found = []
     for item in items:
         try:
             found.append(put(item))
         except _REFUSALS as fault:
-            found.append(Outcome(id=name(item), outcome="refused", note=fault.message))
+            found.append(ImportOutcome(id=name(item), outcome="refused", note=fault.message))
     return found
 
 
@@ -72,7 +72,7 @@ def put_experiment(
     *,
     same_name: str,
     schemes: Collection[str],
-) -> Outcome:
+) -> ImportOutcome:
     """Import an experiment; its id is kept unless another experiment has it."""
     _check_experiment(item)
     if item.artifact_location:
@@ -90,10 +90,10 @@ def put_experiment(
         inner, outcome, note = _create(tx, principal, item, same_name)
     if outcome != "unchanged":
         _write_tags(tx, inner, item.tags)
-        provenance.note(tx, principal, "experiment", key, Known(str(inner), digest))
+        provenance.note(tx, principal, "experiment", key, KnownImport(str(inner), digest))
         _event(tx, "experiment.imported", principal, "experiment", str(inner), name=item.name)
     target = outer_experiment_id(principal, inner)
-    return Outcome(id=item.source_id, outcome=outcome, target=target, note=note)
+    return ImportOutcome(id=item.source_id, outcome=outcome, target=target, note=note)
 
 
 def check_left(address: str, schemes: Collection[str]) -> None:
@@ -219,7 +219,7 @@ def _write_tags(tx: Tx, inner: int, tags: dict[str, str]) -> None:
 
 def put_run(
     tx: Tx, names: Names, principal: Principal, item: ImportedRun, schemes: Collection[str]
-) -> Outcome:
+) -> ImportOutcome:
     """Import a run under its own id, with its times, its user and its state."""
     datasets = _check_run(item, schemes)
     experiment = inner_experiment_id(principal, item.experiment_id)
@@ -230,7 +230,7 @@ def put_run(
     digest = digest_of(item)
     known = provenance.find(tx, principal, "run", item.run_id)
     if row is not None and known is not None and known.digest == digest:
-        return Outcome(id=item.run_id, outcome="unchanged")
+        return ImportOutcome(id=item.run_id, outcome="unchanged")
     name = item.name or item.tags.get(RUN_NAME_TAG) or item.run_id[:8]
     tags = {**item.tags, RUN_NAME_TAG: name}
     if row is None:
@@ -255,12 +255,12 @@ def put_run(
         write_dataset(tx, experiment, inner, used)
     for link in item.models:
         link_model(tx, inner, {"model_id": link.model_id, "step": link.step}, link.direction)
-    provenance.note(tx, principal, "run", item.run_id, Known(item.run_id, digest))
+    provenance.note(tx, principal, "run", item.run_id, KnownImport(item.run_id, digest))
     _event(tx, "run.imported", principal, "run", item.run_id, experiment_id=str(experiment))
-    return Outcome(id=item.run_id, outcome="created" if row is None else "updated")
+    return ImportOutcome(id=item.run_id, outcome="created" if row is None else "updated")
 
 
-def deletion_times(reader: Reader, principal: Principal) -> dict[str, int]:
+def deletion_times(reader: ReadConnection, principal: Principal) -> dict[str, int]:
     """Return when the deleted runs of the caller's team were deleted."""
     rows = reader.all(
         "SELECT uuid, deleted_ms FROM runs WHERE team_id = ? AND deleted_ms IS NOT NULL",

@@ -10,7 +10,7 @@ from trackyard.core.strict_json import check_text
 from trackyard.store.database import Tx
 from trackyard.tracking.experiments import inner_experiment_id, require
 from trackyard.tracking.importing import provenance
-from trackyard.tracking.importing.provenance import Known, Outcome, digest_of
+from trackyard.tracking.importing.provenance import ImportOutcome, KnownImport, digest_of
 from trackyard.tracking.importing.records import ImportedTrace
 from trackyard.tracking.traces import assessments, traces
 from trackyard.tracking.traces.wire import read_info
@@ -21,7 +21,7 @@ def trace_name(item: ImportedTrace) -> str:
     return str(item.info.get("trace_id", ""))[:200]
 
 
-def put_trace(tx: Tx, principal: Principal, item: ImportedTrace) -> Outcome:
+def put_trace(tx: Tx, principal: Principal, item: ImportedTrace) -> ImportOutcome:
     """Import a trace under its own id."""
     info = read_info(item.info)
     judged = [assessments.read_imported(one) for one in item.assessments]
@@ -33,14 +33,14 @@ def put_trace(tx: Tx, principal: Principal, item: ImportedTrace) -> Outcome:
     digest = digest_of(item)
     known = provenance.find(tx, principal, "trace", info.id)
     if row is not None and known is not None and known.digest == digest:
-        return Outcome(id=info.id, outcome="unchanged")
+        return ImportOutcome(id=info.id, outcome="unchanged")
     for one in judged:
         assessments.check_free(tx, info.id, one["assessment_id"])
     traces.put_imported(tx, principal, info, spans, item.runs)
     for one in judged:
         assessments.put_imported(tx, info.id, one)
-    provenance.note(tx, principal, "trace", info.id, Known(info.id, digest))
-    return Outcome(id=info.id, outcome="created" if row is None else "updated")
+    provenance.note(tx, principal, "trace", info.id, KnownImport(info.id, digest))
+    return ImportOutcome(id=info.id, outcome="created" if row is None else "updated")
 
 
 def _span(span_id: str, start_ns: int, data: dict[str, object]) -> tuple[str, int, str]:

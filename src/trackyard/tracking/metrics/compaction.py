@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trackyard.core.errors import Conflict
-from trackyard.store.database import Database, Reader, Tx
+from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.tracking.metrics.log_rows import gather
 from trackyard.tracking.metrics.points import (
     BLOCK_POINTS,
@@ -40,7 +40,7 @@ class _Work:
     blocks: list[tuple[Any, ...]] = field(default_factory=list)
 
 
-def waiting(reader: Reader) -> list[tuple[int, int, int]]:
+def waiting(reader: ReadConnection) -> list[tuple[int, int, int]]:
     """Return runs that have rows in the log, the fullest first: (run, rows, points)."""
     rows = reader.all(
         "SELECT run_id, count(*), sum(points) FROM metric_log GROUP BY run_id"
@@ -65,7 +65,7 @@ async def settle(
     return len(work.log_ids)
 
 
-def _prepare(reader: Reader, run: int, *, final: bool, most: int = MOST_ROWS) -> _Work:
+def _prepare(reader: ReadConnection, run: int, *, final: bool, most: int = MOST_ROWS) -> _Work:
     work = _Work()
     rows = reader.all(
         "SELECT id, attempt, rank, data FROM metric_log WHERE run_id = ? ORDER BY id LIMIT ?",
@@ -90,7 +90,7 @@ def _prepare(reader: Reader, run: int, *, final: bool, most: int = MOST_ROWS) ->
 
 
 def _grow(
-    reader: Reader,
+    reader: ReadConnection,
     run: int,
     key: tuple[int, int, int],
     points: Points | None,

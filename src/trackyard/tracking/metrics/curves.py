@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from trackyard.access.principal import Principal
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.names import Names
 from trackyard.tracking.metrics.history import load
 from trackyard.tracking.metrics.ingest import write_batch
@@ -23,7 +23,7 @@ MAX_POINTS = 1000
 
 
 def latest_marks(
-    reader: Reader | Tx, run_ids: Sequence[str], metric: str
+    reader: ReadConnection | Tx, run_ids: Sequence[str], metric: str
 ) -> dict[str, tuple[int, int, float | None]]:
     """Return (step, time, value) of a metric's last point by run; runs without it are left out."""
     found: dict[str, tuple[int, int, float | None]] = {}
@@ -40,7 +40,7 @@ def latest_marks(
     return found
 
 
-def curve(reader: Reader, run_id: str, metric: str) -> list[tuple[int, float]]:
+def curve(reader: ReadConnection, run_id: str, metric: str) -> list[tuple[int, float]]:
     """Return (step, value) in order; where no steps were given, the number of the report."""
     row = reader.one(
         "SELECT r.id, n.id FROM runs r, names n WHERE r.uuid = ? AND n.name = ?", (run_id, metric)
@@ -61,7 +61,7 @@ def curve(reader: Reader, run_id: str, metric: str) -> list[tuple[int, float]]:
     return [(int(steps[at]), float(points.values[at])) for at in places]
 
 
-def metric_names(reader: Reader | Tx, run_id: str) -> list[str]:
+def metric_names(reader: ReadConnection | Tx, run_id: str) -> list[str]:
     """Return the metrics that a run has."""
     rows = reader.all(
         "SELECT n.name FROM metric_latest m JOIN runs r ON r.id = m.run_id"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.metrics.log_rows import gather
 from trackyard.tracking.metrics.points import (
     EMPTY,
@@ -41,14 +41,14 @@ class Lineage:
         return min(later) if later else None
 
 
-def lineage(reader: Reader, run: int) -> Lineage:
+def lineage(reader: ReadConnection, run: int) -> Lineage:
     """Load the roll-backs of a run."""
     rows = reader.all("SELECT attempt, step FROM rollbacks WHERE run_id = ?", (run,))
     return Lineage(tuple((row[0], row[1]) for row in rows))
 
 
 def load(
-    reader: Reader,
+    reader: ReadConnection,
     run: int,
     name_id: int,
     *,
@@ -71,7 +71,7 @@ def load(
 
 
 def _blocks(
-    reader: Reader, run: int, name_id: int, span: tuple[int, int] | None
+    reader: ReadConnection, run: int, name_id: int, span: tuple[int, int] | None
 ) -> list[tuple[int, Points]]:
     where, params = "run_id = ? AND name_id = ?", [run, name_id]
     if span is not None:
@@ -83,7 +83,7 @@ def _blocks(
     return [(row[0], decode_block(row[1])) for row in rows]
 
 
-def tails(reader: Reader, run: int, name_ids: Collection[int]) -> Tails:
+def tails(reader: ReadConnection, run: int, name_ids: Collection[int]) -> Tails:
     """Return what is still in the log of each of these series, joined per attempt."""
     rows = reader.all("SELECT attempt, data FROM metric_log WHERE run_id = ? ORDER BY id", (run,))
     found: Tails = {name_id: [] for name_id in name_ids}
@@ -100,7 +100,7 @@ def _surviving(points: Points, limit: int | None, orphans: bool) -> Points:
     return points.take(chosen)
 
 
-def history(reader: Reader, run: int, name_id: int) -> Points:
+def history(reader: ReadConnection, run: int, name_id: int) -> Points:
     """Return a series in MLflow's order: time, step, value."""
     return by_time(load(reader, run, name_id))
 
@@ -120,7 +120,7 @@ def sample(points: Points, count: int) -> Points:
 
 
 def chart(
-    reader: Reader,
+    reader: ReadConnection,
     run: int,
     name_id: int,
     fresh: list[tuple[int, Points]],

@@ -64,21 +64,21 @@ class MetricIn(msgspec.Struct, gc=False):
     dataset_digest: Word | None = None
 
 
-class Pair(msgspec.Struct, gc=False):
+class KeyValue(msgspec.Struct, gc=False):
     """A parameter or tag as a client sends it."""
 
     key: Line
     value: Text = ""
 
 
-class Batch(msgspec.Struct):
+class LogBatch(msgspec.Struct):
     """The body of log-batch; how many it may hold is MLflow's to say, and `check_limits` does."""
 
     run_id: Word = ""
     run_uuid: Word = ""
     metrics: Annotated[list[MetricIn], msgspec.Meta(max_length=MAX_VALUES)] = []
-    params: Annotated[list[Pair], msgspec.Meta(max_length=MAX_VALUES)] = []
-    tags: Annotated[list[Pair], msgspec.Meta(max_length=MAX_VALUES)] = []
+    params: Annotated[list[KeyValue], msgspec.Meta(max_length=MAX_VALUES)] = []
+    tags: Annotated[list[KeyValue], msgspec.Meta(max_length=MAX_VALUES)] = []
 
 
 class SingleMetric(MetricIn, gc=False):
@@ -89,11 +89,11 @@ class SingleMetric(MetricIn, gc=False):
 
 
 _encode = msgspec.json.Encoder().encode
-_batch_decoder = msgspec.json.Decoder(Batch)
+_batch_decoder = msgspec.json.Decoder(LogBatch)
 _single_decoder = msgspec.json.Decoder(SingleMetric)
 
 
-def decode_batch(raw: bytes) -> Batch:
+def decode_batch(raw: bytes) -> LogBatch:
     """Read log-batch's body; the careful path runs only for what the quick one refuses."""
     count_values(raw)
     try:
@@ -205,7 +205,7 @@ def _all_floats(values: list[float | str]) -> TypeGuard[list[float]]:
     return set(map(type, values)) <= {float}
 
 
-def check_limits(batch: Batch) -> None:
+def check_limits(batch: LogBatch) -> None:
     """Refuse a batch over MLflow's limits."""
     counts = (
         ("metrics", len(batch.metrics), MAX_METRICS_PER_BATCH),
@@ -414,8 +414,8 @@ def _loose_json(raw: bytes) -> dict[str, Any]:
     return body
 
 
-def _careful_batch(body: dict[str, Any]) -> Batch:
-    return Batch(
+def _careful_batch(body: dict[str, Any]) -> LogBatch:
+    return LogBatch(
         run_id=_text(body, "run_id"),
         run_uuid=_text(body, "run_uuid"),
         metrics=[
@@ -452,7 +452,7 @@ def _careful_metric(item: dict[str, Any], prefix: str) -> MetricIn:
     )
 
 
-def _pairs(body: dict[str, Any], name: str) -> list[Pair]:
+def _pairs(body: dict[str, Any], name: str) -> list[KeyValue]:
     found = []
     for position, item in enumerate(_list(body, name)):
         key, value = item.get("key"), item.get("value")
@@ -466,7 +466,7 @@ def _pairs(body: dict[str, Any], name: str) -> list[Pair]:
                 f"Invalid value {json.dumps(value)[:200]} for parameter '{name}[{position}].value'"
                 " supplied. See the API docs for more information about request parameters."
             )
-        found.append(Pair(key=key, value=value or ""))
+        found.append(KeyValue(key=key, value=value or ""))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from trackyard.core.errors import NotFound
 from trackyard.core.ids import MODEL_ID
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 
 class ModelPoint(NamedTuple):
@@ -50,7 +50,7 @@ def log_model_metrics(
     )
 
 
-def check_models(tx: Tx | Reader, team_id: int, model_ids: set[str]) -> None:
+def check_models(tx: Tx | ReadConnection, team_id: int, model_ids: set[str]) -> None:
     """Refuse a logged model that the team does not hold; call it before any write."""
     for model_id in sorted(model_ids):
         known = MODEL_ID.match(model_id) and tx.one(

@@ -44,7 +44,7 @@ def share_of(spent: float, elapsed: float) -> float:
 
 
 @dataclass(slots=True)
-class Pace:
+class QuietRuns:
     """Remembers how long each run has been quiet, from one look at the log to the next."""
 
     _quiet: dict[int, tuple[int, int]] = field(default_factory=dict)

@@ -7,16 +7,16 @@ from typing import Any
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.ids import EXPERIMENT_ID
-from trackyard.store.database import Reader
-from trackyard.tracking.search.grammar import Order, parse_filter, parse_order
+from trackyard.store.database import ReadConnection
+from trackyard.tracking.search.grammar import SortKey, parse_filter, parse_order
 from trackyard.tracking.search.language import EXPERIMENTS
 from trackyard.tracking.search.paging import Term, binding, check_page_size, find_page
 from trackyard.tracking.search.sql import (
     ALWAYS,
     Column,
-    Columns,
     Fragment,
     Rows,
+    SearchColumns,
     compile_where,
     join,
 )
@@ -32,7 +32,7 @@ _TAGS = Rows(table="experiment_tags", owner="experiment_id", parent="e.id")
 
 
 def find_experiments(
-    reader: Reader,
+    reader: ReadConnection,
     *,
     team_id: int,
     default_experiment: int | None = None,
@@ -69,7 +69,7 @@ def find_experiments(
     return found, token
 
 
-def _columns(default_experiment: int | None) -> Columns:
+def _columns(default_experiment: int | None) -> SearchColumns:
     def inner(text: str) -> int:
         if EXPERIMENT_ID.match(text) is None:
             raise InvalidInput(f"Invalid experiment ID '{text[:80]}': an id is a number")
@@ -78,7 +78,7 @@ def _columns(default_experiment: int | None) -> Columns:
             return default_experiment
         return number
 
-    return Columns(
+    return SearchColumns(
         attributes={
             "name": Column("e.name"),
             "experiment_id": Column("e.id", convert=inner),
@@ -89,7 +89,7 @@ def _columns(default_experiment: int | None) -> Columns:
     )
 
 
-def _terms(orders: Sequence[Order], default_experiment: int | None) -> list[Term]:
+def _terms(orders: Sequence[SortKey], default_experiment: int | None) -> list[Term]:
     """Return MLflow's sort: newest first, then by id; after an order of one's own, by id down."""
     # The caller's Default is called 0, and sorts by that name.
     shown = "e.id"

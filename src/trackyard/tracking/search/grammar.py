@@ -29,7 +29,7 @@ from trackyard.tracking.search.language import (
     Operator,
     Type,
 )
-from trackyard.tracking.search.lexer import Kind, Token, check_text, snippet, tokens
+from trackyard.tracking.search.lexer import SearchToken, TokenKind, check_text, snippet, tokens
 
 CLAUSE_LIMIT = 64
 DEPTH_LIMIT = 32
@@ -51,7 +51,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Clause:
     """One clause: a key, an operator and a value of the key's type."""
 
     key: Key
@@ -80,11 +80,11 @@ class Not:
     part: Expression
 
 
-Expression: TypeAlias = Comparison | All | Either | Not
+Expression: TypeAlias = Clause | All | Either | Not
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortKey:
     """One key to sort by."""
 
     key: Key
@@ -97,21 +97,21 @@ def parse_filter(text: str | None, language: Language) -> Expression | None:
         return None
     check_text(text, "filter string")
     parser = _Parser(tokens(text, "filter string"), language, "filter string")
-    if parser.stands(Kind.END):
+    if parser.stands(TokenKind.END):
         return None
     expression = parser.either(0)
-    if not parser.stands(Kind.END):
+    if not parser.stands(TokenKind.END):
         parser.refuse("AND, OR or the end of the filter")
     return expression
 
 
-def parse_order(texts: Sequence[str] | None, language: Language) -> tuple[Order, ...]:
+def parse_order(texts: Sequence[str] | None, language: Language) -> tuple[SortKey, ...]:
     """Return the keys to sort by; a key named twice is an error."""
     if not texts:
         return ()
     if len(texts) > ORDER_LIMIT:
         raise InvalidInput(f"`order_by` has {len(texts)} keys; at most {ORDER_LIMIT} are taken")
-    orders: list[Order] = []
+    orders: list[SortKey] = []
     seen: set[Key] = set()
     for text in texts:
         order = _parse_one_order(text, language)
@@ -124,17 +124,17 @@ def parse_order(texts: Sequence[str] | None, language: Language) -> tuple[Order,
     return tuple(orders)
 
 
-def _parse_one_order(text: str, language: Language) -> Order:
+def _parse_one_order(text: str, language: Language) -> SortKey:
     check_text(text, "order_by clause")
     parser = _Parser(tokens(text, "order_by clause"), language, "order_by clause")
-    if not parser.stands(Kind.KEY):
+    if not parser.stands(TokenKind.KEY):
         raise InvalidInput(
             f"Invalid order_by clause {snippet(text)!r}. Could not be parsed."
             " Expected a key such as `metrics.loss DESC`"
         )
     key, _ = parser.key(ordering=True)
     ascending = True
-    if parser.stands(Kind.KEY):
+    if parser.stands(TokenKind.KEY):
         word = parser.token.text.upper()
         if word not in ("ASC", "DESC"):
             raise InvalidInput(
@@ -143,19 +143,19 @@ def _parse_one_order(text: str, language: Language) -> Order:
             )
         ascending = word == "ASC"
         parser.step()
-    if not parser.stands(Kind.END):
+    if not parser.stands(TokenKind.END):
         raise InvalidInput(
             f"Invalid order_by clause {snippet(text)!r}. Could not be parsed:"
             f" expected its end at position {parser.token.at},"
             f" found {snippet(parser.token.text)!r}"
         )
-    return Order(key, ascending)
+    return SortKey(key, ascending)
 
 
 class _Parser:
     """Walks the tokens once, by the rules at the head of this module."""
 
-    def __init__(self, found: list[Token], language: Language, what: str) -> None:
+    def __init__(self, found: list[SearchToken], language: Language, what: str) -> None:
         self._tokens = found
         self._next = 0
         self._clauses = 0
@@ -163,14 +163,14 @@ class _Parser:
         self._what = what
         self.token = found[0]
 
-    def stands(self, kind: Kind) -> bool:
+    def stands(self, kind: TokenKind) -> bool:
         """Tell whether the next token is of this kind."""
         return self.token.kind is kind
 
-    def step(self) -> Token:
+    def step(self) -> SearchToken:
         """Move on, and return the token left behind."""
         left = self.token
-        if left.kind is not Kind.END:
+        if left.kind is not TokenKind.END:
             self._next += 1
             self.token = self._tokens[self._next]
         return left
@@ -178,7 +178,7 @@ class _Parser:
     def refuse(self, expected: str) -> NoReturn:
         """Say where the text stops making sense and what would."""
         token = self.token
-        if token.kind is Kind.END:
+        if token.kind is TokenKind.END:
             found = "it ends"
             clause = ""
         else:
@@ -220,8 +220,8 @@ class _Parser:
 
     # -- comparisons -------------------------------------------------------------------------
 
-    def _comparison(self) -> Comparison:
-        if self.token.kind is not Kind.KEY:
+    def _comparison(self) -> Clause:
+        if self.token.kind is not TokenKind.KEY:
             self.refuse("a key such as metrics.loss, params.`batch size` or status")
         self._clauses += 1
         if self._clauses > CLAUSE_LIMIT:
@@ -231,7 +231,7 @@ class _Parser:
             )
         key, field = self.key(ordering=False)
         operator = self._operator(key, field)
-        return Comparison(key, operator, self._value(key, field, operator))
+        return Clause(key, operator, self._value(key, field, operator))
 
     def key(self, *, ordering: bool) -> tuple[Key, Field]:
         """Read a key and look up what may be done with it."""
@@ -242,7 +242,7 @@ class _Parser:
                 self.refuse("an operator")
             aggregate = "min" if token.text.lower() == "min" else "max"
             self.step()
-            if self.token.kind is not Kind.KEY:
+            if self.token.kind is not TokenKind.KEY:
                 self.refuse("a metric, as in max(metrics.accuracy)")
             token = self.step()
             self._need(")")
@@ -268,7 +268,7 @@ class _Parser:
             )
         return Key(entity, field.name or token.value, aggregate), field
 
-    def _entity(self, token: Token) -> Entity:
+    def _entity(self, token: SearchToken) -> Entity:
         if token.entity is None:
             return "attribute"
         entity = self._language.entities.get(token.entity)
@@ -303,7 +303,7 @@ class _Parser:
         )
 
     def _operator_word(self) -> str:
-        if self.token.kind is Kind.OPERATOR:
+        if self.token.kind is TokenKind.OPERATOR:
             return self.step().text
         if self._take("IS"):
             negated = self._take("NOT")
@@ -315,7 +315,7 @@ class _Parser:
                 self.refuse("IN after NOT")
             return "NOT IN"
         word = self.token.text.upper()
-        if self.token.kind is not Kind.KEY or self.token.quote or word in ("AND", "OR"):
+        if self.token.kind is not TokenKind.KEY or self.token.quote or word in ("AND", "OR"):
             self.refuse("an operator (=, !=, <, LIKE, ...)")
         self.step()
         return word
@@ -331,11 +331,11 @@ class _Parser:
 
     def _text(self, key: Key) -> str:
         token = self.step()
-        if token.kind is Kind.STRING:
+        if token.kind is TokenKind.STRING:
             return token.value
-        if token.kind is Kind.KEY and token.quote == '"' and token.entity is None:
+        if token.kind is TokenKind.KEY and token.quote == '"' and token.entity is None:
             return token.value
-        if token.kind is Kind.KEY:
+        if token.kind is TokenKind.KEY:
             raise InvalidInput(
                 "Parameter value is either not quoted or unidentified quote types used for string"
                 f" value {snippet(token.text)} at position {token.at}."
@@ -349,7 +349,7 @@ class _Parser:
     def _number(self, key: Key, kind: Type) -> int | float:
         token = self.step()
         what = "metric" if key.entity == "metric" else f"numeric attribute: {key.name}"
-        if token.kind is not Kind.NUMBER:
+        if token.kind is not TokenKind.NUMBER:
             raise InvalidInput(
                 f"Expected numeric value type for {what} at position {token.at}."
                 f" Found {snippet(token.text) or 'nothing'}"
@@ -378,7 +378,9 @@ class _Parser:
         values: list[str] = []
         while True:
             token = self.step()
-            if token.kind is not Kind.STRING and not (token.quote == '"' and token.entity is None):
+            if token.kind is not TokenKind.STRING and not (
+                token.quote == '"' and token.entity is None
+            ):
                 raise InvalidInput(
                     "While parsing a list in the query, expected string value, punctuation, or"
                     f" whitespace, but got different type in list: {snippet(token.text)!r}"
@@ -399,7 +401,7 @@ class _Parser:
     # -- single tokens -----------------------------------------------------------------------
 
     def _is(self, mark: str) -> bool:
-        return self.token.kind is Kind.PUNCTUATION and self.token.text == mark
+        return self.token.kind is TokenKind.PUNCTUATION and self.token.text == mark
 
     def _need(self, mark: str) -> None:
         if not self._is(mark):
@@ -409,7 +411,7 @@ class _Parser:
     def _take(self, word: str) -> bool:
         """Step over a keyword, in any case, if it stands here."""
         token = self.token
-        if token.kind is not Kind.KEY or token.quote or token.text.upper() != word:
+        if token.kind is not TokenKind.KEY or token.quote or token.text.upper() != word:
             return False
         self.step()
         return True

@@ -22,7 +22,7 @@ _SPACE = re.compile(r"\s*")
 _PUNCTUATION = {"(": "(", ")": ")", ",": ","}
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is."""
 
     KEY = "a key"
@@ -33,10 +33,10 @@ class Kind(Enum):
     END = "the end"
 
 
-class Token(NamedTuple):
+class SearchToken(NamedTuple):
     """A piece of the text, with what it says and where it stands."""
 
-    kind: Kind
+    kind: TokenKind
     #: as written
     text: str
     #: a string without its quotes; a key without its entity and quotes
@@ -61,15 +61,15 @@ def check_text(text: str, what: str) -> None:
         raise InvalidInput(f"Invalid {what}: a zero byte at position {text.index(chr(0)) + 1}")
 
 
-def tokens(text: str, what: str) -> list[Token]:
+def tokens(text: str, what: str) -> list[SearchToken]:
     """Return the tokens of a text, the last one being its end."""
-    found: list[Token] = []
+    found: list[SearchToken] = []
     at = _skip(text, 0)
     while at < len(text):
         token = _next(text, at, what)
         found.append(token)
         at = _skip(text, at + len(token.text))
-    found.append(Token(Kind.END, "", "", None, len(text) + 1, ""))
+    found.append(SearchToken(TokenKind.END, "", "", None, len(text) + 1, ""))
     return found
 
 
@@ -83,19 +83,19 @@ def _skip(text: str, at: int) -> int:
     return space.end() if space else at
 
 
-def _next(text: str, at: int, what: str) -> Token:
+def _next(text: str, at: int, what: str) -> SearchToken:
     char = text[at]
     if char == "'":
         raw, value = _quoted(text, at, what)
-        return Token(Kind.STRING, raw, value, None, at + 1, "'")
+        return SearchToken(TokenKind.STRING, raw, value, None, at + 1, "'")
     if char in _PUNCTUATION:
-        return Token(Kind.PUNCTUATION, char, char, None, at + 1, "")
+        return SearchToken(TokenKind.PUNCTUATION, char, char, None, at + 1, "")
     operator = _OPERATOR.match(text, at)
     if operator:
-        return Token(Kind.OPERATOR, operator[0], operator[0], None, at + 1, "")
+        return SearchToken(TokenKind.OPERATOR, operator[0], operator[0], None, at + 1, "")
     number = _NUMBER.match(text, at)
     if number and not _WORD.match(text, number.end()):
-        return Token(Kind.NUMBER, number[0], number[0], None, at + 1, "")
+        return SearchToken(TokenKind.NUMBER, number[0], number[0], None, at + 1, "")
     if char in '`"' or _WORD.match(text, at):
         return _key(text, at, what)
     raise InvalidInput(
@@ -104,7 +104,7 @@ def _next(text: str, at: int, what: str) -> Token:
     )
 
 
-def _key(text: str, at: int, what: str) -> Token:
+def _key(text: str, at: int, what: str) -> SearchToken:
     """Read a key: `name`, `entity.name`, or either part in backticks or double quotes."""
     start = at
     entity: str | None = None
@@ -114,25 +114,27 @@ def _key(text: str, at: int, what: str) -> Token:
         at += len(raw)
         if text[at : at + 1] != ".":
             # A double-quoted word may be a string value: the grammar decides by its place.
-            return Token(Kind.KEY, raw, value, None, start + 1, quote)
+            return SearchToken(TokenKind.KEY, raw, value, None, start + 1, quote)
         entity, at = value, at + 1
         if text[at : at + 1] not in ("`", '"'):
             word = _WORD.match(text, at)
             name = word[0] if word else ""
-            return Token(Kind.KEY, text[start : at + len(name)], name, entity, start + 1, "")
+            return SearchToken(
+                TokenKind.KEY, text[start : at + len(name)], name, entity, start + 1, ""
+            )
     else:
         word = _WORD.match(text, at)
         assert word is not None
         head, dot, name = word[0].partition(".")
         at = word.end()
         if not dot:
-            return Token(Kind.KEY, head, head, None, start + 1, "")
+            return SearchToken(TokenKind.KEY, head, head, None, start + 1, "")
         entity = head
         if name or text[at : at + 1] not in ("`", '"'):
-            return Token(Kind.KEY, text[start:at], name, entity, start + 1, "")
+            return SearchToken(TokenKind.KEY, text[start:at], name, entity, start + 1, "")
     quote = text[at]
     raw, name = _quoted(text, at, what)
-    return Token(Kind.KEY, text[start : at + len(raw)], name, entity, start + 1, quote)
+    return SearchToken(TokenKind.KEY, text[start : at + len(raw)], name, entity, start + 1, quote)
 
 
 def _quoted(text: str, at: int, what: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ import msgspec
 
 from trackyard.core.errors import InvalidInput
 from trackyard.store.connection import Dialect
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.search.sql import ALWAYS, Fragment, join
 
 _REFUSAL = "Invalid page token: ask for the first page again, without a token"
@@ -130,7 +130,7 @@ def check_page_size(max_results: int, most: int) -> None:
 
 
 def find_page(
-    reader: Reader,
+    reader: ReadConnection,
     *,
     key: str,
     source: Fragment,

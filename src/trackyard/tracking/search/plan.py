@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from trackyard.store.database import Reader
-from trackyard.tracking.search.grammar import Comparison
+from trackyard.store.database import ReadConnection
+from trackyard.tracking.search.grammar import Clause
 from trackyard.tracking.search.sql import Fragment, join
 from trackyard.tracking.search.values import Lookup, is_indexed
 
@@ -40,11 +40,11 @@ class Leaf:
     """A clause on a named value that every result must meet."""
 
     lookup: Lookup
-    clause: Comparison
+    clause: Clause
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class SearchScope:
     """The runs that are searched, as conditions on `r`."""
 
     team_id: int
@@ -64,7 +64,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class SearchFigures:
     """What a search would meet: sizes, and the share of runs that each condition lets through."""
 
     #: runs in scope, and runs of all teams together
@@ -80,7 +80,7 @@ class Figures:
         return max(self.runs / self.total, 1e-6)
 
 
-def is_small(reader: Reader, scope: Scope) -> bool:
+def is_small(reader: ReadConnection, scope: SearchScope) -> bool:
     """Tell whether so few runs are in scope that they may as well all be read."""
     where = scope.experiments(reader.dialect.name)
     row = reader.one(
@@ -90,12 +90,14 @@ def is_small(reader: Reader, scope: Scope) -> bool:
     return row is None or row[0] <= SMALL
 
 
-def look(reader: Reader, scope: Scope, leaves: Sequence[Leaf], others: Fragment) -> Figures:
+def look(
+    reader: ReadConnection, scope: SearchScope, leaves: Sequence[Leaf], others: Fragment
+) -> SearchFigures:
     """Look at a sample of the runs."""
     row = reader.one("SELECT MAX(id) FROM runs")
     total = float(row[0] or 1) if row else 1.0
     shares = _shares(reader, scope, leaves, others)
-    return Figures(
+    return SearchFigures(
         runs=total * _share_in_scope(reader, scope, int(total)),
         total=total,
         leaves=tuple(shares[1:]),
@@ -104,7 +106,7 @@ def look(reader: Reader, scope: Scope, leaves: Sequence[Leaf], others: Fragment)
 
 
 def choose(
-    figures: Figures,
+    figures: SearchFigures,
     leaves: Sequence[Leaf],
     *,
     wanted: int,
@@ -156,7 +158,9 @@ def _chain(shares: Sequence[float]) -> float:
     return cost
 
 
-def _shares(reader: Reader, scope: Scope, leaves: Sequence[Leaf], others: Fragment) -> list[float]:
+def _shares(
+    reader: ReadConnection, scope: SearchScope, leaves: Sequence[Leaf], others: Fragment
+) -> list[float]:
     conditions = [others, *(exists(reader, leaf) for leaf in leaves)]
     sums = ", ".join(f"SUM(CASE WHEN {found.sql} THEN 1 ELSE 0 END)" for found in conditions)
     # One experiment's newest runs, or the team's newest where there are several: both are indexed.
@@ -173,7 +177,7 @@ def _shares(reader: Reader, scope: Scope, leaves: Sequence[Leaf], others: Fragme
     return [max(float(found or 0), 0.5) / row[0] for found in row[1:]]
 
 
-def _share_in_scope(reader: Reader, scope: Scope, total: int) -> float:
+def _share_in_scope(reader: ReadConnection, scope: SearchScope, total: int) -> float:
     ids = sorted({1 + total * step // SPREAD for step in range(SPREAD)})
     marks = ", ".join("?" * len(ids))
     where = scope.experiments(reader.dialect.name)
@@ -185,7 +189,7 @@ def _share_in_scope(reader: Reader, scope: Scope, total: int) -> float:
     return max(float(row[0]) if row else 0.0, 0.5) / len(ids)
 
 
-def exists(reader: Reader, leaf: Leaf) -> Fragment:
+def exists(reader: ReadConnection, leaf: Leaf) -> Fragment:
     """Return a leaf as a condition on a run `r`."""
     found = join(
         "AND",

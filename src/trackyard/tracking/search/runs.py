@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from trackyard.core.errors import InvalidInput
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.store.names import Names
 from trackyard.tracking.search import plan
 from trackyard.tracking.search.grammar import (
-    Comparison,
+    Clause,
     Expression,
-    Order,
+    SortKey,
     parse_filter,
     parse_order,
 )
@@ -28,7 +28,7 @@ from trackyard.tracking.search.paging import (
     unpack,
     write_token,
 )
-from trackyard.tracking.search.plan import Leaf, Scope, Start
+from trackyard.tracking.search.plan import Leaf, SearchScope, Start
 from trackyard.tracking.search.sql import ALWAYS, NEVER, Fragment, compile_where, conjuncts, join
 from trackyard.tracking.search.statement import RunQuery, Sorted
 from trackyard.tracking.search.values import attribute_terms, complete, find_lookup, run_columns
@@ -47,7 +47,7 @@ LIFECYCLES: dict[str, Fragment] = {
 
 
 def find_runs(
-    reader: Reader,
+    reader: ReadConnection,
     *,
     names: Names,
     team_id: int,
@@ -73,7 +73,7 @@ def find_runs(
     name = binding("runs", team_id, ids, filter or "", view, list(order_by or ()))
     start = read_token(page_token, name)
     more = [lifecycle, also or ALWAYS]
-    scope = Scope(team_id, ids)
+    scope = SearchScope(team_id, ids)
     query = _query(reader, names, scope, expression, orders=orders, more=more) if ids else None
     if query is None:
         return [], None
@@ -86,12 +86,12 @@ def find_runs(
 
 
 def _query(
-    reader: Reader,
+    reader: ReadConnection,
     names: Names,
-    scope: Scope,
+    scope: SearchScope,
     expression: Expression | None,
     *,
-    orders: Sequence[Order],
+    orders: Sequence[SortKey],
     more: Sequence[Fragment],
 ) -> RunQuery | None:
     """Take a search apart; return None when no run can meet it."""
@@ -118,9 +118,9 @@ def _query(
     )
 
 
-def _leaf(reader: Reader, names: Names, part: Expression) -> Leaf | None:
+def _leaf(reader: ReadConnection, names: Names, part: Expression) -> Leaf | None:
     """Return a clause on a named value, if that is what a part is and some run has the name."""
-    if not isinstance(part, Comparison) or part.operator == "IS NULL":
+    if not isinstance(part, Clause) or part.operator == "IS NULL":
         return None
     if part.key.entity in ("attribute", "dataset"):
         return None
@@ -128,7 +128,7 @@ def _leaf(reader: Reader, names: Names, part: Expression) -> Leaf | None:
     return None if lookup is None else Leaf(lookup, part)
 
 
-def _sorted(reader: Reader, names: Names, orders: Sequence[Order]) -> Iterator[Sorted]:
+def _sorted(reader: ReadConnection, names: Names, orders: Sequence[SortKey]) -> Iterator[Sorted]:
     """Yield the orders that can tell two runs apart; a name no run has cannot."""
     for place, order in enumerate(orders):
         if order.key.entity == "attribute":

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from trackyard.store.connection import Dialect
-from trackyard.tracking.search.grammar import All, Comparison, Expression, Key, Not, Value
+from trackyard.tracking.search.grammar import All, Clause, Expression, Key, Not, Value
 from trackyard.tracking.search.language import Entity, Operator
 
 _GLOB = str.maketrans({"%": "*", "_": "?", "*": "[*]", "?": "[?]", "[": "[[]"})
@@ -61,7 +61,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
+class SearchColumns:
     """Where the keys of a language lie."""
 
     attributes: Mapping[str, Column]
@@ -69,14 +69,16 @@ class Columns:
     #: in place of `rows`, where the rows depend on more than the entity
     rows_of: Callable[[Key], Rows] | None = None
     #: compiles comparisons that fit neither
-    special: Mapping[Entity, Callable[[Comparison], Fragment]] = field(default_factory=dict)
+    special: Mapping[Entity, Callable[[Clause], Fragment]] = field(default_factory=dict)
 
 
-def compile_where(dialect: Dialect, expression: Expression | None, columns: Columns) -> Fragment:
+def compile_where(
+    dialect: Dialect, expression: Expression | None, columns: SearchColumns
+) -> Fragment:
     """Return the condition a filter stands for."""
     if expression is None:
         return ALWAYS
-    if isinstance(expression, Comparison):
+    if isinstance(expression, Clause):
         return compile_comparison(dialect, expression, columns)
     if isinstance(expression, Not):
         inner = compile_where(dialect, expression.part, columns)
@@ -105,7 +107,7 @@ def conjuncts(expression: Expression | None) -> list[Expression]:
     return [expression]
 
 
-def compile_comparison(dialect: Dialect, clause: Comparison, columns: Columns) -> Fragment:
+def compile_comparison(dialect: Dialect, clause: Clause, columns: SearchColumns) -> Fragment:
     """Return the condition of one clause."""
     special = columns.special.get(clause.key.entity)
     if special is not None:
@@ -134,7 +136,7 @@ def compare(dialect: Dialect, column: str, operator: Operator, value: Value) -> 
     return Fragment(f"{column} {'<>' if operator == '!=' else operator} ?", (value,))
 
 
-def compare_value(dialect: Dialect, column: str, clause: Comparison, rows: Rows) -> Fragment:
+def compare_value(dialect: Dialect, column: str, clause: Clause, rows: Rows) -> Fragment:
     """Return the condition a row's value must meet, in which NaN differs from every number."""
     if clause.operator in ("IS NULL", "IS NOT NULL"):
         return ALWAYS
@@ -146,7 +148,7 @@ def compare_value(dialect: Dialect, column: str, clause: Comparison, rows: Rows)
     return found
 
 
-def _in_rows(dialect: Dialect, clause: Comparison, rows: Rows) -> Fragment:
+def _in_rows(dialect: Dialect, clause: Clause, rows: Rows) -> Fragment:
     name = clause.key.name
     key = rows.key_of(name) if rows.key_of else name
     if key is None:
@@ -175,7 +177,7 @@ def _in_rows(dialect: Dialect, clause: Comparison, rows: Rows) -> Fragment:
     return Fragment(f"({found.sql} OR {missing})", (*found.params, key))
 
 
-def _default_holds(default: str, clause: Comparison) -> bool:
+def _default_holds(default: str, clause: Clause) -> bool:
     if clause.operator == "=":
         return clause.value == default
     return clause.operator == "!=" and clause.value != default

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trackyard.store.database import Reader
-from trackyard.tracking.search.grammar import Order
+from trackyard.store.database import ReadConnection
+from trackyard.tracking.search.grammar import SortKey
 from trackyard.tracking.search.paging import Term, after, order_by
-from trackyard.tracking.search.plan import IndexOrder, Leaf, Scope, Start
+from trackyard.tracking.search.plan import IndexOrder, Leaf, SearchScope, Start
 from trackyard.tracking.search.sql import ALWAYS, Fragment, join
 from trackyard.tracking.search.values import Lookup, is_indexed, short
 
@@ -23,7 +23,7 @@ from trackyard.tracking.search.values import Lookup, is_indexed, short
 class Sorted:
     """An order with its sort terms, and the row it looks up, if it is a named value's."""
 
-    order: Order
+    order: SortKey
     terms: tuple[Term, ...]
     alias: str = ""
     lookup: Lookup | None = None
@@ -63,8 +63,8 @@ class _Part:
 class RunQuery:
     """All that a search asks for, taken apart."""
 
-    reader: Reader
-    scope: Scope
+    reader: ReadConnection
+    scope: SearchScope
     leaves: tuple[Leaf, ...]
     others: Fragment
     orders: tuple[Sorted, ...]

@@ -7,15 +7,15 @@ from typing import Literal
 
 from trackyard.core.errors import InvalidInput
 from trackyard.store.connection import Dialect
-from trackyard.store.database import Reader
-from trackyard.tracking.search.grammar import Comparison, Value, parse_filter, parse_order
+from trackyard.store.database import ReadConnection
+from trackyard.tracking.search.grammar import Clause, Value, parse_filter, parse_order
 from trackyard.tracking.search.language import TRACES
 from trackyard.tracking.search.paging import Term, binding, check_page_size, find_page, nulls_last
 from trackyard.tracking.search.sql import (
     Column,
-    Columns,
     Fragment,
     Rows,
+    SearchColumns,
     compare,
     compile_comparison,
     compile_where,
@@ -40,7 +40,7 @@ _SPAN_STATES = {"OK": "STATUS_CODE_OK", "ERROR": "STATUS_CODE_ERROR", "UNSET": "
 
 
 def find_traces(
-    reader: Reader,
+    reader: ReadConnection,
     team_id: int,
     *,
     experiments: Sequence[int],
@@ -77,7 +77,7 @@ def find_traces(
 
 
 def matching(
-    reader: Reader, team_id: int, experiments: Sequence[int], filters: Sequence[str | None]
+    reader: ReadConnection, team_id: int, experiments: Sequence[int], filters: Sequence[str | None]
 ) -> Fragment:
     """Return the condition on `traces t` that every one of some filters holds."""
     columns = _columns(reader)
@@ -89,7 +89,7 @@ def matching(
     return join("AND", [_within(team_id, experiments), *parts])
 
 
-def count_traces(reader: Reader, where: Fragment) -> int:
+def count_traces(reader: ReadConnection, where: Fragment) -> int:
     """Return how many traces meet a condition of `matching`."""
     row = reader.one(f"SELECT count(*) FROM traces t WHERE {where.sql}", where.params)
     return int(row[0]) if row is not None else 0
@@ -102,14 +102,14 @@ def _within(team_id: int, experiments: Sequence[int]) -> Fragment:
     return Fragment(f"t.team_id = ? AND t.experiment_id IN ({marks})", (team_id, *experiments))
 
 
-def _columns(reader: Reader) -> Columns:
-    plain = Columns(
+def _columns(reader: ReadConnection) -> SearchColumns:
+    plain = SearchColumns(
         attributes={
             name: Column(sql, nullable=name in _NULLABLE) for name, (sql, _) in _PLACES.items()
         }
     )
 
-    def attribute(clause: Comparison) -> Fragment:
+    def attribute(clause: Clause) -> Fragment:
         if clause.key.name == "text":
             return _some_span(_in_text(reader.dialect, clause))
         if clause.key.name != "run_id":
@@ -122,7 +122,7 @@ def _columns(reader: Reader) -> Columns:
     def rows(table: str, **more: Fragment | str) -> Rows:
         return Rows(table=table, owner="trace_id", parent="t.id", **more)  # type: ignore[arg-type]
 
-    return Columns(
+    return SearchColumns(
         attributes={},
         rows={
             "tag": rows("trace_tags"),
@@ -146,7 +146,7 @@ def _some_span(condition: Fragment) -> Fragment:
     )
 
 
-def _in_text(dialect: Dialect, clause: Comparison) -> Fragment:
+def _in_text(dialect: Dialect, clause: Clause) -> Fragment:
     """Return the condition that some text of a span matches: a name, a key or a value."""
     if dialect.name == "sqlite":
         inner = compare(dialect, "j.value", clause.operator, clause.value)
@@ -158,7 +158,7 @@ def _in_text(dialect: Dialect, clause: Comparison) -> Fragment:
     return Fragment(f"EXISTS (SELECT 1 FROM {source} WHERE {also} AND {inner.sql})", inner.params)
 
 
-def _on_span(dialect: Dialect, clause: Comparison) -> Fragment:
+def _on_span(dialect: Dialect, clause: Clause) -> Fragment:
     """Return the condition on one span, which is kept as JSON."""
     name, is_lite = clause.key.name, dialect.name == "sqlite"
     if name == "content":

@@ -11,12 +11,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from trackyard.store.connection import Dialect
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.store.names import Names
-from trackyard.tracking.search.grammar import Comparison, Key, Order
+from trackyard.tracking.search.grammar import Clause, Key, SortKey
 from trackyard.tracking.search.language import Aggregate
 from trackyard.tracking.search.paging import Term, nulls_last
-from trackyard.tracking.search.sql import Column, Columns, Fragment, Rows, compare, compare_value
+from trackyard.tracking.search.sql import (
+    Column,
+    Fragment,
+    Rows,
+    SearchColumns,
+    compare,
+    compare_value,
+)
 
 #: Values up to this length are in the index that finds runs by a tag or parameter.
 INDEXED_LENGTH = 200
@@ -53,7 +60,7 @@ class Lookup:
         """Return the condition on a row of the table to hold this name."""
         return Fragment(f"{alias}.name_id = ?", (self.name_id,))
 
-    def holds(self, dialect: Dialect, alias: str, clause: Comparison) -> Fragment:
+    def holds(self, dialect: Dialect, alias: str, clause: Clause) -> Fragment:
         """Return the condition on such a row to meet a clause."""
         rows = Rows(table=self.table, owner="run_id", parent="", is_number=self.is_number)
         return compare_value(dialect, f"{alias}.{self.column}", clause, rows)
@@ -73,7 +80,7 @@ def short(alias: str) -> Fragment:
     return Fragment(f"length({alias}.value) <= {INDEXED_LENGTH}")
 
 
-def is_indexed(clause: Comparison) -> bool:
+def is_indexed(clause: Clause) -> bool:
     """Tell whether the short-value index finds the rows that meet a clause."""
     return (
         clause.key.entity in ("parameter", "tag")
@@ -82,7 +89,7 @@ def is_indexed(clause: Comparison) -> bool:
     )
 
 
-def find_lookup(reader: Reader, names: Names, key: Key) -> Lookup | None:
+def find_lookup(reader: ReadConnection, names: Names, key: Key) -> Lookup | None:
     """Return where a named value lies, or None when no run has the name."""
     name_id = names.find(reader, key.name)
     if name_id is None:
@@ -90,7 +97,7 @@ def find_lookup(reader: Reader, names: Names, key: Key) -> Lookup | None:
     return Lookup(key, _TABLES[key.entity], _AGGREGATES[key.aggregate], name_id)
 
 
-def run_columns(reader: Reader, names: Names) -> Columns:
+def run_columns(reader: ReadConnection, names: Names) -> SearchColumns:
     """Return where all keys lie, for conditions on a run `r`."""
 
     def rows(key: Key) -> Rows:
@@ -104,14 +111,14 @@ def run_columns(reader: Reader, names: Names) -> Columns:
             key_of=lambda name: names.find(reader, name),
         )
 
-    return Columns(
+    return SearchColumns(
         attributes=ATTRIBUTES,
         rows_of=rows,
         special={"dataset": lambda clause: _dataset(reader.dialect, clause)},
     )
 
 
-def attribute_terms(order: Order) -> tuple[Term, ...]:
+def attribute_terms(order: SortKey) -> tuple[Term, ...]:
     """Return the sort terms of a run's own column."""
     column = ATTRIBUTES[order.key.name]
     kind: Literal["whole", "text"] = "whole" if column.nullable else "text"
@@ -120,19 +127,19 @@ def attribute_terms(order: Order) -> tuple[Term, ...]:
     return (Term(column.sql, order.ascending, kind),)
 
 
-def complete(orders: Sequence[Order]) -> list[Order]:
+def complete(orders: Sequence[SortKey]) -> list[SortKey]:
     """Add MLflow's tie-breaks: newest first, then by id; nothing matters after the id."""
     start, run_id = Key("attribute", "start_time"), Key("attribute", "run_id")
     found = list(orders)
     if all(order.key != start for order in found):
-        found.append(Order(start, ascending=False))
+        found.append(SortKey(start, ascending=False))
     if all(order.key != run_id for order in found):
-        found.append(Order(run_id))
+        found.append(SortKey(run_id))
     last = next(place for place, order in enumerate(found) if order.key == run_id)
     return found[: last + 1]
 
 
-def _dataset(dialect: Dialect, clause: Comparison) -> Fragment:
+def _dataset(dialect: Dialect, clause: Clause) -> Fragment:
     if clause.key.name != "context":
         found = compare(dialect, f"d.{clause.key.name}", clause.operator, clause.value)
         return Fragment(

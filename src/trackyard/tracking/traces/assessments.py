@@ -14,7 +14,7 @@ import msgspec
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import new_run_id
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.traces import traces
 from trackyard.tracking.traces.wire import read_pairs, read_time, write_time
 
@@ -92,7 +92,7 @@ def check_free(tx: Tx, trace_id: str, assessment_id: str) -> None:
 
 
 def get(
-    reader: Tx | Reader, principal: Principal, trace_id: str, assessment_id: str
+    reader: Tx | ReadConnection, principal: Principal, trace_id: str, assessment_id: str
 ) -> dict[str, Any]:
     """Return an assessment of a trace."""
     traces.find(reader, principal, trace_id)

@@ -13,12 +13,19 @@ import msgspec
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import new_run_id
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.experiments import inner_experiment_id, outer_experiment_id, require
 from trackyard.tracking.search.grammar import parse_filter, parse_order
 from trackyard.tracking.search.language import EVAL_DATASETS
 from trackyard.tracking.search.paging import Term, binding, check_page_size, find_page
-from trackyard.tracking.search.sql import Column, Columns, Fragment, Rows, compile_where, join
+from trackyard.tracking.search.sql import (
+    Column,
+    Fragment,
+    Rows,
+    SearchColumns,
+    compile_where,
+    join,
+)
 from trackyard.tracking.traces.wire import read_pairs
 
 MAX_NAME, MAX_RECORDS, MAX_RECORD = 500, 10_000, 1_000_000
@@ -66,7 +73,7 @@ def create(
     return get(tx, principal, dataset_id)
 
 
-def get(reader: Tx | Reader, principal: Principal, dataset_id: str) -> dict[str, Any]:
+def get(reader: Tx | ReadConnection, principal: Principal, dataset_id: str) -> dict[str, Any]:
     """Return a data set without its records."""
     row = reader.one(
         f"SELECT {_COLUMNS} FROM eval_datasets WHERE id = ? AND team_id = ?",
@@ -94,7 +101,9 @@ def get(reader: Tx | Reader, principal: Principal, dataset_id: str) -> dict[str,
     return {**found, **{name: value for name, value in more.items() if value is not None}}
 
 
-def experiment_ids(reader: Tx | Reader, principal: Principal, dataset_id: str) -> list[str]:
+def experiment_ids(
+    reader: Tx | ReadConnection, principal: Principal, dataset_id: str
+) -> list[str]:
     """Return the experiments that a data set belongs to."""
     rows = reader.all(
         "SELECT x.experiment_id FROM eval_dataset_experiments x JOIN eval_datasets d"
@@ -112,7 +121,7 @@ def delete(tx: Tx, principal: Principal, dataset_id: str) -> None:
 
 
 def search(
-    reader: Reader,
+    reader: ReadConnection,
     principal: Principal,
     *,
     experiments: Sequence[str],
@@ -125,7 +134,7 @@ def search(
     check_page_size(max_results, 1000)
     inner = [inner_experiment_id(principal, one) for one in experiments]
     tree = parse_filter(filter_text, EVAL_DATASETS)
-    columns = Columns(
+    columns = SearchColumns(
         attributes={name: Column(term.sql) for name, term in _PLACES.items()},
         rows={"tag": Rows(table="eval_dataset_tags", owner="dataset_id", parent="d.id")},
     )
@@ -226,7 +235,7 @@ def delete_records(tx: Tx, principal: Principal, dataset_id: str, ids: Sequence[
 
 
 def records(
-    reader: Reader,
+    reader: ReadConnection,
     principal: Principal,
     dataset_id: str,
     *,
@@ -383,7 +392,7 @@ def change_experiments(
     return get(tx, principal, dataset_id)
 
 
-def _require(reader: Tx | Reader, principal: Principal, dataset_id: str) -> None:
+def _require(reader: Tx | ReadConnection, principal: Principal, dataset_id: str) -> None:
     row = reader.one(
         "SELECT 1 FROM eval_datasets WHERE id = ? AND team_id = ?",
         (dataset_id, principal.team_id),

@@ -9,7 +9,7 @@ from typing import Any
 
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput, NotFound
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.experiments import outer_experiment_id, require, require_active
 
 MAX_NAME, MAX_SCORER = 256, 1_000_000
@@ -49,7 +49,7 @@ def register(
 
 
 def versions(
-    reader: Reader, principal: Principal, experiment: int, name: str | None = None
+    reader: ReadConnection, principal: Principal, experiment: int, name: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the newest version of each scorer, or every version of one."""
     require(reader, principal, experiment)
@@ -70,7 +70,7 @@ def versions(
 
 
 def get(
-    reader: Reader, principal: Principal, experiment: int, name: str, version: int | None
+    reader: ReadConnection, principal: Principal, experiment: int, name: str, version: int | None
 ) -> dict[str, Any]:
     """Return a version of a scorer, the newest by default."""
     found = versions(reader, principal, experiment, name)

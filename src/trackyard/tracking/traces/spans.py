@@ -27,7 +27,7 @@ _REQUEST_ID = "mlflow.traceRequestId"
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class StoredSpan:
     """One span, as it is stored."""
 
     id: str
@@ -47,7 +47,7 @@ class SpanTrace:
     """The spans of one trace that came together."""
 
     id: str
-    spans: list[Span] = field(default_factory=list)
+    spans: list[StoredSpan] = field(default_factory=list)
 
     @property
     def has_root(self) -> bool:
@@ -102,7 +102,7 @@ def read_export(body: bytes, *, is_json: bool) -> list[SpanTrace]:
     return list(traces.values())
 
 
-def _read_span(data: dict[str, Any]) -> tuple[str, Span]:
+def _read_span(data: dict[str, Any]) -> tuple[str, StoredSpan]:
     raw_trace, raw_span = data["trace_id"], data["span_id"]
     parent = data.get("parent_span_id", b"")
     if len(raw_trace) != 16 or len(raw_span) != 8 or len(parent) not in (0, 8):
@@ -120,7 +120,7 @@ def _read_span(data: dict[str, Any]) -> tuple[str, Span]:
     shown.pop("parent_span_id", None)
     if parent:
         shown["parent_span_id"] = base64.b64encode(parent).decode()
-    span = Span(
+    span = StoredSpan(
         id=raw_span.hex(),
         start_ns=data.get("start_time_unix_nano", 0),
         end_ns=data.get("end_time_unix_nano", 0),

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from trackyard.core.errors import InvalidInput
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.search.sql import Fragment, join
 from trackyard.tracking.search.traces import count_traces, matching
 
@@ -118,7 +118,7 @@ def read_question(
 
 
 def query(
-    reader: Reader, team_id: int, experiments: Sequence[int], question: Question
+    reader: ReadConnection, team_id: int, experiments: Sequence[int], question: Question
 ) -> list[dict[str, Any]]:
     """Return the figures, one point a group, in the order of the groups."""
     where = matching(reader, team_id, experiments, question.filters)
@@ -142,7 +142,7 @@ def query(
 
 
 def correlate(
-    reader: Reader,
+    reader: ReadConnection,
     team_id: int,
     experiments: Sequence[int],
     filters: tuple[str, str],
@@ -214,7 +214,7 @@ def _times(question: Question, column: str) -> Fragment:
     return join("AND", bounds)
 
 
-def _rows(reader: Reader, columns: str, source: str, parts: list[Fragment]) -> list[Any]:
+def _rows(reader: ReadConnection, columns: str, source: str, parts: list[Fragment]) -> list[Any]:
     where = join("AND", parts)
     rows = reader.all(
         f"SELECT {columns} FROM {source} WHERE {where.sql} LIMIT {MOST_ROWS + 1}", where.params
@@ -226,7 +226,7 @@ def _rows(reader: Reader, columns: str, source: str, parts: list[Fragment]) -> l
     return rows
 
 
-def _trace_facts(reader: Reader, where: Fragment, question: Question) -> Iterator[Fact]:
+def _trace_facts(reader: ReadConnection, where: Fragment, question: Question) -> Iterator[Fact]:
     parts, metric = [where, _times(question, "t.time_ms")], question.metric
     source, number = "traces t", "t.duration_ms"
     if metric in (*_TOKENS, "session_count"):
@@ -255,7 +255,7 @@ def _token_count(text: str, metric: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _span_facts(reader: Reader, where: Fragment, question: Question) -> Iterator[Fact]:
+def _span_facts(reader: ReadConnection, where: Fragment, question: Question) -> Iterator[Fact]:
     parts = [where, _times(question, "(s.start_ns / 1000000)")]
     source = "traces t JOIN trace_spans s ON s.trace_id = t.id"
     for start_ns, data in _rows(reader, "s.start_ns, s.data", source, parts):
@@ -279,7 +279,9 @@ def _span_type(span: dict[str, Any]) -> str:
     return "UNKNOWN"
 
 
-def _assessment_facts(reader: Reader, where: Fragment, question: Question) -> Iterator[Fact]:
+def _assessment_facts(
+    reader: ReadConnection, where: Fragment, question: Question
+) -> Iterator[Fact]:
     parts = [where, _times(question, "a.created_ms")]
     source = "traces t JOIN assessments a ON a.trace_id = t.id"
     for time_ms, name, value in _rows(reader, "a.created_ms, a.name, a.value", source, parts):
@@ -305,7 +307,7 @@ def _judged(value: str) -> float | None:
         return None
 
 
-_FACTS: dict[str, Callable[[Reader, Fragment, Question], Iterator[Fact]]] = {
+_FACTS: dict[str, Callable[[ReadConnection, Fragment, Question], Iterator[Fact]]] = {
     "TRACES": _trace_facts,
     "SPANS": _span_facts,
     "ASSESSMENTS": _assessment_facts,

@@ -17,7 +17,7 @@ from trackyard.access.reach import own_experiment
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import TRACE_ID
 from trackyard.core.storage_uri import scheme_of
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.experiments import (
     inner_experiment_id,
     outer_experiment_id,
@@ -236,7 +236,7 @@ def link_to_run(tx: Tx, principal: Principal, trace_ids: Sequence[str], run_id: 
 
 
 def find_deleted(
-    reader: Reader,
+    reader: ReadConnection,
     principal: Principal,
     experiment: int,
     *,
@@ -288,7 +288,7 @@ def delete(
 
 
 def load(
-    reader: Tx | Reader, principal: Principal, ids: Sequence[str], form: Form = shape
+    reader: Tx | ReadConnection, principal: Principal, ids: Sequence[str], form: Form = shape
 ) -> list[dict[str, Any]]:
     """Return traces of the caller's team in MLflow's form, in the order of their ids."""
     found: dict[str, TraceInfo] = {}
@@ -327,7 +327,7 @@ def load(
     return [form(found[one], assessments.get(one, [])) for one in ids if one in found]
 
 
-def load_spans(reader: Reader, trace_id: str) -> list[Any]:
+def load_spans(reader: ReadConnection, trace_id: str) -> list[Any]:
     """Return the spans of a trace that came over OpenTelemetry, in the order they began."""
     rows = reader.all(
         "SELECT data FROM trace_spans WHERE trace_id = ? ORDER BY start_ns, span_id", (trace_id,)
@@ -335,7 +335,7 @@ def load_spans(reader: Reader, trace_id: str) -> list[Any]:
     return [msgspec.json.decode(row[0]) for row in rows]
 
 
-def find(reader: Tx | Reader, principal: Principal, trace_id: str) -> int:
+def find(reader: Tx | ReadConnection, principal: Principal, trace_id: str) -> int:
     """Return the experiment of a trace of the caller's team."""
     row = TRACE_ID.match(trace_id) and reader.one(
         "SELECT experiment_id FROM traces WHERE id = ? AND team_id = ?",

@@ -13,7 +13,7 @@ from checks import SAID, check, finish, go, near
 from trackyard.finetune.data.prepared import prepare
 from trackyard.finetune.data.render import Renderer
 from trackyard.finetune.data.rows import read as read_rows
-from trackyard.finetune.data.stream import Stream
+from trackyard.finetune.data.stream import SequenceStream
 from trackyard.finetune.recipe import DataPart
 from trackyard.finetune.training import adapters, export
 from trackyard.finetune.training.run import train
@@ -162,7 +162,7 @@ def every_row_is_seen_once_an_epoch(folder: Path) -> None:
 
     tokenizer = AutoTokenizer.from_pretrained(folder / "base")
     data = prepare(DataPart(), str(folder / "rows.jsonl"), tokenizer, seq=64)
-    stream = Stream(data, seq=64, packing=True, seed=3)
+    stream = SequenceStream(data, seq=64, packing=True, seed=3)
     seen = [row for sample in stream.take(0, stream.count(1), stream.count(1)) for row in sample]
     assert sorted(seen) == list(range(len(data)))
 
@@ -184,7 +184,7 @@ def _trained(recipe: object) -> torch.nn.Module:
     from trackyard.finetune.training import run, sharding
 
     place = sharding.join(device="cpu")
-    session = run.Session(recipe, place, lambda _words: None)
+    session = run.TrainingSession(recipe, place, lambda _words: None)
     assert session.run() == 0
     session.close()
     return sharding.inner(session.model).model.eval()
@@ -289,13 +289,15 @@ def our_own_four_bits_are_those_of_bitsandbytes(folder: Path) -> None:
 def layers_compile_to_one_graph_each(folder: Path) -> None:
     from transformers import AutoConfig
 
-    from trackyard.finetune.setup import Setup
+    from trackyard.finetune.setup import TrainingSetup
     from trackyard.finetune.training import activations
     from trackyard.finetune.training.build import build_model
 
     def value(compiled: bool) -> tuple[float, float]:
         torch.manual_seed(0)
-        setup = Setup(method="lora", precision="fp32", loss="chunked", checkpointing="selective")
+        setup = TrainingSetup(
+            method="lora", precision="fp32", loss="chunked", checkpointing="selective"
+        )
         model = build_model(AutoConfig.from_pretrained(folder / "base"), setup)
         if compiled:
             for layer in activations.decoder_layers(model):

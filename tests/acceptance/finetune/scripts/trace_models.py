@@ -14,7 +14,7 @@ from typing import Any
 from trackyard.finetune.planning import datasize, memory
 from trackyard.finetune.planning.gpus import GIB
 from trackyard.finetune.planning.traces import Traces
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import BUILT_IN
 
 
@@ -23,7 +23,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         traces = Traces(Path(folder))
         for case in cases:
-            shape, setup = BUILT_IN[case["model"]], Setup.from_json(case["setup"])
+            shape, setup = BUILT_IN[case["model"]], TrainingSetup.from_json(case["setup"])
             traced = traces(shape, setup)
             closed = memory.peak(shape, setup)
             print(
@@ -38,7 +38,7 @@ def main() -> None:
                 flush=True,
             )
         again = Traces(Path(folder))
-        again(BUILT_IN[cases[0]["model"]], Setup.from_json(cases[0]["setup"]))
+        again(BUILT_IN[cases[0]["model"]], TrainingSetup.from_json(cases[0]["setup"]))
         kept = {"made_again": again.made, "files": len(list(Path(folder).iterdir()))}
     print(json.dumps(kept | {"data": counted()}))
 

@@ -23,11 +23,11 @@ from trackyard.core.ports import (
     GpuShare,
     LaunchSpec,
     LeaseHold,
+    NodeGrant,
     NodeReport,
-    NodeShare,
 )
 from trackyard.engines.ray import RayEngine
-from trackyard.engines.ray.submission import Site
+from trackyard.engines.ray.submission import RaySite
 
 
 class RayHarness(Harness):
@@ -44,7 +44,7 @@ class RayHarness(Harness):
         super().__init__(self.reopen(), folder)
 
     def reopen(self) -> RayEngine:
-        site = Site(name="conformance", folder=str(self.cluster.folder / "node"))
+        site = RaySite(name="conformance", folder=str(self.cluster.folder / "node"))
         engine = RayEngine(self.cluster.address, site=site, channel=self.receiver)
         self.opened.append(engine)
         return engine
@@ -168,7 +168,7 @@ class TestRayEngine(ProcessConformance):
             "entrypoint_label_selector": {"ray.io/node-id": kept.labels["ray-node-id"]},
         }
         past = harness.ask_ray("POST", "/api/jobs/", body)["submission_id"]
-        share = NodeShare(node_id=kept.node_id, gpus=(GpuShare(index=0),), cpus=1)
+        share = NodeGrant(node_id=kept.node_id, gpus=(GpuShare(index=0),), cpus=1)
         report = harness.run(harness.spec("print environment", placement=(share,), leases=("l1",)))
         assert report.exit is not None
         assert report.exit.cause is ExitCause.SUCCEEDED

@@ -9,7 +9,7 @@ from tests.integration.engines.conformance import Harness
 from tests.integration.engines.test_local import SCRIPTS
 from tests.slurmcluster import SlurmCluster
 from trackyard.core.ports import AttemptPhase, ExitCause, GpuShare
-from trackyard.engines.slurm import Site, SlurmEngine
+from trackyard.engines.slurm import SlurmEngine, SlurmSite
 
 #: the nodes' own Python, which is another than the tests'
 PYTHON = "/usr/bin/python3"
@@ -25,7 +25,7 @@ class SlurmHarness(Harness):
 
     def __init__(self, cluster: SlurmCluster, folder: Path, **changes: object) -> None:
         self.cluster = cluster
-        site = Site(
+        site = SlurmSite(
             name=folder.name.replace("_", "-"),
             folder=folder,
             python=PYTHON,

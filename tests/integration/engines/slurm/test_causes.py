@@ -24,7 +24,7 @@ from trackyard.core.ports import (
     GpuShare,
     LaunchSpec,
     LeaseHold,
-    NodeShare,
+    NodeGrant,
     NoticeKind,
 )
 from trackyard.engines.slurm.observe import SETTLE_SECONDS
@@ -79,7 +79,7 @@ def test_slurms_notice_of_the_time_limit_lets_a_command_save(harness: SlurmHarne
 
 
 def test_a_job_that_slurm_preempts_for_another_says_so(harness: SlurmHarness) -> None:
-    share = NodeShare(node_id="n1", gpus=(GpuShare(index=0), GpuShare(index=1)))
+    share = NodeGrant(node_id="n1", gpus=(GpuShare(index=0), GpuShare(index=1)))
     spec = harness.spec("save on stop", placement=(share,))
     started(harness, spec)
     harness.cluster.submit("--partition=urgent", "--nodelist=n1", "--gres=gpu:2", "--time=5")
@@ -104,7 +104,7 @@ def test_a_job_that_slurm_puts_back_is_an_ended_attempt_and_runs_no_second_time(
 def test_a_node_that_fails_loses_the_attempt(harness: SlurmHarness) -> None:
     seen: list[EngineNotice] = []
     unsubscribe = harness.engine.subscribe(seen.append)
-    spec = harness.spec("ignore stop", placement=(NodeShare(node_id="n2"),))
+    spec = harness.spec("ignore stop", placement=(NodeGrant(node_id="n2"),))
     started(harness, spec)
     harness.cluster.kill("n2")
     harness.cluster.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=power")
@@ -122,7 +122,7 @@ def test_a_node_that_fails_loses_the_attempt(harness: SlurmHarness) -> None:
 
 
 def test_memory_beyond_the_request_is_out_of_memory(harness: SlurmHarness) -> None:
-    share = NodeShare(node_id="n1", memory_bytes=64 * 1024**2)
+    share = NodeGrant(node_id="n1", memory_bytes=64 * 1024**2)
     greedy = "import time; held = bytearray(400_000_000); time.sleep(600)"
     spec = harness.spec("", argv=(PYTHON, "-c", greedy), placement=(share,))
     harness.engine.launch(spec)
@@ -154,7 +154,7 @@ def test_a_job_that_waits_in_slurm_says_why_and_can_be_stopped(harness: SlurmHar
     node = harness.engine.nodes()[0]
     assert others() == [f"slurm {foreign} theirs (root)"] or "theirs" in others()[0]
     assert [gpu.free for gpu in node.gpus] == [0.0, 0.0]
-    share = NodeShare(node_id="n1", gpus=(GpuShare(index=0),))
+    share = NodeGrant(node_id="n1", gpus=(GpuShare(index=0),))
     spec = harness.spec("succeed", placement=(share,))
     harness.engine.launch(spec)
 
@@ -268,7 +268,7 @@ def test_a_lease_is_a_reservation_made_moved_ended_and_found_again(harness: Slur
     harness.engine.hold_lease(longer)
     assert "Nodes=n[1-2]" in reservation(harness)
     assert f"EndTime={longer.ends_at.astimezone():%Y-%m-%dT%H:%M:%S}" in reservation(harness)
-    spec = harness.spec("succeed", leases=("l7",), placement=(NodeShare(node_id="n2"),))
+    spec = harness.spec("succeed", leases=("l7",), placement=(NodeGrant(node_id="n2"),))
     report = harness.run(spec)
     assert report.exit is not None
     assert report.exit.cause is ExitCause.SUCCEEDED
@@ -286,7 +286,7 @@ def test_whole_node_sites_get_neither_gres_nor_memory(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
     harness = SlurmHarness(slurm_cluster, tmp_path, whole_nodes=True)
-    share = NodeShare(node_id="n1", gpus=(GpuShare(index=0),), memory_bytes=1024**3)
+    share = NodeGrant(node_id="n1", gpus=(GpuShare(index=0),), memory_bytes=1024**3)
     spec = harness.spec("print environment", placement=(share,))
     assert cause_of_run(harness, spec) is ExitCause.SUCCEEDED
     asked = (harness.folder / "attempts" / spec.attempt_id / "submit.json").read_text()
@@ -310,7 +310,7 @@ def test_behind_slurm_jobs_are_handed_over_early_and_slurm_orders_them(
     assert len(names) == 6
     whole = (GpuShare(index=0), GpuShare(index=1))
     specs = [
-        harness.spec("sleep", placement=(NodeShare(node_id=name, gpus=whole),))
+        harness.spec("sleep", placement=(NodeGrant(node_id=name, gpus=whole),))
         for name in names[:4]
     ]
     for spec in specs:

@@ -84,6 +84,6 @@ def test_lines_of_ranks_are_never_torn(pieces: list[bytes], lines: list[bytes]) 
 
 
 def test_a_line_carries_its_rank() -> None:
-    part = joblog.Part(attempt=1, rank=3)
+    part = joblog.LogPart(attempt=1, rank=3)
     assert joblog.prefixed(part, b"loss 0.5\n") == b"[rank 3] loss 0.5\n"
     assert joblog.prefixed(part, b"[rank 7] loss\n") == b"[rank 7] loss\n"

@@ -5,9 +5,9 @@ import pytest
 from trackyard.cli.main import main
 from trackyard.cli.queue import simulate_live
 from trackyard.core.errors import InvalidInput
-from trackyard.core.node import Gpu, Node
+from trackyard.core.node import Node, NodeGpu
 
-TODAY = (Node(id="g1", gpus=(Gpu(index=0, type="NVIDIA H100"),), cpu_milli=8000),)
+TODAY = (Node(id="g1", gpus=(NodeGpu(index=0, type="NVIDIA H100"),), cpu_milli=8000),)
 JOB = {
     "id": "j1",
     "submitted_at": 1000.0,

@@ -7,13 +7,15 @@ import pytest
 from tests.unit.cli import samples
 from tests.unit.cli.samples import NOW
 from trackyard.cli.submit import sending, submit
-from trackyard.cli.submit.wish import Asked
-from trackyard.client.package import Package
+from trackyard.cli.submit.wish import SubmissionFlags
+from trackyard.client.package import FolderPackage
 from trackyard.core.errors import SetupError
 
 pytestmark = pytest.mark.usefixtures("still_clock")
 FIELDS = {"command": ["python", "train.py", "--name", "two words"], "gpus": 2.0}
-PACKAGE = Package(digest="a" * 64, content=b"", files=12, size_bytes=34_000, left_out=("pipe",))
+PACKAGE = FolderPackage(
+    digest="a" * 64, content=b"", files=12, size_bytes=34_000, left_out=("pipe",)
+)
 
 
 def test_the_plan_of_a_job_that_starts_now_is_short() -> None:
@@ -83,14 +85,17 @@ def test_the_footer_of_an_array_stops_all_of_it() -> None:
 def test_the_home_folder_is_not_sent_by_accident(monkeypatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    asked = Asked(fields={}, folder=Path(), folder_is_named=False, exclude=())
+    asked = SubmissionFlags(fields={}, folder=Path(), folder_is_named=False, exclude=())
     with pytest.raises(SetupError, match="not a folder to send along by accident") as fault:
         sending.build(asked)
     assert "--no-working-dir" in str(fault.value.hint)
-    named = Asked(fields={}, folder=Path(), folder_is_named=True, exclude=())
+    named = SubmissionFlags(fields={}, folder=Path(), folder_is_named=True, exclude=())
     assert sending.build(named) is not None
 
 
 def test_without_a_folder_nothing_is_packaged() -> None:
-    assert sending.build(Asked(fields={}, folder=None, folder_is_named=True, exclude=())) is None
+    assert (
+        sending.build(SubmissionFlags(fields={}, folder=None, folder_is_named=True, exclude=()))
+        is None
+    )
     assert sending.source_fields(None) is None

@@ -10,7 +10,7 @@ from trackyard.cli.submit import wish
 from trackyard.core.errors import SetupError
 
 
-def asked(*words: str) -> wish.Asked:
+def asked(*words: str) -> wish.SubmissionFlags:
     parser = argparse.ArgumentParser()
     wish.add_flags(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER)

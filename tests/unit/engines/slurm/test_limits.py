@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from trackyard.core.errors import InvalidInput, SetupError
-from trackyard.core.ports import AttemptPhase, BatchOptions, ExitCause, NodeShare
+from trackyard.core.ports import AttemptPhase, BatchOptions, ExitCause, NodeGrant
 from trackyard.engines.slurm.limits import partition
-from trackyard.engines.slurm.observe import Seen, judge, spelled, waiting_words
+from trackyard.engines.slurm.observe import ObservedAttempt, judge, spelled, waiting_words
 from trackyard.engines.slurm.parse import SlurmJob
 from trackyard.engines.slurm.site import merge, read_site
 from trackyard.engines.statefolder import AttemptFolder, Launched
@@ -96,22 +96,34 @@ def test_an_end_without_a_record_is_judged_by_slurms_state(
     folder = AttemptFolder(tmp_path)
     folder.member(0).path.mkdir()
     launched = Launched(
-        attempt_id="a1", epoch=1, job_id="j1", placement=(NodeShare(node_id="n1"),)
+        attempt_id="a1", epoch=1, job_id="j1", placement=(NodeGrant(node_id="n1"),)
     )
     job = SlurmJob(job_id=5, state=state, nodes=("n1",), start=100, end=160)
     report = judge(
-        folder, launched, Seen(job=job, is_current=True, gone_seconds=9), "", has_begun=True
+        folder,
+        launched,
+        ObservedAttempt(job=job, is_current=True, gone_seconds=9),
+        "",
+        has_begun=True,
     )
     assert report.phase is AttemptPhase.EXITED
     assert report.exit is not None
     assert (report.exit.cause, report.exit.duration_seconds) == (cause, 60.0)
     fresh = judge(
-        folder, launched, Seen(job=job, is_current=True, gone_seconds=0), "", has_begun=True
+        folder,
+        launched,
+        ObservedAttempt(job=job, is_current=True, gone_seconds=0),
+        "",
+        has_begun=True,
     )
     assert fresh.phase is AttemptPhase.RUNNING, "its record may still be on its way"
     lost = SlurmJob(job_id=5, state="NODE_FAIL", nodes=("n1",))
     report = judge(
-        folder, launched, Seen(job=lost, is_current=True, gone_seconds=9), "", has_begun=True
+        folder,
+        launched,
+        ObservedAttempt(job=lost, is_current=True, gone_seconds=9),
+        "",
+        has_begun=True,
     )
     assert report.phase is AttemptPhase.LOST
 

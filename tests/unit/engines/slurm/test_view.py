@@ -9,8 +9,8 @@ import pytest
 
 from trackyard.core.ports import EngineUnavailable
 from trackyard.engines.slurm.commands import Commands
-from trackyard.engines.slurm.observe import SETTLE_SECONDS, Seen
-from trackyard.engines.slurm.site import Site
+from trackyard.engines.slurm.observe import SETTLE_SECONDS, ObservedAttempt
+from trackyard.engines.slurm.site import SlurmSite
 from trackyard.engines.slurm.submit import PREFIX
 from trackyard.engines.slurm.view import View
 from trackyard.testing.clock import FakeClock
@@ -38,11 +38,11 @@ class Watched:
     def __init__(self, folder: Path) -> None:
         self.clock = FakeClock()
         self.controller = Controller()
-        self._view = View(self.controller, Site(name="here", folder=folder), self.clock)
+        self._view = View(self.controller, SlurmSite(name="here", folder=folder), self.clock)
         self._handed_ms = self.clock.time_ms()
 
-    def after(self, seconds: int, *, has_begun: bool) -> Seen:
-        seen = Seen(job=None, is_current=False)
+    def after(self, seconds: int, *, has_begun: bool) -> ObservedAttempt:
+        seen = ObservedAttempt(job=None, is_current=False)
         for _ in range(seconds):
             self.clock.advance(1.1)
             self._view.look()

@@ -3,34 +3,37 @@
 import pytest
 
 from trackyard.core.errors import SetupError
-from trackyard.finetune.data.rows import Row, Turn, understand
+from trackyard.finetune.data.rows import ChatTurn, DataRow, understand
 from trackyard.finetune.recipe import DataPart
 
 
 @pytest.mark.parametrize(
     ("values", "row"),
     [
-        ({"text": "a"}, Row(text="a")),
-        ({"prompt": "a", "completion": "b"}, Row((Turn("user", "a"), Turn("assistant", "b")))),
+        ({"text": "a"}, DataRow(text="a")),
+        (
+            {"prompt": "a", "completion": "b"},
+            DataRow((ChatTurn("user", "a"), ChatTurn("assistant", "b"))),
+        ),
         (
             {"instruction": "a", "input": "", "output": "b"},
-            Row((Turn("user", "a"), Turn("assistant", "b"))),
+            DataRow((ChatTurn("user", "a"), ChatTurn("assistant", "b"))),
         ),
         (
             {"instruction": "a", "input": "c", "output": "b"},
-            Row((Turn("user", "a"), Turn("input", "c"), Turn("assistant", "b"))),
+            DataRow((ChatTurn("user", "a"), ChatTurn("input", "c"), ChatTurn("assistant", "b"))),
         ),
         (
             {"messages": [{"role": "user", "content": "a"}]},
-            Row((Turn("user", "a"),)),
+            DataRow((ChatTurn("user", "a"),)),
         ),
         (
             {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]},
-            Row((Turn("user", "a"), Turn("assistant", "b"))),
+            DataRow((ChatTurn("user", "a"), ChatTurn("assistant", "b"))),
         ),
     ],
 )
-def test_formats_are_recognised(values: dict[str, object], row: Row) -> None:
+def test_formats_are_recognised(values: dict[str, object], row: DataRow) -> None:
     """By their columns."""
     assert understand(values, DataPart(), "row 1") == row
 
@@ -38,7 +41,7 @@ def test_formats_are_recognised(values: dict[str, object], row: Row) -> None:
 def test_columns_can_be_named() -> None:
     """For files of others."""
     part = DataPart(format="prompt-completion", prompt_column="q", completion_column="a")
-    assert understand({"q": "x", "a": "y"}, part, "row 1").turns[1] == Turn("assistant", "y")
+    assert understand({"q": "x", "a": "y"}, part, "row 1").turns[1] == ChatTurn("assistant", "y")
 
 
 def test_a_row_that_fits_nothing_is_named() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trackyard.finetune.data.prepared import Prepared
-from trackyard.finetune.data.stream import IGNORE, Stream, boundaries
+from trackyard.finetune.data.stream import IGNORE, SequenceStream, boundaries
 
 
 def data(lengths: list[int]) -> Prepared:
@@ -25,11 +25,11 @@ LENGTHS = [3 + (number * 5) % 13 for number in range(50)]
 
 
 @pytest.fixture(params=[True, False])
-def stream(request: pytest.FixtureRequest) -> Stream:
-    return Stream(data(LENGTHS), seq=32, packing=request.param, seed=5)
+def stream(request: pytest.FixtureRequest) -> SequenceStream:
+    return SequenceStream(data(LENGTHS), seq=32, packing=request.param, seed=5)
 
 
-def test_an_epoch_holds_each_row_once(stream: Stream) -> None:
+def test_an_epoch_holds_each_row_once(stream: SequenceStream) -> None:
     """Packed or not."""
     for epoch in (0, 1):
         rows = [row for sample in stream.epoch(epoch) for row in sample]
@@ -37,15 +37,17 @@ def test_an_epoch_holds_each_row_once(stream: Stream) -> None:
     assert stream.epoch(0) != stream.epoch(1)
 
 
-def test_the_order_depends_on_the_seed_alone(stream: Stream) -> None:
+def test_the_order_depends_on_the_seed_alone(stream: SequenceStream) -> None:
     """A second stream gives the same, from any position on."""
     count = stream.count(2)
     whole = stream.take(0, count, count)
-    again = Stream(data(LENGTHS), seq=32, packing=any(len(one) > 1 for one in whole), seed=5)
+    again = SequenceStream(
+        data(LENGTHS), seq=32, packing=any(len(one) > 1 for one in whole), seed=5
+    )
     assert whole[7:] == again.take(7, count - 7, count)
 
 
-def test_beyond_the_end_sequences_are_empty(stream: Stream) -> None:
+def test_beyond_the_end_sequences_are_empty(stream: SequenceStream) -> None:
     """The last step is filled up with nothing, and nothing is learned twice."""
     count = stream.count(1)
     found = stream.take(count - 1, 4, count)
@@ -55,7 +57,7 @@ def test_beyond_the_end_sequences_are_empty(stream: Stream) -> None:
 
 def test_labels_are_the_next_token_of_the_same_row() -> None:
     """The last of a row has none; what is not learned is ignored."""
-    found = Stream(data([4, 3]), seq=8, packing=True, seed=1, shuffle=False)
+    found = SequenceStream(data([4, 3]), seq=8, packing=True, seed=1, shuffle=False)
     batch = found.batch([(0, 1)])
     assert batch.input_ids.tolist() == [[1, 2, 3, 4, 5, 6, 7, 0]]
     assert batch.labels.tolist() == [[2, 3, IGNORE, IGNORE, 6, IGNORE, IGNORE, IGNORE]]
@@ -64,7 +66,7 @@ def test_labels_are_the_next_token_of_the_same_row() -> None:
     assert found.learned([(0, 1)]) == 3
 
 
-def test_counted_labels_are_those_of_the_batch(stream: Stream) -> None:
+def test_counted_labels_are_those_of_the_batch(stream: SequenceStream) -> None:
     """Every rank divides by this number without seeing the others' batches."""
     for sample in stream.epoch(0):
         batch = stream.batch([sample])
@@ -73,6 +75,6 @@ def test_counted_labels_are_those_of_the_batch(stream: Stream) -> None:
 
 def test_boundaries_have_a_fixed_length() -> None:
     """Kernels are compiled for one shape; the rest is the end, repeated."""
-    found = Stream(data([4, 3]), seq=8, packing=True, seed=1, shuffle=False)
+    found = SequenceStream(data([4, 3]), seq=8, packing=True, seed=1, shuffle=False)
     starts = boundaries(found.batch([(0, 1), (1,)]).segments, 3)
     assert starts.tolist() == [0, 4, 7, 8, 11, 16, 16, 16, 16]

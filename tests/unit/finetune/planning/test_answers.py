@@ -6,13 +6,13 @@ from trackyard.finetune.planning.answers import answers, qlora_words
 from trackyard.finetune.planning.check import changes, verdict
 from trackyard.finetune.planning.estimate import estimate
 from trackyard.finetune.planning.gpus import find_gpu
-from trackyard.finetune.planning.search import Plans, Request, search
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.planning.search import PlanRequest, PlanResults, search
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import BUILT_IN
 
 
-def plans(model: str, gpu: str, **given: Any) -> Plans:
-    return search(Request(BUILT_IN[model], find_gpu(gpu), tokens=1e8, given=given))
+def plans(model: str, gpu: str, **given: Any) -> PlanResults:
+    return search(PlanRequest(BUILT_IN[model], find_gpu(gpu), tokens=1e8, given=given))
 
 
 def answered(model: str, gpu: str, **given: Any) -> dict[str, str]:
@@ -37,22 +37,24 @@ def test_qlora_is_explained_and_can_need_more_than_lora() -> None:
     words = answered("llama-3.1-8b", "H200")["QLoRA or LoRA"]
     assert "4-bit weights save" in words
     shape, gpu = BUILT_IN["tinyllama-1.1b"], find_gpu("A10G")
-    lora = estimate(shape, Setup(method="lora", micro_batch=1, accumulation=16), gpu)
-    qlora = estimate(shape, Setup(method="qlora", micro_batch=16), gpu)
-    both = Plans(Request(shape, gpu), [lora, qlora], [])
+    lora = estimate(shape, TrainingSetup(method="lora", micro_batch=1, accumulation=16), gpu)
+    qlora = estimate(shape, TrainingSetup(method="qlora", micro_batch=16), gpu)
+    both = PlanResults(PlanRequest(shape, gpu), [lora, qlora], [])
     assert qlora.parts.total > lora.parts.total
     assert "a micro-batch of 16 against 1" in (qlora_words(both) or "")
 
 
 def test_the_verdict_lets_through_what_fits() -> None:
-    found = verdict(BUILT_IN["openllama-13b"], Setup(seq=512, optimizer="sgd"), find_gpu("A100"))
+    found = verdict(
+        BUILT_IN["openllama-13b"], TrainingSetup(seq=512, optimizer="sgd"), find_gpu("A100")
+    )
     assert found.fits
     found.raise_if_not()
 
 
 def test_the_verdict_names_the_plan_that_would_fit() -> None:
     """13B with AdamW ran out of memory on 80 GB; so does 1.1B in 32 bits with 32 rows at once."""
-    found = verdict(BUILT_IN["openllama-13b"], Setup(seq=512), find_gpu("A100"))
+    found = verdict(BUILT_IN["openllama-13b"], TrainingSetup(seq=512), find_gpu("A100"))
     assert not found.fits
     assert "does not fit on A100-80" in found.sentence()
     assert found.instead is not None
@@ -60,7 +62,7 @@ def test_the_verdict_names_the_plan_that_would_fit() -> None:
     assert found.instead.setup.method == "full"
     found = verdict(
         BUILT_IN["tinyllama-1.1b"],
-        Setup(micro_batch=32, seq=512, precision="fp32"),
+        TrainingSetup(micro_batch=32, seq=512, precision="fp32"),
         find_gpu("A100"),
     )
     assert not found.fits
@@ -71,7 +73,7 @@ def test_the_verdict_names_the_plan_that_would_fit() -> None:
 
 def test_a_verdict_near_the_limit_asks_for_a_trace() -> None:
     shape, gpu, asked = BUILT_IN["openllama-7b"], find_gpu("H200"), []
-    setup = Setup(micro_batch=8, seq=2048)
+    setup = TrainingSetup(micro_batch=8, seq=2048)
 
     def tracer(*what: Any) -> None:
         asked.append(what)
@@ -83,4 +85,7 @@ def test_a_verdict_near_the_limit_asks_for_a_trace() -> None:
 
 
 def test_changes_are_named_as_settings() -> None:
-    assert changes(Setup(), Setup(method="lora", compile=True)) == "method: lora, compile: True"
+    assert (
+        changes(TrainingSetup(), TrainingSetup(method="lora", compile=True))
+        == "method: lora, compile: True"
+    )

@@ -8,7 +8,7 @@ from trackyard.finetune.planning.calibration import (
     PARAMS,
     SETUP_PARAM,
     Factors,
-    Pair,
+    PlanOutcome,
     accuracy,
     factors,
     pairs_of,
@@ -16,12 +16,12 @@ from trackyard.finetune.planning.calibration import (
 )
 from trackyard.finetune.planning.estimate import estimate
 from trackyard.finetune.planning.gpus import find_gpu
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import BUILT_IN
 
 
-def pair(memory: float = 1.0, time: float = 1.0, *, compiled: bool = False) -> Pair:
-    return Pair("H200", 10.0, 10.0 * memory, 1.0, time, compiled)
+def pair(memory: float = 1.0, time: float = 1.0, *, compiled: bool = False) -> PlanOutcome:
+    return PlanOutcome("H200", 10.0, 10.0 * memory, 1.0, time, compiled)
 
 
 def test_no_pair_changes_nothing() -> None:
@@ -41,15 +41,15 @@ def test_one_pair_moves_it_a_third_of_the_way_and_an_odd_one_not_at_all() -> Non
 
 
 def test_factors_are_of_one_gpu() -> None:
-    other = Pair("L4", 10.0, 12.0)
+    other = PlanOutcome("L4", 10.0, 12.0)
     assert factors("H200", [other] * 50) == factors("H200")
     assert factors("L4", [other] * 50).memory > 1.15
 
 
 def test_a_memory_factor_goes_into_the_buffers() -> None:
     shape, gpu = BUILT_IN["openllama-3b"], find_gpu("H200")
-    plain = estimate(shape, Setup(), gpu)
-    taught = estimate(shape, Setup(), gpu, Factors(memory=1.1))
+    plain = estimate(shape, TrainingSetup(), gpu)
+    taught = estimate(shape, TrainingSetup(), gpu, Factors(memory=1.1))
     assert taught.parts.total == pytest.approx(1.1 * plain.parts.total)
     assert taught.parts.weights == plain.parts.weights
 
@@ -75,4 +75,4 @@ def test_pairs_are_read_from_the_table_of_runs() -> None:
     }
     table["params"][GPU_PARAM] = ["H200", "H200"]
     table["params"][SETUP_PARAM] = ['{"compile": true}', None]
-    assert pairs_of(table) == [Pair("H200", 10.0, 11.0, 1.0, 1.5, is_compiled=True)]
+    assert pairs_of(table) == [PlanOutcome("H200", 10.0, 11.0, 1.0, 1.5, is_compiled=True)]

@@ -17,7 +17,7 @@ from trackyard.finetune.planning.memory import (
     trainable_params,
     weight_bytes,
 )
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import BUILT_IN
 
 TINY, SMALL, SEVEN, BIG = (
@@ -29,19 +29,19 @@ TRACED = json.loads((BENCH / "predicted.json").read_text())
 ON_H200 = [json.loads(line) for line in (BENCH / "measured.jsonl").read_text().splitlines()]
 
 
-def gib(model: str, setup: Setup) -> float:
+def gib(model: str, setup: TrainingSetup) -> float:
     return peak(BUILT_IN[model], setup).total / GIB
 
 
 @pytest.mark.parametrize("cell", MEASURED, ids=lambda cell: f"{cell['model']}-{cell['peak_gib']}")
 def test_recorded_peaks_are_predicted_within_three_percent(cell: dict[str, Any]) -> None:
-    predicted = gib(cell["model"], Setup.from_json(cell["setup"]))
+    predicted = gib(cell["model"], TrainingSetup.from_json(cell["setup"]))
     assert predicted == pytest.approx(cell["peak_gib"], rel=0.03)
 
 
 def test_the_middle_error_over_the_recorded_peaks_is_below_one_percent() -> None:
     errors = sorted(
-        abs(gib(cell["model"], Setup.from_json(cell["setup"])) / cell["peak_gib"] - 1)
+        abs(gib(cell["model"], TrainingSetup.from_json(cell["setup"])) / cell["peak_gib"] - 1)
         for cell in MEASURED
     )
     assert errors[len(errors) // 2] < 0.01
@@ -55,7 +55,7 @@ def test_the_cells_of_the_bench_are_predicted_as_they_were_measured() -> None:
         if "peak_gib" not in row:
             continue
         cell = setups[row["name"]]
-        closed = gib(cell["model"], Setup.from_json(cell["setup"]))
+        closed = gib(cell["model"], TrainingSetup.from_json(cell["setup"]))
         assert closed == pytest.approx(row["peak_gib"], rel=0.03), row["name"]
         said = TRACED[row["name"]]
         errors.append(abs((said["trace_gib"] or said["closed_gib"]) / row["peak_gib"] - 1))
@@ -67,13 +67,13 @@ def test_the_cells_of_the_bench_are_predicted_as_they_were_measured() -> None:
 def test_weights_gradients_and_state_are_exact() -> None:
     """The states that the lab's rows print, in decimal gigabytes."""
     for shape, setup, printed in [
-        (TINY, Setup(precision="fp32"), 17.6),
-        (TINY, Setup(), 8.8),
-        (TINY, Setup(precision="mixed"), 17.6),
-        (SMALL, Setup(), 27.4),
-        (SEVEN, Setup(), 53.9),
-        (BIG, Setup(), 104.1),
-        (BIG, Setup(optimizer="sgd"), 52.1),
+        (TINY, TrainingSetup(precision="fp32"), 17.6),
+        (TINY, TrainingSetup(), 8.8),
+        (TINY, TrainingSetup(precision="mixed"), 17.6),
+        (SMALL, TrainingSetup(), 27.4),
+        (SEVEN, TrainingSetup(), 53.9),
+        (BIG, TrainingSetup(), 104.1),
+        (BIG, TrainingSetup(optimizer="sgd"), 52.1),
     ]:
         count = trainable_params(shape, setup)
         trained = 2 if setup.precision == "bf16" else 4
@@ -81,8 +81,8 @@ def test_weights_gradients_and_state_are_exact() -> None:
         assert state / 1e9 == pytest.approx(printed, abs=0.05)
 
 
-def lab(**more: Any) -> Setup:
-    return Setup(seq=512, **more)
+def lab(**more: Any) -> TrainingSetup:
+    return TrainingSetup(seq=512, **more)
 
 
 def test_the_order_of_the_lab_rows_holds() -> None:
@@ -131,19 +131,19 @@ def test_the_order_of_the_lab_rows_holds() -> None:
 )
 def test_what_saves_memory_is_predicted_to(less: dict[str, Any], more: dict[str, Any]) -> None:
     base = {"micro_batch": 8, "seq": 2048}
-    assert gib("llama-3.1-8b", Setup(**{**base, **less})) < gib(
-        "llama-3.1-8b", Setup(**{**base, **more})
+    assert gib("llama-3.1-8b", TrainingSetup(**{**base, **less})) < gib(
+        "llama-3.1-8b", TrainingSetup(**{**base, **more})
     )
 
 
 def test_in_backward_leaves_one_gradient() -> None:
-    setup = Setup(micro_batch=1, seq=512, loss="chunked")
+    setup = TrainingSetup(micro_batch=1, seq=512, loss="chunked")
     whole, freed = peak(SEVEN, setup), peak(SEVEN, setup.but(in_backward=True))
     assert whole.gradients - freed.gradients > 0.9 * SEVEN.params() * 2
 
 
 def test_scores_are_held_in_full_only_in_32_bits_with_grouped_heads() -> None:
-    setup = Setup(micro_batch=4, seq=1024, precision="fp32")
+    setup = TrainingSetup(micro_batch=4, seq=1024, precision="fp32")
     grouped = peak(TINY, setup).activations
     whole = peak(TINY.but(kv_heads=32), setup).activations
     assert grouped - whole > 0.9 * 22 * 4 * 32 * 1024 * 1024 * 4
@@ -151,13 +151,13 @@ def test_scores_are_held_in_full_only_in_32_bits_with_grouped_heads() -> None:
 
 
 def test_offloading_moves_state_to_the_host() -> None:
-    setup = Setup(gpus=4, sharding="zero3", offload=True)
+    setup = TrainingSetup(gpus=4, sharding="zero3", offload=True)
     assert host_bytes(SEVEN, setup) == pytest.approx(SEVEN.params() * 8, rel=0.01)
     assert host_bytes(SEVEN, setup.but(offload=False)) == 0
 
 
 def test_every_moment_has_the_same_weights() -> None:
-    for one in moments(SEVEN, Setup()).values():
+    for one in moments(SEVEN, TrainingSetup()).values():
         assert one.weights == SEVEN.params() * 2
 
 
@@ -172,5 +172,5 @@ def test_the_closed_form_agrees_with_the_traces(cell: dict[str, Any]) -> None:
     """Traces of all cells of the bench were written down: neither may drift unseen."""
     traced = TRACED[cell["name"]]["trace_gib"]
     if traced is not None:
-        predicted = gib(cell["model"], Setup.from_json(cell["setup"]))
+        predicted = gib(cell["model"], TrainingSetup.from_json(cell["setup"]))
         assert predicted == pytest.approx(traced, rel=0.04)

@@ -6,11 +6,11 @@ import pytest
 
 from trackyard.finetune.planning import calibration
 from trackyard.finetune.planning.outcome import Measured, compare
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import BUILT_IN
 
 SHAPE = BUILT_IN["tinyllama-1.1b"]
-SETUP = Setup(micro_batch=8, seq=2048, packing=True, loss="chunked")
+SETUP = TrainingSetup(micro_batch=8, seq=2048, packing=True, loss="chunked")
 SEEN = Measured(
     device="NVIDIA H200",
     memory_bytes=int(139.8 * 2**30),
@@ -44,5 +44,5 @@ def test_predicted_and_actual_are_written_and_read_back() -> None:
         (SETUP, dataclasses.replace(SEEN, peak_bytes=0)),
     ],
 )
-def test_what_does_not_compare_is_not_written(setup: Setup, seen: Measured) -> None:
+def test_what_does_not_compare_is_not_written(setup: TrainingSetup, seen: Measured) -> None:
     assert compare(SHAPE, setup, seen) is None

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from trackyard.core.errors import SetupError
-from trackyard.finetune.planning.estimate import Estimate
+from trackyard.finetune.planning.estimate import SetupEstimate
 from trackyard.finetune.planning.gpus import find_gpu
-from trackyard.finetune.planning.memory import Parts
-from trackyard.finetune.planning.search import Request, search
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.planning.memory import MemoryParts
+from trackyard.finetune.planning.search import PlanRequest, search
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import BUILT_IN, ModelShape
 
 
-def request(model: str = "llama-3.1-8b", gpu: str = "H200", **more: Any) -> Request:
-    return Request(BUILT_IN[model], find_gpu(gpu), tokens=1e8, **more)
+def request(model: str = "llama-3.1-8b", gpu: str = "H200", **more: Any) -> PlanRequest:
+    return PlanRequest(BUILT_IN[model], find_gpu(gpu), tokens=1e8, **more)
 
 
 def test_every_plan_fits_and_is_ranked_by_gpu_hours() -> None:
@@ -88,15 +88,15 @@ def test_seventy_billion_need_sharding() -> None:
 def test_a_trace_that_says_more_makes_the_micro_batch_smaller() -> None:
     """The traced parts of the best plans replace the closed form's, and are solved anew."""
 
-    def tracer(shape: ModelShape, setup: Setup) -> Parts:
-        return Parts(weights=20e9 * setup.micro_batch + 20e9)
+    def tracer(shape: ModelShape, setup: TrainingSetup) -> MemoryParts:
+        return MemoryParts(weights=20e9 * setup.micro_batch + 20e9)
 
     given = {"method": "lora", "loss": "chunked", "compile": True, "checkpointing": "none"}
     found = search(request(given=given), tracer)
-    best: Estimate = found.ranked[0]
+    best: SetupEstimate = found.ranked[0]
     assert best.source == "trace"
     assert best.setup.micro_batch == 4
-    found = search(request(given=given), lambda *_: Parts(weights=200e9))
+    found = search(request(given=given), lambda *_: MemoryParts(weights=200e9))
     assert not found.ranked
     assert found.rejected[-1].best.source == "trace"
 

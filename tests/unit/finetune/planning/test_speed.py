@@ -11,7 +11,7 @@ from trackyard.finetune.planning import calibration
 from trackyard.finetune.planning.estimate import estimate
 from trackyard.finetune.planning.gpus import find_gpu
 from trackyard.finetune.planning.speed import mfu, step_time
-from trackyard.finetune.setup import Setup
+from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import BUILT_IN
 
 H200 = find_gpu("H200")
@@ -21,7 +21,7 @@ MEASURED = [cell for cell in calibration.recorded()["cells"] if cell["tokens_per
 
 def error(cell: dict[str, Any]) -> float:
     gpu = find_gpu(cell["gpu"])
-    setup = Setup.from_json(cell["setup"])
+    setup = TrainingSetup.from_json(cell["setup"])
     found = estimate(BUILT_IN[cell["model"]], setup, gpu, calibration.factors(gpu.name))
     return found.tokens_per_second / cell["tokens_per_second"] - 1
 
@@ -42,7 +42,7 @@ def test_eight_of_ten_cells_of_the_bench_are_predicted_within_15_percent() -> No
 
 def test_mfu_follows_its_convention() -> None:
     """12,857 tokens a second of 7B at 2048 on one H200 are 0.547."""
-    setup = Setup(micro_batch=8, seq=2048, compile=True)
+    setup = TrainingSetup(micro_batch=8, seq=2048, compile=True)
     assert mfu(SEVEN, setup, H200, 12857) == pytest.approx(0.547, abs=0.001)
 
 
@@ -61,18 +61,18 @@ def test_mfu_follows_its_convention() -> None:
 )
 def test_what_costs_time_is_predicted_to(faster: dict[str, Any], slower: dict[str, Any]) -> None:
     base = {"micro_batch": 4, "seq": 2048}
-    quick = step_time(EIGHT, Setup(**{**base, **faster}), H200).total
-    slow = step_time(EIGHT, Setup(**{**base, **slower}), H200).total
+    quick = step_time(EIGHT, TrainingSetup(**{**base, **faster}), H200).total
+    slow = step_time(EIGHT, TrainingSetup(**{**base, **slower}), H200).total
     assert quick < slow
 
 
 def test_accumulation_takes_the_optimizer_once() -> None:
-    one = step_time(EIGHT, Setup(micro_batch=4), H200)
-    four = step_time(EIGHT, Setup(micro_batch=4, accumulation=4), H200)
+    one = step_time(EIGHT, TrainingSetup(micro_batch=4), H200)
+    four = step_time(EIGHT, TrainingSetup(micro_batch=4, accumulation=4), H200)
     assert four.products == pytest.approx(4 * one.products)
     assert four.optimizer == one.optimizer
 
 
 def test_small_batches_wait_for_the_host() -> None:
-    assert step_time(BUILT_IN["tinyllama-1.1b"], Setup(seq=128), H200).waiting > 0
-    assert step_time(EIGHT, Setup(micro_batch=8, seq=4096), H200).waiting == 0
+    assert step_time(BUILT_IN["tinyllama-1.1b"], TrainingSetup(seq=128), H200).waiting > 0
+    assert step_time(EIGHT, TrainingSetup(micro_batch=8, seq=4096), H200).waiting == 0

@@ -13,22 +13,22 @@ from trackyard.core.errors import LeaseRefused
 from trackyard.core.lease import LeaseState
 from trackyard.core.node import NodeState
 from trackyard.leases.plan import changing
-from trackyard.leases.plan.calendar import Occupant
-from trackyard.leases.plan.machines import Machine
-from trackyard.leases.records import Record
+from trackyard.leases.plan.calendar import RunningJob
+from trackyard.leases.plan.machines import LeasableNode
+from trackyard.leases.records import LeaseRecord
 from trackyard.leases.rules import MINUTE_MS
-from trackyard.leases.upkeep import Activity, What, due
-from trackyard.leases.wishes import Extension, Moving, Shrinking
+from trackyard.leases.upkeep import Activity, DueKind, due
+from trackyard.leases.wishes import LeaseChange, LeaseExtension, LeaseShrinking
 
 STEP = 30 * MINUTE_MS
 NODES = ["g1", "g2", "g3", "m1"]
 _NEXT = {
-    What.START: LeaseState.STARTING,
-    What.ACTIVATE: LeaseState.ACTIVE,
-    What.FAIL: LeaseState.ERROR,
-    What.RECOVER: LeaseState.ACTIVE,
-    What.TERMINATE: LeaseState.TERMINATING,
-    What.END: LeaseState.TERMINATED,
+    DueKind.START: LeaseState.STARTING,
+    DueKind.ACTIVATE: LeaseState.ACTIVE,
+    DueKind.FAIL: LeaseState.ERROR,
+    DueKind.RECOVER: LeaseState.ACTIVE,
+    DueKind.TERMINATE: LeaseState.TERMINATING,
+    DueKind.END: LeaseState.TERMINATED,
 }
 
 
@@ -38,7 +38,7 @@ class CalendarMachine(RuleBasedStateMachine):
     @initialize(data=st.data())
     def begin(self, data: st.DataObject) -> None:
         busy = data.draw(st.booleans())
-        job = Occupant(
+        job = RunningJob(
             job_id="j1",
             name="train",
             user="eve",
@@ -52,11 +52,11 @@ class CalendarMachine(RuleBasedStateMachine):
         #: what each holder was last told: nodes, start, end
         self.told: dict[str, tuple[tuple[str, ...], int, int]] = {}
 
-    def _tell(self, record: Record) -> None:
+    def _tell(self, record: LeaseRecord) -> None:
         row = record.row
         self.told[row.lease_id] = (record.nodes, row.starts_ms, row.ends_ms)
 
-    def _pick(self, data: st.DataObject) -> Record | None:
+    def _pick(self, data: st.DataObject) -> LeaseRecord | None:
         open_ = [one for one in self.book.records.values() if not one.state.is_over]
         return data.draw(st.sampled_from(open_)) if open_ else None
 
@@ -86,18 +86,20 @@ class CalendarMachine(RuleBasedStateMachine):
     def extend(self, data: st.DataObject, steps: int) -> None:
         self._change(
             data,
-            lambda world, one: changing.extend(world, one, Extension(minutes=steps * 30), ANN),
+            lambda world, one: changing.extend(
+                world, one, LeaseExtension(minutes=steps * 30), ANN
+            ),
         )
 
     @rule(data=st.data(), steps=st.integers(0, 4), node=st.sampled_from([None, *NODES]))
     def shrink(self, data: st.DataObject, steps: int, node: str | None) -> None:
-        wish = Shrinking(minutes=steps * 30, nodes=[node] if node else [])
+        wish = LeaseShrinking(minutes=steps * 30, nodes=[node] if node else [])
         self._change(data, lambda world, one: changing.shrink(world, one, wish, ANN))
 
     @rule(data=st.data(), steps=st.integers(-2, 6))
     def move(self, data: st.DataObject, steps: int) -> None:
-        def judge(world: Any, one: Record) -> Any:
-            wish = Moving(starts_ms=one.row.starts_ms + steps * STEP)
+        def judge(world: Any, one: LeaseRecord) -> Any:
+            wish = LeaseChange(starts_ms=one.row.starts_ms + steps * STEP)
             return changing.move(world, one, wish, ANN)
 
         self._change(data, judge)
@@ -133,27 +135,27 @@ class CalendarMachine(RuleBasedStateMachine):
         record = self.book.records[one.record.row.lease_id]
         if one.what in _NEXT:
             assert record.state.may_become(_NEXT[one.what]) or (
-                record.state is LeaseState.ERROR and one.what is What.RECOVER
+                record.state is LeaseState.ERROR and one.what is DueKind.RECOVER
             )
-            if one.what in (What.TERMINATE, What.END):
+            if one.what in (DueKind.TERMINATE, DueKind.END):
                 assert self.book.now_ms >= record.row.ends_ms
             self._set(record, _NEXT[one.what])
-            if one.what is What.END:
+            if one.what is DueKind.END:
                 self.told.pop(record.row.lease_id)
             return True
-        if one.what is What.LOSE:
+        if one.what is DueKind.LOSE:
             bound = tuple(
                 each._replace(lost_ms=self.book.now_ms - 60_000)
                 if each.node_id == one.node
                 else each
                 for each in record.bound
             )
-        elif one.what is What.RESTORE:
+        elif one.what is DueKind.RESTORE:
             bound = tuple(
                 each._replace(lost_ms=None) if each.node_id == one.node else each
                 for each in record.bound
             )
-        elif one.what is What.REPLACE:
+        elif one.what is DueKind.REPLACE:
             old, instead = self._machine(one.node), self._machine(one.instead)
             assert instead.works
             assert instead.can_stand_in_for(old)
@@ -167,14 +169,14 @@ class CalendarMachine(RuleBasedStateMachine):
             return False
         changed = replace(record, bound=bound)
         self.book.records[record.row.lease_id] = changed
-        if one.what is What.REPLACE:
+        if one.what is DueKind.REPLACE:
             self._tell(changed)
         return True
 
-    def _machine(self, name: str) -> Machine:
+    def _machine(self, name: str) -> LeasableNode:
         return next(one for one in self.book.machines if one.id == name)
 
-    def _set(self, record: Record, state: LeaseState) -> None:
+    def _set(self, record: LeaseRecord, state: LeaseState) -> None:
         row = record.row._replace(
             state=state.value, started_ms=record.row.started_ms or self.book.now_ms
         )

@@ -10,10 +10,10 @@ from trackyard.core.errors import InvalidInput, LeaseRefused, SetupError
 from trackyard.core.lease import LeaseState
 from trackyard.core.node import NodeState
 from trackyard.leases.plan import changing
-from trackyard.leases.plan.calendar import Occupant
+from trackyard.leases.plan.calendar import RunningJob
 from trackyard.leases.plan.planning import new
 from trackyard.leases.rules import MINUTE_MS, LeaseRules, read_rules
-from trackyard.leases.wishes import Extension, NewLease, Shrinking
+from trackyard.leases.wishes import LeaseExtension, LeaseShrinking, NewLease
 
 FOUR = [machine(f"g{number}") for number in range(1, 5)]
 
@@ -82,8 +82,8 @@ def test_min_and_max_take_what_is_there() -> None:
         book.add(type="a100", min=3, max=2, minutes=60)
 
 
-def occupant(node: str, *, preemptible: bool = False, ends: int | None = None) -> Occupant:
-    return Occupant(
+def occupant(node: str, *, preemptible: bool = False, ends: int | None = None) -> RunningJob:
+    return RunningJob(
         job_id="j1",
         name="train",
         user="eve",
@@ -154,13 +154,13 @@ def test_an_active_lease_is_extended_in_its_last_hours_only() -> None:
     active = replace(made, row=made.row._replace(state=LeaseState.ACTIVE.value))
     book.records[made.row.lease_id] = active
     with pytest.raises(LeaseRefused) as fault:
-        changing.extend(book.world, active, Extension(minutes=60), ANN)
+        changing.extend(book.world, active, LeaseExtension(minutes=60), ANN)
     assert explained(fault.value)["refusal"] == "extend_too_early"
     book.now_ms = hours(24 * 4)
-    plan = changing.extend(book.world, active, Extension(minutes=60), ANN)
+    plan = changing.extend(book.world, active, LeaseExtension(minutes=60), ANN)
     assert plan.ends_ms == made.row.ends_ms + 3_600_000
     with pytest.raises(LeaseRefused, match="at most 7 days"):
-        changing.extend(book.world, active, Extension(minutes=60 * 24 * 7), ANN)
+        changing.extend(book.world, active, LeaseExtension(minutes=60 * 24 * 7), ANN)
 
 
 def test_a_lease_in_between_two_states_is_left_alone() -> None:
@@ -168,10 +168,10 @@ def test_a_lease_in_between_two_states_is_left_alone() -> None:
     made = book.add(minutes=60)
     moving = replace(made, row=made.row._replace(state=LeaseState.STARTING.value))
     with pytest.raises(LeaseRefused, match="is starting this moment"):
-        changing.shrink(book.world, moving, Shrinking(minutes=10), ANN)
+        changing.shrink(book.world, moving, LeaseShrinking(minutes=10), ANN)
     over = replace(made, row=made.row._replace(state=LeaseState.TERMINATED.value))
     with pytest.raises(LeaseRefused, match="is over since"):
-        changing.shrink(book.world, over, Shrinking(minutes=10), ANN)
+        changing.shrink(book.world, over, LeaseShrinking(minutes=10), ANN)
 
 
 @pytest.mark.parametrize(

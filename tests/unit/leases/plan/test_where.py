@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trackyard.leases.plan.machines import Machine
+from trackyard.leases.plan.machines import LeasableNode
 from trackyard.leases.plan.where import BadWhere, parse
 
-BIG = Machine(
+BIG = LeasableNode(
     id="g03",
     node_class="A100-40GB",
     gpu_vendor="nvidia",
@@ -21,7 +21,7 @@ BIG = Machine(
     memory_bytes=256 * 1024**3,
     labels={"rack": "r1", "Zone": "north"},
 )
-SMALL = Machine(id="c01", cpus=8, memory_bytes=16 * 1024**3)
+SMALL = LeasableNode(id="c01", cpus=8, memory_bytes=16 * 1024**3)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_what_stands_in_for_a_node_lacks_nothing_of_it() -> None:
-    one_gpu = Machine(id="g04", node_class="A100-40GB", gpu_model="A100-40GB", gpu_count=1)
+    one_gpu = LeasableNode(id="g04", node_class="A100-40GB", gpu_model="A100-40GB", gpu_count=1)
     assert not one_gpu.can_stand_in_for(BIG)
     assert BIG.can_stand_in_for(BIG)
     assert BIG.is_type("a100")

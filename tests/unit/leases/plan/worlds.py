@@ -7,19 +7,19 @@ from typing import Any
 import msgspec
 
 from trackyard.core.errors import LeaseRefused
-from trackyard.leases.plan.calendar import Occupant
-from trackyard.leases.plan.machines import Machine
+from trackyard.leases.plan.calendar import RunningJob
+from trackyard.leases.plan.machines import LeasableNode
 from trackyard.leases.plan.planning import new
-from trackyard.leases.plan.world import Holder, Plan, World
-from trackyard.leases.records import Asked, Bound, LeaseRow, Record
+from trackyard.leases.plan.world import LeaseHolder, LeasePlan, LeaseWorld
+from trackyard.leases.records import BoundNode, LeaseQuery, LeaseRecord, LeaseRow
 from trackyard.leases.rules import HOUR_MS, LeaseRules
 from trackyard.leases.wishes import NewLease
 
 #: Mon 2 Mar 2026 00:00 UTC, a whole hour
 NOW = 1_772_409_600_000
 TEAMS = ("lab", "vision")
-ANN = Holder(team="lab", user="ann")
-BOB = Holder(team="vision", user="bob")
+ANN = LeaseHolder(team="lab", user="ann")
+BOB = LeaseHolder(team="vision", user="bob")
 
 
 def hours(count: float) -> int:
@@ -27,8 +27,8 @@ def hours(count: float) -> int:
     return NOW + int(count * HOUR_MS)
 
 
-def machine(name: str, gpus: int = 2, model: str = "A100", **more: Any) -> Machine:
-    return Machine(
+def machine(name: str, gpus: int = 2, model: str = "A100", **more: Any) -> LeasableNode:
+    return LeasableNode(
         id=name,
         node_class=more.pop("node_class", model),
         gpu_model=model,
@@ -38,7 +38,7 @@ def machine(name: str, gpus: int = 2, model: str = "A100", **more: Any) -> Machi
     )
 
 
-def record(number: int, holder: Holder, plan: Plan, **more: Any) -> Record:
+def record(number: int, holder: LeaseHolder, plan: LeasePlan, **more: Any) -> LeaseRecord:
     """A lease as it would be kept."""
     values: dict[str, Any] = dict.fromkeys(LeaseRow._fields)
     values.update(
@@ -52,7 +52,7 @@ def record(number: int, holder: Holder, plan: Plan, **more: Any) -> Record:
         personal=0,
         starts_ms=plan.starts_ms,
         ends_ms=plan.ends_ms,
-        asked=msgspec.json.encode(Asked(type="A100")).decode(),
+        asked=msgspec.json.encode(LeaseQuery(type="A100")).decode(),
         min_nodes=plan.min_nodes,
         max_nodes=plan.max_nodes,
         before_end="drain",
@@ -67,10 +67,10 @@ def record(number: int, holder: Holder, plan: Plan, **more: Any) -> Record:
         version=0,
     )
     values.update(more)
-    return Record(
+    return LeaseRecord(
         row=LeaseRow(**values),
         team=holder.team,
-        bound=tuple(Bound(node, NOW, None) for node in plan.nodes),
+        bound=tuple(BoundNode(node, NOW, None) for node in plan.nodes),
     )
 
 
@@ -79,21 +79,21 @@ class Book:
 
     def __init__(
         self,
-        machines: Sequence[Machine],
+        machines: Sequence[LeasableNode],
         *,
         rules: LeaseRules | None = None,
-        occupants: Sequence[Occupant] = (),
+        occupants: Sequence[RunningJob] = (),
     ) -> None:
         self.now_ms = NOW
         self.machines = list(machines)
         self.rules = rules or LeaseRules()
         self.occupants = list(occupants)
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, LeaseRecord] = {}
         self._count = 0
 
     @property
-    def world(self) -> World:
-        return World(
+    def world(self) -> LeaseWorld:
+        return LeaseWorld(
             now_ms=self.now_ms,
             rules=self.rules,
             machines=self.machines,
@@ -101,7 +101,7 @@ class Book:
             occupants=self.occupants,
         )
 
-    def add(self, holder: Holder = ANN, **wish: Any) -> Record:
+    def add(self, holder: LeaseHolder = ANN, **wish: Any) -> LeaseRecord:
         """Grant a lease or raise the refusal."""
         self._count += 1
         wish.setdefault("name", f"lease{self._count}")
@@ -110,7 +110,7 @@ class Book:
         asked = NewLease(**wish)
         asked.check()
         plan = new(self.world, asked, holder)
-        kept = Asked(nodes=asked.nodes, type=asked.type, where=asked.where)
+        kept = LeaseQuery(nodes=asked.nodes, type=asked.type, where=asked.where)
         made = record(
             self._count,
             holder,
@@ -121,10 +121,10 @@ class Book:
         self.records[made.row.lease_id] = made
         return made
 
-    def keep(self, made: Record, plan: Plan) -> Record:
+    def keep(self, made: LeaseRecord, plan: LeasePlan) -> LeaseRecord:
         """Write down a change that was granted."""
         row = made.row._replace(starts_ms=plan.starts_ms, ends_ms=plan.ends_ms)
-        bound = tuple(Bound(node, self.now_ms, None) for node in plan.nodes)
+        bound = tuple(BoundNode(node, self.now_ms, None) for node in plan.nodes)
         changed = replace(made, row=row, bound=bound)
         self.records[made.row.lease_id] = changed
         return changed

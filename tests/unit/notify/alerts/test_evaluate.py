@@ -8,16 +8,16 @@ import pytest
 from trackyard.core.alerts import STATES, parse
 from trackyard.notify.alerts.evaluate import (
     STATE_WORDS,
+    AlertChange,
+    EventObservation,
     Fact,
-    Gone,
-    Happened,
-    Matched,
-    Memory,
+    LogMatch,
+    MetricObservation,
     NoPoint,
-    Outcome,
-    Point,
-    Sign,
-    Waiting,
+    ProgressMark,
+    RuleMemory,
+    SubjectEnded,
+    WaitingObservation,
     evaluate,
 )
 
@@ -27,28 +27,30 @@ MINUTE = 60_000
 class Judge:
     """A rule with its memory, given facts at minutes of a clock."""
 
-    def __init__(self, text: str, memory: Memory | None = None) -> None:
+    def __init__(self, text: str, memory: RuleMemory | None = None) -> None:
         self.condition = parse(text).condition
-        self.memory = memory or Memory()
+        self.memory = memory or RuleMemory()
 
-    def at(self, minute: float, fact: Fact) -> Outcome | None:
+    def at(self, minute: float, fact: Fact) -> AlertChange | None:
         now = int(minute * MINUTE) + MINUTE
         # Whatever is remembered survives a restart between any two facts.
         packed = msgspec.json.encode(self.memory)
-        known = msgspec.json.decode(packed, type=Memory)
+        known = msgspec.json.decode(packed, type=RuleMemory)
         self.memory, outcome = evaluate(self.condition, known, fact, now)
         return outcome
 
 
-def point(value: float, *, step: int = 1, least: float = 0.0, most: float = 0.0) -> Point:
-    return Point(step, step, value, least or value, most or value)
+def point(
+    value: float, *, step: int = 1, least: float = 0.0, most: float = 0.0
+) -> MetricObservation:
+    return MetricObservation(step, step, value, least or value, most or value)
 
 
-def fires(outcome: Outcome | None) -> bool:
+def fires(outcome: AlertChange | None) -> bool:
     return outcome is not None and outcome.fires
 
 
-def clears(outcome: Outcome | None) -> bool:
+def clears(outcome: AlertChange | None) -> bool:
     return outcome is not None and not outcome.fires
 
 
@@ -68,7 +70,7 @@ def test_a_threshold_for_a_time_needs_it_without_a_break() -> None:
     assert judge.at(4.5, point(3)) is None
     assert judge.at(6, point(12)) is None
     outcome = judge.at(11, point(12, step=9))
-    assert outcome == Outcome(True, "loss is 12 (> 10) at step 9, for 5 min.")
+    assert outcome == AlertChange(True, "loss is 12 (> 10) at step 9, for 5 min.")
 
 
 def test_a_spike_between_two_looks_is_seen() -> None:
@@ -81,7 +83,7 @@ def test_a_spike_between_two_looks_is_seen() -> None:
 
 def test_a_spike_from_before_the_rule_does_not_count() -> None:
     assert Judge("loss > 10").at(0, point(2, most=900)) is None
-    assert fires(Judge("loss > 10", Memory(counts_past=True)).at(0, point(2, most=900)))
+    assert fires(Judge("loss > 10", RuleMemory(counts_past=True)).at(0, point(2, most=900)))
 
 
 def test_nan_neither_breaks_nor_ends_a_threshold() -> None:
@@ -138,18 +140,20 @@ def test_absence_counts_from_the_start_and_from_the_last_point() -> None:
 
 def test_a_stall_is_a_mark_that_stays() -> None:
     judge = Judge("stall 20m")
-    assert judge.at(0, Sign("a", MINUTE)) is None
-    assert judge.at(19, Sign("b", 20 * MINUTE)) is None
-    assert judge.at(38, Sign("b", 39 * MINUTE)) is None
-    assert fires(judge.at(40, Sign("b", 41 * MINUTE)))
-    assert clears(judge.at(41, Sign("c", 42 * MINUTE)))
+    assert judge.at(0, ProgressMark("a", MINUTE)) is None
+    assert judge.at(19, ProgressMark("b", 20 * MINUTE)) is None
+    assert judge.at(38, ProgressMark("b", 39 * MINUTE)) is None
+    assert fires(judge.at(40, ProgressMark("b", 41 * MINUTE)))
+    assert clears(judge.at(41, ProgressMark("c", 42 * MINUTE)))
 
 
 def test_a_promised_stall_follows_the_runner() -> None:
     judge = Judge("stalled")
-    assert judge.at(0, Sign("a", MINUTE)) is None
-    assert fires(judge.at(1, Happened("job.stalled", {"sentence": "No progress for 9 min."})))
-    assert clears(judge.at(2, Happened("job.recovered", {})))
+    assert judge.at(0, ProgressMark("a", MINUTE)) is None
+    assert fires(
+        judge.at(1, EventObservation("job.stalled", {"sentence": "No progress for 9 min."}))
+    )
+    assert clears(judge.at(2, EventObservation("job.recovered", {})))
 
 
 @pytest.mark.parametrize(
@@ -166,37 +170,37 @@ def test_a_promised_stall_follows_the_runner() -> None:
 )
 def test_what_happens_fires_each_time(text: str, kind: str, data: dict[str, str]) -> None:
     judge = Judge(text)
-    assert fires(judge.at(0, Happened(kind, data)))
-    assert fires(judge.at(1, Happened(kind, data)))
-    assert judge.at(2, Happened("job.succeeded", {})) is None
+    assert fires(judge.at(0, EventObservation(kind, data)))
+    assert fires(judge.at(1, EventObservation(kind, data)))
+    assert judge.at(2, EventObservation("job.succeeded", {})) is None
 
 
 def test_a_node_is_unhealthy_until_its_check_holds() -> None:
     judge = Judge("node unhealthy,lost")
-    assert fires(judge.at(0, Happened("node.check_failed", {"sentence": "ECC errors"})))
-    assert judge.at(1, Happened("node.check_failed", {})) is None
-    assert clears(judge.at(2, Happened("node.check_passed", {})))
+    assert fires(judge.at(0, EventObservation("node.check_failed", {"sentence": "ECC errors"})))
+    assert judge.at(1, EventObservation("node.check_failed", {})) is None
+    assert clears(judge.at(2, EventObservation("node.check_passed", {})))
 
 
 def test_a_wait_fires_when_it_is_long_and_ends_with_the_start() -> None:
     judge = Judge("wait > 2h")
-    assert judge.at(60, Waiting(MINUTE)) is None
-    assert fires(judge.at(120, Waiting(MINUTE)))
-    assert clears(judge.at(121, Happened("job.admitted", {})))
+    assert judge.at(60, WaitingObservation(MINUTE)) is None
+    assert fires(judge.at(120, WaitingObservation(MINUTE)))
+    assert clears(judge.at(121, EventObservation("job.admitted", {})))
 
 
 def test_a_log_line_fires_once_for_an_attempt() -> None:
     judge = Judge("log cuda-oom")
-    outcome = judge.at(0, Matched("CUDA out of memory"))
-    assert outcome == Outcome(True, "CUDA out of memory: CUDA out of memory")
-    assert judge.at(1, Matched("CUDA out of memory")) is None
+    outcome = judge.at(0, LogMatch("CUDA out of memory"))
+    assert outcome == AlertChange(True, "CUDA out of memory: CUDA out of memory")
+    assert judge.at(1, LogMatch("CUDA out of memory")) is None
 
 
 def test_the_end_of_a_subject_ends_what_was_firing() -> None:
     judge = Judge("loss > 10")
     judge.at(0, point(12))
-    assert clears(judge.at(1, Gone()))
-    assert judge.at(2, Gone()) is None
+    assert clears(judge.at(1, SubjectEnded()))
+    assert judge.at(2, SubjectEnded()) is None
 
 
 def test_every_state_has_its_words() -> None:

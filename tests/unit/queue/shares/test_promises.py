@@ -4,9 +4,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from trackyard.queue.shares.promises import SILENT, SPOKEN, Terms, promises, stop_words
+from trackyard.queue.shares.promises import SILENT, SPOKEN, PromiseTerms, promises, stop_words
 from trackyard.queue.shares.settings import QueueSettings, TeamShare
-from trackyard.scheduling.policy import PRESETS, Policy, Preemption
+from trackyard.scheduling.policy import PRESETS, Policy, PreemptionRules
 
 GIB = 2**30
 
@@ -18,7 +18,7 @@ def told(
     **others: TeamShare,
 ) -> dict[str, str]:
     share = share or TeamShare()
-    terms = Terms(
+    terms = PromiseTerms(
         policy=policy or Policy(),
         queue="q",
         rules=rules or QueueSettings(),
@@ -31,7 +31,7 @@ def told(
 
 def test_each_field_of_preemption_is_spoken_of_or_of_no_weight() -> None:
     """Whoever adds a rule adds its sentence."""
-    assert {field.name for field in fields(Preemption)} == SPOKEN | SILENT
+    assert {field.name for field in fields(PreemptionRules)} == SPOKEN | SILENT
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_each_field_of_preemption_is_spoken_of_or_of_no_weight() -> None:
     ],
 )
 def test_numbers_come_from_the_policy(field: str, value: float, words: str) -> None:
-    rules = replace(Preemption(), **{field: value})
+    rules = replace(PreemptionRules(), **{field: value})
     assert words in told(Policy(preemption=rules))["preemption"]
 
 

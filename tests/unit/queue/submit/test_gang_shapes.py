@@ -4,18 +4,25 @@ import pytest
 
 from trackyard.core.errors import InvalidInput
 from trackyard.core.job import Job
-from trackyard.core.node import Gpu, Node, NodeState
-from trackyard.core.resources import WHOLE, NodeShare, Placement, Request
-from trackyard.queue.submit.gang_shapes import Ask, ask_of, choose, parse_gang, ways, words
-from trackyard.scheduling import Running
+from trackyard.core.node import Node, NodeGpu, NodeState
+from trackyard.core.resources import WHOLE, NodeShare, Placement, ResourceRequest
+from trackyard.queue.submit.gang_shapes import (
+    WorkerRequest,
+    ask_of,
+    choose,
+    parse_gang,
+    ways,
+    words,
+)
+from trackyard.scheduling import ActiveJob
 
-ONE = Ask(gpus=1, cpus=2)
+ONE = WorkerRequest(gpus=1, cpus=2)
 
 
 def node(name: str, gpus: int, *, cpus: int = 16, state: NodeState = NodeState.READY) -> Node:
     return Node(
         id=name,
-        gpus=tuple(Gpu(index=index, type="A100") for index in range(gpus)),
+        gpus=tuple(NodeGpu(index=index, type="A100") for index in range(gpus)),
         cpu_milli=cpus * WHOLE,
         memory_bytes=2**36,
         labels=(("rack", "r1"),),
@@ -23,26 +30,26 @@ def node(name: str, gpus: int, *, cpus: int = 16, state: NodeState = NodeState.R
     )
 
 
-def held(name: str, *gpus: int) -> Running:
+def held(name: str, *gpus: int) -> ActiveJob:
     share = NodeShare(node=name, gpus=gpus, cpu_milli=WHOLE)
-    return Running(job=Job(id="j", team="t"), placement=Placement(shares=(share,)), started_at=0)
+    return ActiveJob(job=Job(id="j", team="t"), placement=Placement(shares=(share,)), started_at=0)
 
 
-def shape(request: Request) -> tuple[int, int, int]:
+def shape(request: ResourceRequest) -> tuple[int, int, int]:
     return request.nodes, request.gpus, request.cpu_milli
 
 
 @pytest.mark.parametrize(
     ("text", "workers", "ask"),
     [
-        ("2x1gpu,8cpu", 2, Ask(gpus=1, cpus=8)),
-        ("4 x 0.5gpu", 4, Ask(gpus=0.5)),
-        ("1gpu", 1, Ask(gpus=1)),
-        ("3x2gpus,16cpus,32gb", 3, Ask(gpus=2, cpus=16, memory_bytes=32 * 1024**3)),
-        ("8x1CPU", 8, Ask(cpus=1)),
+        ("2x1gpu,8cpu", 2, WorkerRequest(gpus=1, cpus=8)),
+        ("4 x 0.5gpu", 4, WorkerRequest(gpus=0.5)),
+        ("1gpu", 1, WorkerRequest(gpus=1)),
+        ("3x2gpus,16cpus,32gb", 3, WorkerRequest(gpus=2, cpus=16, memory_bytes=32 * 1024**3)),
+        ("8x1CPU", 8, WorkerRequest(cpus=1)),
     ],
 )
-def test_a_gang_is_read_as_it_is_said(text: str, workers: int, ask: Ask) -> None:
+def test_a_gang_is_read_as_it_is_said(text: str, workers: int, ask: WorkerRequest) -> None:
     found = parse_gang(text)
     assert (found.workers, found.ask) == (workers, ask)
     assert parse_gang(words(workers, ask)) == found
@@ -58,14 +65,14 @@ def test_a_gang_that_says_nothing_clear_is_refused(text: str) -> None:
 
 def test_rays_words_are_read() -> None:
     found = ask_of({"GPU": 1, "CPU": 4, "memory": 10, "accelerator_type:A100": 0.001, "x": 1})
-    assert found == Ask(gpus=1, cpus=4, memory_bytes=10, gpu_types=["A100"])
+    assert found == WorkerRequest(gpus=1, cpus=4, memory_bytes=10, gpu_types=["A100"])
 
 
 def test_workers_are_packed_or_spread_as_they_ask() -> None:
     """Packing prefers few nodes, spreading many; the strict ways leave no choice."""
 
     def nodes(strategy: str, workers: int = 4) -> list[int]:
-        ask = Ask(gpus=1, strategy=strategy)
+        ask = WorkerRequest(gpus=1, strategy=strategy)
         return [one.nodes for one in ways(workers, ask, {"A100"})]
 
     assert nodes("PACK") == [1, 2, 4]
@@ -73,7 +80,7 @@ def test_workers_are_packed_or_spread_as_they_ask() -> None:
     assert nodes("STRICT_PACK") == [1]
     assert nodes("STRICT_SPREAD") == [4]
     assert nodes("PACK", 3) == [1, 3, 2]
-    assert all(one.nodes * one.gpus >= 700 for one in ways(700, Ask(gpus=1), set()))
+    assert all(one.nodes * one.gpus >= 700 for one in ways(700, WorkerRequest(gpus=1), set()))
 
 
 def test_what_fits_now_goes_before_what_would_fit_some_day() -> None:
@@ -91,9 +98,9 @@ def test_what_fits_now_goes_before_what_would_fit_some_day() -> None:
 def test_nodes_that_take_no_work_or_lack_a_label_are_left_out() -> None:
     nodes = [node("a", 2, state=NodeState.DRAINED), node("b", 1), node("c", 1)]
     assert choose(2, 2, ONE, nodes, ()).request.nodes == 2
-    wrong = Ask(gpus=1, labels={"rack": "r2"})
+    wrong = WorkerRequest(gpus=1, labels={"rack": "r2"})
     assert not choose(1, 1, wrong, nodes, ()).fits_now
-    right = Ask(gpus=1, labels={"rack": "r1"}, gpu_types=["a100"])
+    right = WorkerRequest(gpus=1, labels={"rack": "r1"}, gpu_types=["a100"])
     assert choose(1, 1, right, nodes, ()).request.gpu_types == ("A100",)
 
 
@@ -107,7 +114,7 @@ def test_an_elastic_demand_takes_the_most_that_fits_within_its_limit() -> None:
 
 def test_fractions_share_a_gpu_on_one_node_and_are_rounded_up_elsewhere() -> None:
     nodes = [node("a", 2)]
-    half = choose(1, 1, Ask(gpus=0.5), nodes, ()).request
+    half = choose(1, 1, WorkerRequest(gpus=0.5), nodes, ()).request
     assert (half.gpus, half.gpu_milli) == (1, 500)
-    three = choose(3, 3, Ask(gpus=0.5), nodes, ()).request
+    three = choose(3, 3, WorkerRequest(gpus=0.5), nodes, ()).request
     assert (three.gpus, three.gpu_milli) == (2, WHOLE)

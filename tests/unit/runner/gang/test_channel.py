@@ -6,14 +6,14 @@ import socket
 
 import pytest
 
-from trackyard.runner.gang.channel import Channel, ChannelLost
+from trackyard.runner.gang.channel import ChannelLost, GangChannel
 
 
-def pair(first: str, second: str) -> tuple[Channel, Channel]:
+def pair(first: str, second: str) -> tuple[GangChannel, GangChannel]:
     left, right = socket.socketpair()
     return (
-        Channel(left, first, is_server=True),
-        Channel(right, second, is_server=False),
+        GangChannel(left, first, is_server=True),
+        GangChannel(right, second, is_server=False),
     )
 
 

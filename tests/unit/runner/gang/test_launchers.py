@@ -10,27 +10,27 @@ from trackyard.runner.gang.launchers import (
     launcher_environment,
     split_python,
 )
-from trackyard.runner.spec import Gang
+from trackyard.runner.spec import GangMember
 
 TWO = ("10.0.0.1", "10.0.0.2")
 
 
 def test_a_single_plain_process_learns_nothing_of_ranks() -> None:
-    values = environment(Gang(), 1)
+    values = environment(GangMember(), 1)
     assert "RANK" not in values
     assert "LOCAL_RANK" not in values
     assert values["YARD_NODE_LIST"] == "127.0.0.1"
 
 
 def test_a_plain_gang_has_one_rank_per_member() -> None:
-    values = environment(Gang(member=1, members=2, addresses=TWO, port=5000), 1)
+    values = environment(GangMember(member=1, members=2, addresses=TWO, port=5000), 1)
     assert (values["RANK"], values["WORLD_SIZE"], values["LOCAL_RANK"]) == ("1", "2", "0")
     assert (values["MASTER_ADDR"], values["MASTER_PORT"]) == ("10.0.0.1", "5000")
     assert values["YARD_NODE_LIST"] == "10.0.0.1,10.0.0.2"
 
 
 def test_torchrun_on_one_node_is_standalone_with_a_process_per_gpu() -> None:
-    line = command(Gang(launcher="torchrun"), ("python", "train.py", "--lr", "1"), 4, "py")
+    line = command(GangMember(launcher="torchrun"), ("python", "train.py", "--lr", "1"), 4, "py")
     assert line == [
         "python", "-m", "torch.distributed.run", "--nnodes=1", "--nproc-per-node=4",
         "--standalone", "train.py", "--lr", "1",
@@ -38,7 +38,9 @@ def test_torchrun_on_one_node_is_standalone_with_a_process_per_gpu() -> None:
 
 
 def test_torchrun_on_two_nodes_meets_at_the_first() -> None:
-    gang = Gang(member=1, members=2, launcher="torchrun", processes=2, addresses=TWO, port=5000)
+    gang = GangMember(
+        member=1, members=2, launcher="torchrun", processes=2, addresses=TWO, port=5000
+    )
     line = command(gang, ("train.py",), 8, "py")
     assert line == [
         "py", "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=2",
@@ -47,13 +49,13 @@ def test_torchrun_on_two_nodes_meets_at_the_first() -> None:
 
 
 def test_torchrun_takes_programs_that_are_not_python() -> None:
-    line = command(Gang(launcher="torchrun"), ("./train", "-x"), 1, "py")
+    line = command(GangMember(launcher="torchrun"), ("./train", "-x"), 1, "py")
     assert line is not None
     assert line[-3:] == ["--no-python", "./train", "-x"]
 
 
 def test_accelerate_counts_processes_over_all_nodes() -> None:
-    gang = Gang(member=0, members=2, launcher="accelerate", addresses=TWO, port=5000)
+    gang = GangMember(member=0, members=2, launcher="accelerate", addresses=TWO, port=5000)
     line = command(gang, ("python", "-m", "train"), 4, "py")
     assert line == [
         "python", "-m", "accelerate.commands.launch", "--num_processes=8", "--num_machines=2",
@@ -63,12 +65,12 @@ def test_accelerate_counts_processes_over_all_nodes() -> None:
 
 
 def test_accelerate_without_gpus_is_told_so() -> None:
-    line = command(Gang(launcher="accelerate"), ("train.py",), 0, "py")
+    line = command(GangMember(launcher="accelerate"), ("train.py",), 0, "py")
     assert line is not None
     assert "--cpu" in line
     assert "--multi_gpu" not in line
     # With --cpu it would start one process, whatever their number.
-    two = Gang(members=2, launcher="accelerate", addresses=TWO)
+    two = GangMember(members=2, launcher="accelerate", addresses=TWO)
     line = command(two, ("train.py",), 0, "py", "/ranks")
     assert line is not None
     assert "--multi_gpu" in line
@@ -77,11 +79,11 @@ def test_accelerate_without_gpus_is_told_so() -> None:
 
 
 def test_mpirun_is_started_by_the_first_member_alone() -> None:
-    gang = Gang(member=0, members=2, launcher="mpirun", addresses=TWO)
+    gang = GangMember(member=0, members=2, launcher="mpirun", addresses=TWO)
     assert command(gang, ("./sim",), 2, "py") == [
         "mpirun", "-np", "4", "--tag-output", "--map-by", "ppr:2:node", "./sim",
     ]  # fmt: skip
-    other = Gang(member=1, members=2, launcher="mpirun", addresses=TWO)
+    other = GangMember(member=1, members=2, launcher="mpirun", addresses=TWO)
     assert command(other, ("./sim",), 2, "py") is None
 
 

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from trackyard.runner.gang.meeting import Meeting, MeetingError, Place, candidates
+from trackyard.runner.gang.meeting import GangPlace, Meeting, MeetingError, candidates
 from trackyard.runner.gang.remote_agent import parse
 from trackyard.runner.gang.remote_shell import host_names
-from trackyard.runner.spec import Gang, Spec
-from trackyard.runner.watch import Requests
+from trackyard.runner.spec import GangMember, RunnerSpec
+from trackyard.runner.watch import StopRequests
 
 
 def member(number: int, port: int, *, members: int = 2, meet_seconds: float = 240.0) -> Meeting:
-    gang = Gang(
+    gang = GangMember(
         member=number,
         members=members,
         addresses=("127.0.0.1",) * members,
@@ -28,7 +28,7 @@ def member(number: int, port: int, *, members: int = 2, meet_seconds: float = 24
         secret="theirs",
         meet_seconds=meet_seconds,
     )
-    spec = Spec("a1", 1, "j1", ("true",), Path("/nowhere"), Path("/nowhere"), gang=gang)
+    spec = RunnerSpec("a1", 1, "j1", ("true",), Path("/nowhere"), Path("/nowhere"), gang=gang)
     return Meeting(spec, pause=lambda seconds: time.sleep(seconds or 0.01), say=lambda _: None)
 
 
@@ -63,14 +63,14 @@ def met(count: int = 2) -> list[Meeting]:
     places = together(
         *(lambda one=one, n=n: one.ready({"n": n}) for n, one in enumerate(meetings))  # type: ignore[misc]
     )
-    assert all(isinstance(place, Place) for place in places)
+    assert all(isinstance(place, GangPlace) for place in places)
     assert len({place.port for place in places}) == 1
     assert places[0].said == {number: {"n": number} for number in range(count)}
     return meetings
 
 
 def reasons(meeting: Meeting) -> list[str]:
-    requests, ends = Requests(), time.monotonic() + 240
+    requests, ends = StopRequests(), time.monotonic() + 240
     while time.monotonic() < ends:
         meeting.check(requests)
         found = [request.reason for request in requests.take()]
@@ -138,5 +138,8 @@ def test_what_mpirun_passes_to_a_remote_shell_is_understood() -> None:
 
 
 def test_members_on_one_machine_have_names_of_their_own_for_mpirun() -> None:
-    assert host_names(Gang(members=2, addresses=("a", "b"))) == ["a", "b"]
-    assert host_names(Gang(members=2, addresses=("a", "a"))) == ["localhost", "yard-member-1"]
+    assert host_names(GangMember(members=2, addresses=("a", "b"))) == ["a", "b"]
+    assert host_names(GangMember(members=2, addresses=("a", "a"))) == [
+        "localhost",
+        "yard-member-1",
+    ]

@@ -42,7 +42,7 @@ def test_messages_of_every_length_arrive_whole_both_ways(size: int) -> None:
     assert (event.opcode, bytes(event.data)) == (Opcode.BINARY, content)
     server.send_binary(content)
     sent = b"".join(server.data_to_send())
-    reader = websocket.Reader()
+    reader = websocket.FrameReader()
     found = [one for at in range(0, len(sent), 997) for one in reader.feed(sent[at : at + 997])]
     assert found == [(websocket.BINARY, content)]
 
@@ -50,6 +50,6 @@ def test_messages_of_every_length_arrive_whole_both_ways(size: int) -> None:
 def test_a_frame_that_breaks_the_rules_is_refused() -> None:
     """A masked frame from a server, and one that is too long."""
     with pytest.raises(websocket.WrongAnswer):
-        websocket.Reader().feed(websocket.frame(b"masked"))
+        websocket.FrameReader().feed(websocket.frame(b"masked"))
     with pytest.raises(websocket.WrongAnswer):
-        websocket.Reader().feed(b"\x82\x7f" + (1 << 40).to_bytes(8, "big"))
+        websocket.FrameReader().feed(b"\x82\x7f" + (1 << 40).to_bytes(8, "big"))

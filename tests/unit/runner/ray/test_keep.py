@@ -10,8 +10,8 @@ import pytest
 
 from trackyard.runner.ray.gang import asked_of, bundle_of
 from trackyard.runner.ray.keep import (
-    Lease,
-    Own,
+    KeptLease,
+    OwnAttempts,
     add_groups,
     followed_on,
     is_called_off,
@@ -21,7 +21,7 @@ from trackyard.runner.ray.keep import (
     plan,
 )
 
-LEASE = Lease("l1", "here", 1_000, 2_000)
+LEASE = KeptLease("l1", "here", 1_000, 2_000)
 NODES = {"aa": "g1", "bb": "g2"}
 
 
@@ -67,7 +67,7 @@ def test_an_attempt_that_waits_for_ray_is_made_room_for_on_its_node() -> None:
 def test_jobs_of_others_count_for_nothing() -> None:
     share = ["g1", [[0, 1.0]], 1.0, 0]
     rows = [job("PENDING", share), {"status": "PENDING", "metadata": None}]
-    assert own_jobs(rows, "elsewhere", NODES) == Own({}, set(), set(), {})
+    assert own_jobs(rows, "elsewhere", NODES) == OwnAttempts({}, set(), set(), {})
 
 
 def test_what_an_attempt_was_given_is_its_own_while_it_runs() -> None:
@@ -128,7 +128,7 @@ def test_a_keeper_lets_go_when_its_lease_was_called_off() -> None:
     words = {"trackyard.site": "here", "trackyard.lease": "l1", "trackyard.times": "[1500, 1500]"}
     rows = [{"status": "PENDING", "metadata": words}]
     assert is_called_off(rows, LEASE, 1_500)
-    assert not is_called_off(rows, Lease("l2", "here", 1_000, 2_000), 1_500)
+    assert not is_called_off(rows, KeptLease("l2", "here", 1_000, 2_000), 1_500)
     itself = {**words, "trackyard.times": "[1000, 2000]"}
     assert not is_called_off([{"status": "RUNNING", "metadata": itself}], LEASE, 1_500)
 
@@ -156,7 +156,7 @@ def test_a_group_of_ours_is_made_room_for_where_it_may_go(
 ) -> None:
     """Job 01 runs on a leased node, 02 elsewhere, 03 is not ours."""
     wanted: dict[str, dict[str, float]] = {}
-    add_groups(wanted, [row], Own({}, {"01", "02"}, {"01"}, {}), list(NODES))
+    add_groups(wanted, [row], OwnAttempts({}, {"01", "02"}, {"01"}, {}), list(NODES))
     assert wanted == {node: {"GPU": 1.0, "CPU": 2.0} for node in nodes}
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from trackyard.engines.ray.sealing import seal
 from trackyard.runner.ray import ticket
-from trackyard.runner.report import Answer
+from trackyard.runner.report import ServerReply
 
 KEY = "1f" * 32
 
@@ -32,10 +32,15 @@ def test_what_was_changed_is_not_opened() -> None:
 
 def test_a_server_that_is_away_is_asked_again_with_the_same_claim() -> None:
     """The first answer may have been lost: by its claim the runner is known."""
-    answers = [Answer(0, {}), Answer(503, {}), Answer(429, {}), Answer(200, {"key": KEY})]
+    answers = [
+        ServerReply(0, {}),
+        ServerReply(503, {}),
+        ServerReply(429, {}),
+        ServerReply(200, {"key": KEY}),
+    ]
     asked: list[bytes] = []
 
-    def post(path: str, body: bytes) -> Answer:
+    def post(path: str, body: bytes) -> ServerReply:
         assert path == "/key"
         asked.append(body)
         return answers[len(asked) - 1]
@@ -46,11 +51,11 @@ def test_a_server_that_is_away_is_asked_again_with_the_same_claim() -> None:
 
 
 def test_a_refusal_is_final_and_silence_is_not_waited_for_forever() -> None:
-    refused = Answer(409, {"message": "this ticket was used before"})
+    refused = ServerReply(409, {"message": "this ticket was used before"})
     with pytest.raises(ticket.TicketRefused, match="used before"):
         ticket.trade(lambda _path, _body: refused, wait=lambda _: None)
     times = iter(range(0, 10_000, 100))
     with pytest.raises(ticket.TicketRefused, match="has not answered"):
         ticket.trade(
-            lambda _path, _body: Answer(0, {}), wait=lambda _: None, now=lambda: next(times)
+            lambda _path, _body: ServerReply(0, {}), wait=lambda _: None, now=lambda: next(times)
         )

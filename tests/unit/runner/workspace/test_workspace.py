@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trackyard.runner.spec import Spec, parse
+from trackyard.runner.spec import RunnerSpec, parse
 from trackyard.runner.workspace.workspace import environment_key, job_environment
 
 
-def spec(**changes: Any) -> Spec:
+def spec(**changes: Any) -> RunnerSpec:
     data: dict[str, Any] = {
         "version": 1,
         "attempt_id": "a1",

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.scheduling.yards import NOW, PLAIN, job, node, start, waiting
 from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code
-from trackyard.scheduling import DurationModel, Policy, Preemption, Snapshot, Team, decide
+from trackyard.scheduling import DurationModel, Policy, PreemptionRules, Snapshot, Team, decide
 from trackyard.scheduling.forecast.eta import forecast, what_if
 
 
@@ -134,7 +134,7 @@ def test_a_stated_limit_is_told_as_the_forecast_has_it():
 
 def test_a_stop_that_is_coming_is_foreseen():
     """Nobody is stopped before the minimal run time: the forecast waits for that moment."""
-    policy = Policy(preemption=Preemption(min_run_seconds=600.0))
+    policy = Policy(preemption=PreemptionRules(min_run_seconds=600.0))
     running = start(
         replace(
             yard(waiting("r", 4, estimate_seconds=86_400.0, preemptible=True)),
@@ -149,7 +149,9 @@ def test_a_stop_that_is_coming_is_foreseen():
 
 def test_quota_that_comes_back_is_foreseen():
     """An owner waits until it may take back what was borrowed."""
-    rules = Preemption(min_run_seconds=0.0, reclaim_after_seconds=1800.0, yield_to_shorter=False)
+    rules = PreemptionRules(
+        min_run_seconds=0.0, reclaim_after_seconds=1800.0, yield_to_shorter=False
+    )
     policy = Policy(preemption=rules)
     teams = (Team(id="own", quota_gpus=4), Team(id="guest", quota_gpus=0))
     guest = waiting("r", 4, limit=86_400.0, team="guest", preemptible=True)

@@ -7,19 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.scheduling.yards import GIB, node
-from trackyard.core.resources import WHOLE, Request, Style
+from trackyard.core.resources import WHOLE, ResourceRequest, Style
 from trackyard.scheduling.place.capacity import Capacity
 from trackyard.scheduling.place.choose import place
 from trackyard.scheduling.place.fragmentation import Fragmentation
 from trackyard.scheduling.place.table import NodeTable
 
 REQUESTS = (
-    Request(gpus=1, cpu_milli=4000, memory_bytes=8 * GIB),
-    Request(gpus=1, gpu_milli=300, cpu_milli=1000),
-    Request(gpus=1, gpu_milli=700, cpu_milli=6000, memory_bytes=2 * GIB),
-    Request(gpus=2, cpu_milli=8000),
-    Request(gpus=4, cpu_milli=12_000, gpu_types=("a",)),
-    Request(cpu_milli=3000),
+    ResourceRequest(gpus=1, cpu_milli=4000, memory_bytes=8 * GIB),
+    ResourceRequest(gpus=1, gpu_milli=300, cpu_milli=1000),
+    ResourceRequest(gpus=1, gpu_milli=700, cpu_milli=6000, memory_bytes=2 * GIB),
+    ResourceRequest(gpus=2, cpu_milli=8000),
+    ResourceRequest(gpus=4, cpu_milli=12_000, gpu_types=("a",)),
+    ResourceRequest(cpu_milli=3000),
 )
 
 
@@ -125,11 +125,11 @@ def test_free_thousandths_follow_every_take_and_give(taken):
 def test_a_small_job_spares_the_room_of_large_ones_however_many_kinds_of_small_there_are():
     table = NodeTable((node("four_left", gpus=8, cpu=96), node("seven_left", gpus=8, cpu=96)))
     capacity = Capacity(table)
-    one, four = table.shape(Request(gpus=1)), table.shape(Request(gpus=4))
+    one, four = table.shape(ResourceRequest(gpus=1)), table.shape(ResourceRequest(gpus=4))
     capacity.take(four, [(0, (0, 1, 2, 3))])
     capacity.take(one, [(1, (0,))])
     # Users choose their CPUs freely: eighty kinds of small jobs, each more frequent.
-    small = [table.shape(Request(gpus=1, cpu_milli=cpu)) for cpu in range(100, 4100, 50)]
+    small = [table.shape(ResourceRequest(gpus=1, cpu_milli=cpu)) for cpu in range(100, 4100, 50)]
     demand = [*((shape, 5.0) for shape in small), (four, 2.0)]
     style = Style.LEAST_FRAGMENTATION
     chosen = place(capacity, one, style=style, fragmentation=Fragmentation(table, demand))

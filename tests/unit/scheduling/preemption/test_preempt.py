@@ -11,17 +11,17 @@ from trackyard.core.job import PriorityClass
 from trackyard.core.lease import Lease
 from trackyard.core.reasons import Code, Tier
 from trackyard.scheduling import (
+    ActiveJob,
     Cause,
-    Order,
     Policy,
-    Preemption,
+    PreemptionRules,
     Queue,
-    Running,
+    QueueOrder,
     Snapshot,
     decide,
 )
 
-EAGER = Policy(preemption=Preemption(grace_seconds=0.0, min_run_seconds=0.0))
+EAGER = Policy(preemption=PreemptionRules(grace_seconds=0.0, min_run_seconds=0.0))
 
 
 def yard(*line, nodes=None, **more):
@@ -57,7 +57,7 @@ class TestPreemption:
 
     def test_the_one_that_loses_least_work_is_stopped(self):
         a, b = self.busy()
-        saved = Running(
+        saved = ActiveJob(
             job=b.job, placement=b.placement, started_at=b.started_at, checkpoint_at=NOW - 5
         )
         snapshot = yard(
@@ -86,7 +86,7 @@ class TestPreemption:
         assert len(decide(snapshot).stops) == stops
 
     def test_nobody_is_stopped_before_the_minimum_run_time(self):
-        policy = Policy(preemption=Preemption(min_run_seconds=1000.0))
+        policy = Policy(preemption=PreemptionRules(min_run_seconds=1000.0))
         running = self.saved(estimate_seconds=90_000.0)
         line = waiting("w", 4, estimate_seconds=60.0)
         assert not decide(yard(line, running=running, policy=policy)).stops
@@ -95,7 +95,7 @@ class TestPreemption:
         assert decide(yard(urgent, running=running, policy=policy)).stops
 
     def test_after_each_stop_it_runs_twice_as_long_undisturbed(self):
-        policy = Policy(preemption=Preemption(min_run_seconds=600.0))
+        policy = Policy(preemption=PreemptionRules(min_run_seconds=600.0))
         line = waiting("w", 4, estimate_seconds=60.0)
         running = self.saved(estimate_seconds=90_000.0)
         assert decide(yard(line, running=running, policy=policy)).stops
@@ -148,7 +148,7 @@ class TestPreemption:
         assert code(snapshot, "w") is Code.NO_FREE_GPUS
 
     def test_with_grace_the_room_is_kept_until_the_victims_are_gone(self):
-        policy = Policy(preemption=Preemption(grace_seconds=60.0))
+        policy = Policy(preemption=PreemptionRules(grace_seconds=60.0))
         line = (
             waiting("w", 4, priority=PriorityClass.HIGH),
             waiting("x", 1, priority=PriorityClass.LOW),
@@ -178,7 +178,7 @@ class TestPreemption:
         snapshot = yard(waiting("w", 4, estimate_seconds=60_000.0), running=running, policy=EAGER)
         assert not decide(snapshot).stops
 
-    @pytest.mark.parametrize("order", [Order.FIFO, Order.FAIR, Order.DOMINANT])
+    @pytest.mark.parametrize("order", [QueueOrder.FIFO, QueueOrder.FAIR, QueueOrder.DOMINANT])
     def test_nobody_yields_where_the_queue_does_not_go_by_length(self, order):
         """A job in a line by submission or share says nothing of being the shorter one."""
         running = self.saved(estimate_seconds=90_000.0)

@@ -12,13 +12,13 @@ from trackyard.core.job import PriorityClass
 from trackyard.core.reasons import Code
 from trackyard.core.resources import NodeShare, Placement
 from trackyard.scheduling import (
+    ActiveJob,
     Admission,
     Cause,
     Decisions,
     Policy,
-    Preemption,
+    PreemptionRules,
     Queue,
-    Running,
     Snapshot,
     Stop,
     Team,
@@ -41,7 +41,7 @@ def runs(ident, *gpus, ran=7200.0, **more):
     given = {"checkpoint_at": NOW - 60.0, **given}
     more = {"team": "t", "estimate_seconds": 90_000.0, **more}
     one = waiting(ident, len(gpus), **more)
-    return Running(job=one.job, placement=on(*gpus), started_at=NOW - ran, **given)
+    return ActiveJob(job=one.job, placement=on(*gpus), started_at=NOW - ran, **given)
 
 
 def start(ident, *gpus, **more):
@@ -208,6 +208,8 @@ def test_what_is_decided_always_passes(snapshot):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(snapshots(policy=Policy(preemption=Preemption(grace_seconds=0.0, min_run_seconds=0.0))))
+@given(
+    snapshots(policy=Policy(preemption=PreemptionRules(grace_seconds=0.0, min_run_seconds=0.0)))
+)
 def test_stops_without_grace_pass_too(snapshot):
     assert prove(snapshot, decide(snapshot)) == []

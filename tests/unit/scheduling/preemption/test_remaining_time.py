@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from tests.unit.scheduling.yards import job, node
-from trackyard.core.resources import Request
-from trackyard.scheduling import DurationModel, Preemption
+from trackyard.core.resources import ResourceRequest
+from trackyard.scheduling import DurationModel, PreemptionRules
 from trackyard.scheduling.place.table import NodeTable
-from trackyard.scheduling.preemption.remaining_time import Rests
+from trackyard.scheduling.preemption.remaining_time import RemainingTimes
 from trackyard.scheduling.preemption.victims import Victims
-from trackyard.scheduling.state import Held
+from trackyard.scheduling.state import HeldJob
 
 
 def learned():
@@ -30,8 +30,8 @@ def learned():
 def test_kept_rests_are_those_worked_out_anew(by_size, min_run, stated):
     """Through starts, ends, earlier stops and steps of length, at every moment."""
     draw, model = random.Random(3), learned()
-    shapes = [NodeTable((node("n0"),)).shape(Request(gpus=gpus)) for gpus in (1, 2)]
-    victims, now, there = Victims(Preemption(min_run_seconds=min_run)), 0.0, []
+    shapes = [NodeTable((node("n0"),)).shape(ResourceRequest(gpus=gpus)) for gpus in (1, 2)]
+    victims, now, there = Victims(PreemptionRules(min_run_seconds=min_run)), 0.0, []
     kept = victims.rests(by_size=by_size)
     for number in range(400):
         now += draw.choice([0.0, 0.25, 7.0, 300.0, 5000.0])
@@ -41,7 +41,7 @@ def test_kept_rests_are_those_worked_out_anew(by_size, min_run, stated):
         else:
             length = draw.choice([50.0, 9000.0]) if draw.random() < stated else None
             one = job(f"j{number}", team=draw.choice("tuv"), estimate_seconds=length)
-            held = Held(
+            held = HeldJob(
                 one,
                 shape=draw.choice(shapes),
                 parts=[],
@@ -53,7 +53,7 @@ def test_kept_rests_are_those_worked_out_anew(by_size, min_run, stated):
             victims.add(held, model)
             there.append(held)
         kept.advance(now)
-        anew = Rests(victims, by_size=by_size)
+        anew = RemainingTimes(victims, by_size=by_size)
         anew.advance(now)
         assert np.array_equal(kept.rest, anew.rest)
         assert np.array_equal(kept.is_ripe, anew.is_ripe)

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.scheduling.yards import NOW, PLAIN, node, start, waiting
 from trackyard.core.job import PriorityClass
 from trackyard.core.reasons import Code
-from trackyard.scheduling import Order, Policy, Snapshot, Team, decide
+from trackyard.scheduling import Policy, QueueOrder, Snapshot, Team, decide
 
 #: 16 GPUs: two departments of 8, each with two teams of 4.
 TEAMS = (
@@ -193,7 +193,7 @@ class TestShares:
         Team(id="d", parent="west", weight=4, usage_gpu_seconds=21e6),
     )
 
-    @pytest.mark.parametrize("order", [Order.FAIR, Order.DEFAULT])
+    @pytest.mark.parametrize("order", [QueueOrder.FAIR, QueueOrder.DEFAULT])
     def test_departments_compare_first_then_their_teams(self, order):
         """West used 41 for 3 shares, east 14 for 1; in west d used 21 for 4, c 20 for 1."""
         waits = [waiting(f"{team}-job", 4, nodes=4, team=team) for team in "abcd"]
@@ -205,7 +205,7 @@ class TestShares:
     def test_dominant_shares_walk_down_too(self):
         held = [*gpus("a", 3), *gpus("b", 1), *gpus("c", 5), *gpus("d", 4)]
         waits = [waiting(f"{team}-job", 4, nodes=4, team=team) for team in "abcd"]
-        policy = replace(PLAIN, order=Order.DOMINANT)
+        policy = replace(PLAIN, order=QueueOrder.DOMINANT)
         line = list(decide(yard(held, waits, teams=self.WEIGHTS, policy=policy)).line)
         assert line == ["d-job", "c-job", "b-job", "a-job"]
 

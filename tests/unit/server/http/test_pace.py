@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from trackyard.core.errors import TooMany
-from trackyard.server.http.pace import Pace, Turn
+from trackyard.server.http.pace import CallPace, CallTurn
 
 A, B = ("a", False), ("b", False)
 
 
 async def test_calls_within_the_limit_enter_at_once() -> None:
-    pace = Pace(limit=2)
+    pace = CallPace(limit=2)
     assert pace.try_enter(A)
     assert pace.try_enter(A)
     assert not pace.try_enter(A)
@@ -20,7 +20,7 @@ async def test_calls_within_the_limit_enter_at_once() -> None:
 
 
 async def test_those_who_wait_get_their_turn_in_order() -> None:
-    pace = Pace(limit=1)
+    pace = CallPace(limit=1)
     assert pace.try_enter(A)
     came: list[int] = []
 
@@ -43,7 +43,7 @@ async def test_those_who_wait_get_their_turn_in_order() -> None:
 
 
 async def test_who_waits_in_vain_is_told_when_to_come_back() -> None:
-    pace = Pace(limit=1, patience=0.01)
+    pace = CallPace(limit=1, patience=0.01)
     assert pace.try_enter(A)
     with pytest.raises(TooMany) as refusal:
         await pace.enter(A)
@@ -55,7 +55,7 @@ async def test_who_waits_in_vain_is_told_when_to_come_back() -> None:
 
 
 async def test_a_line_that_is_too_long_is_refused_at_once() -> None:
-    pace = Pace(limit=1, max_waiting=1)
+    pace = CallPace(limit=1, max_waiting=1)
     assert pace.try_enter(A)
     first = asyncio.create_task(pace.enter(A))
     await asyncio.sleep(0)
@@ -69,7 +69,7 @@ async def test_a_line_that_is_too_long_is_refused_at_once() -> None:
 
 async def test_a_caller_who_goes_away_loses_no_place() -> None:
     """Cancelled while waiting, or in the moment its turn comes, its place goes to the next."""
-    pace = Pace(limit=1)
+    pace = CallPace(limit=1)
     assert pace.try_enter(A)
     first = asyncio.create_task(pace.enter(A))
     second = asyncio.create_task(pace.enter(A))
@@ -86,8 +86,8 @@ async def test_a_caller_who_goes_away_loses_no_place() -> None:
 
 
 async def test_a_turn_is_taken_once_and_given_back_once() -> None:
-    pace = Pace(limit=1)
-    turn = Turn(pace, A)
+    pace = CallPace(limit=1)
+    turn = CallTurn(pace, A)
     turn.end()
     await turn.take()
     await turn.take()
@@ -99,14 +99,14 @@ async def test_a_turn_is_taken_once_and_given_back_once() -> None:
 
 async def test_nobody_is_forgotten_in_a_crowd() -> None:
     """However arrivals and departures interleave, everyone who waits gets a turn."""
-    pace = Pace(limit=3, patience=5)
+    pace = CallPace(limit=3, patience=5)
     most = busy = served = 0
 
     async def call(number: int) -> None:
         nonlocal most, busy, served
         for _ in range(number % 7):
             await asyncio.sleep(0)
-        turn = Turn(pace, A)
+        turn = CallTurn(pace, A)
         await turn.take()
         busy += 1
         most = max(most, busy)
@@ -126,7 +126,7 @@ async def test_nobody_is_forgotten_in_a_crowd() -> None:
 
 async def test_a_new_line_survives_the_end_of_the_old_one() -> None:
     """Who starts to wait while the last of an older line step forward is not forgotten."""
-    pace = Pace(limit=2, patience=5)
+    pace = CallPace(limit=2, patience=5)
     assert pace.try_enter(A)
     assert pace.try_enter(A)
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from trackyard.store.idempotency.pending import HEAD_BYTES, SLOT_BYTES, Entry, PendingFile
+from trackyard.store.idempotency.pending import HEAD_BYTES, SLOT_BYTES, PendingCreate, PendingFile
 
-ONE, TWO = Entry("d1", "r1"), Entry("d2", "r2")
+ONE, TWO = PendingCreate("d1", "r1"), PendingCreate("d2", "r2")
 
 
 def open_file(path: Path, boot: bytes = b"boot") -> PendingFile:
@@ -60,7 +60,7 @@ def test_garbage_is_not_believed(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_or_has_no_file_is_not_kept(tmp_path: Path) -> None:
     file = open_file(tmp_path / "pending")
-    assert file.put(None, Entry("d", "r" * SLOT_BYTES)) is None
+    assert file.put(None, PendingCreate("d", "r" * SLOT_BYTES)) is None
     nowhere = PendingFile()
     assert nowhere.put(None, ONE) is None
     nowhere.clear(None)

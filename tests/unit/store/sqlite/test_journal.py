@@ -9,7 +9,7 @@ import pytest
 from trackyard.core.clock import SystemClock
 from trackyard.core.errors import SetupError
 from trackyard.store.connection import SqliteConnection
-from trackyard.store.database import NOT_QUICK, Database, Reader, Tx
+from trackyard.store.database import NOT_QUICK, Database, ReadConnection, Tx
 from trackyard.store.migrate import prepare
 from trackyard.store.sqlite import journal
 from trackyard.store.sqlite.journal import Journal, rejected, replay
@@ -32,7 +32,7 @@ def event(name: str, number: int | None = None) -> tuple[int, int, None, str, st
     return (number or ord(name[-1]), 1, None, "a", "user.created", "user", name, "{}")
 
 
-def names(conn: Reader | Tx) -> list[str]:
+def names(conn: ReadConnection | Tx) -> list[str]:
     return [
         row[0] for row in conn.all("SELECT subject_id FROM events WHERE actor = 'a' ORDER BY id")
     ]

@@ -13,12 +13,12 @@ from trackyard.tracking.search.grammar import (
     CLAUSE_LIMIT,
     DEPTH_LIMIT,
     All,
-    Comparison,
+    Clause,
     Either,
     Expression,
     Key,
     Not,
-    Order,
+    SortKey,
     parse_filter,
     parse_order,
 )
@@ -35,16 +35,16 @@ from trackyard.tracking.search.lexer import TEXT_LIMIT
 LANGUAGES = [RUNS, EXPERIMENTS, REGISTERED_MODELS, MODEL_VERSIONS, LOGGED_MODELS]
 
 
-def metric(name: str, operator: str, value: float) -> Comparison:
-    return Comparison(Key("metric", name), operator, value)  # type: ignore[arg-type]
+def metric(name: str, operator: str, value: float) -> Clause:
+    return Clause(Key("metric", name), operator, value)  # type: ignore[arg-type]
 
 
-def param(name: str, operator: str, value: str | None) -> Comparison:
-    return Comparison(Key("parameter", name), operator, value)  # type: ignore[arg-type]
+def param(name: str, operator: str, value: str | None) -> Clause:
+    return Clause(Key("parameter", name), operator, value)  # type: ignore[arg-type]
 
 
-def run(name: str, operator: str, value: object) -> Comparison:
-    return Comparison(Key("attribute", name), operator, value)  # type: ignore[arg-type]
+def run(name: str, operator: str, value: object) -> Clause:
+    return Clause(Key("attribute", name), operator, value)  # type: ignore[arg-type]
 
 
 READ: list[tuple[str, Expression | None]] = [
@@ -66,7 +66,7 @@ READ: list[tuple[str, Expression | None]] = [
     ("params.x is not null", param("x", "IS NOT NULL", None)),
     ("params.x IS NULL", param("x", "IS NULL", None)),
     ("params.and = 'or'", param("and", "=", "or")),
-    ("tags.`mlflow.parentRunId` = ''", Comparison(Key("tag", "mlflow.parentRunId"), "=", "")),
+    ("tags.`mlflow.parentRunId` = ''", Clause(Key("tag", "mlflow.parentRunId"), "=", "")),
     ("status = 'RUNNING'", run("status", "=", "RUNNING")),
     ("attributes.status != 'RUNNING'", run("status", "!=", "RUNNING")),
     ("run.`Run Name` = 'x'", run("run_name", "=", "x")),
@@ -75,9 +75,9 @@ READ: list[tuple[str, Expression | None]] = [
     ("start_time > 10.5", run("start_time", ">", 10.5)),
     ("run_id IN ('a', \"b\",)", run("run_id", "IN", ("a", "b"))),
     ("run_id not in ('a')", run("run_id", "NOT IN", ("a",))),
-    ("dataset.digest IN ('a')", Comparison(Key("dataset", "digest"), "IN", ("a",))),
-    ("max(metrics.acc) > 1", Comparison(Key("metric", "acc", "max"), ">", 1.0)),
-    ("MIN(metrics.`a b`) > 1", Comparison(Key("metric", "a b", "min"), ">", 1.0)),
+    ("dataset.digest IN ('a')", Clause(Key("dataset", "digest"), "IN", ("a",))),
+    ("max(metrics.acc) > 1", Clause(Key("metric", "acc", "max"), ">", 1.0)),
+    ("MIN(metrics.`a b`) > 1", Clause(Key("metric", "a b", "min"), ">", 1.0)),
     ("metrics.max > 1", metric("max", ">", 1.0)),
     (
         "metrics.a > 1 AND metrics.b > 2 OR NOT metrics.c > 3",
@@ -185,20 +185,20 @@ def test_nesting_ends_at_its_limit(opening: str) -> None:
         parse_filter(nested(1900), RUNS)
 
 
-ORDERS: list[tuple[str, Order]] = [
-    ("metrics.acc", Order(Key("metric", "acc"))),
-    ("metrics.acc desc", Order(Key("metric", "acc"), ascending=False)),
-    ("metrics.`a b` ASC", Order(Key("metric", "a b"))),
-    ('tags."a b" DESC', Order(Key("tag", "a b"), ascending=False)),
-    ("  start_time  DESC ", Order(Key("attribute", "start_time"), ascending=False)),
-    ("created", Order(Key("attribute", "start_time"))),
-    ("attribute.`run name`", Order(Key("attribute", "run_name"))),
-    ("max(metrics.acc) DESC", Order(Key("metric", "acc", "max"), ascending=False)),
+ORDERS: list[tuple[str, SortKey]] = [
+    ("metrics.acc", SortKey(Key("metric", "acc"))),
+    ("metrics.acc desc", SortKey(Key("metric", "acc"), ascending=False)),
+    ("metrics.`a b` ASC", SortKey(Key("metric", "a b"))),
+    ('tags."a b" DESC', SortKey(Key("tag", "a b"), ascending=False)),
+    ("  start_time  DESC ", SortKey(Key("attribute", "start_time"), ascending=False)),
+    ("created", SortKey(Key("attribute", "start_time"))),
+    ("attribute.`run name`", SortKey(Key("attribute", "run_name"))),
+    ("max(metrics.acc) DESC", SortKey(Key("metric", "acc", "max"), ascending=False)),
 ]
 
 
 @pytest.mark.parametrize(("text", "order"), ORDERS)
-def test_an_order_is_read(text: str, order: Order) -> None:
+def test_an_order_is_read(text: str, order: SortKey) -> None:
     assert parse_order([text], RUNS) == (order,)
 
 
@@ -298,13 +298,13 @@ def test_a_tree_written_down_is_read_back(
 def test_an_order_written_down_is_read_back(
     name: str, is_ascending: bool, source: random.Random
 ) -> None:
-    order = Order(Key(source.choice(["metric", "tag", "parameter"]), name), is_ascending)
+    order = SortKey(Key(source.choice(["metric", "tag", "parameter"]), name), is_ascending)
     assert parse_order([write_order(order, source)], RUNS) == (order,)
 
 
 def flat(tree: Expression | None) -> Expression | None:
     """The tree without lists inside lists of the same word, which brackets may or may not make."""
-    if tree is None or isinstance(tree, Comparison):
+    if tree is None or isinstance(tree, Clause):
         return tree
     if isinstance(tree, Not):
         part = flat(tree.part)

@@ -2,25 +2,25 @@
 
 import pytest
 
-from trackyard.tracking.search.grammar import Comparison, Key
-from trackyard.tracking.search.plan import Figures, Leaf, Scope, Start, choose
+from trackyard.tracking.search.grammar import Clause, Key
+from trackyard.tracking.search.plan import Leaf, SearchFigures, SearchScope, Start, choose
 from trackyard.tracking.search.values import Lookup
 
 
 def on_metric(operator: str = ">") -> Leaf:
     key = Key("metric", "loss")
-    clause = Comparison(key, operator, 0.5)  # type: ignore[arg-type]
+    clause = Clause(key, operator, 0.5)  # type: ignore[arg-type]
     return Leaf(Lookup(key, "metric_latest", "value", 1), clause)
 
 
 def on_tag(value: str = "blue", operator: str = "=") -> Leaf:
     key = Key("tag", "team")
-    clause = Comparison(key, operator, value)  # type: ignore[arg-type]
+    clause = Clause(key, operator, value)  # type: ignore[arg-type]
     return Leaf(Lookup(key, "tags", "value", 2), clause)
 
 
-def figures(*leaves: float, scope: float = 0.9, others: float = 1.0) -> Figures:
-    return Figures(runs=100_000 * scope, total=100_000, leaves=leaves, others=others)
+def figures(*leaves: float, scope: float = 0.9, others: float = 1.0) -> SearchFigures:
+    return SearchFigures(runs=100_000 * scope, total=100_000, leaves=leaves, others=others)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_rare_range_of_the_ordered_metric_is_read_in_its_order() -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 500, 501, 40_000])
 def test_any_number_of_experiments_makes_a_condition(count: int) -> None:
-    scope = Scope(1, tuple(range(count)))
+    scope = SearchScope(1, tuple(range(count)))
     for name in ("sqlite", "postgresql"):
         found = scope.experiments(name)
         assert found.sql.count("?") == len(found.params) <= 500

@@ -15,14 +15,14 @@ from trackyard.tracking.search.sql import (
     ALWAYS,
     NEVER,
     Column,
-    Columns,
     Fragment,
     Rows,
+    SearchColumns,
     compile_where,
     join,
 )
 
-MODELS = Columns(
+MODELS = SearchColumns(
     attributes={"name": Column("m.name")},
     rows={
         "tag": Rows(
@@ -98,7 +98,7 @@ def test_pages_of_any_list_put_nulls_last(conn: SqliteConnection, ascending: boo
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0'"), min_size=1, max_size=20))
 def test_what_a_user_writes_is_only_ever_a_parameter(word: str) -> None:
     """The SQL is the same whatever the names and values are."""
-    columns = Columns(
+    columns = SearchColumns(
         attributes={"name": Column("m.name")},
         rows={
             "tag": Rows(table="tags", owner="model_id", parent="m.id"),

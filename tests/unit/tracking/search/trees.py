@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Sequence
 
-from trackyard.tracking.search.grammar import All, Comparison, Either, Expression, Key, Not, Order
+from trackyard.tracking.search.grammar import All, Clause, Either, Expression, Key, Not, SortKey
 from trackyard.tracking.search.language import Language
 
 #: Picks a value for a key and an operator.
@@ -33,21 +33,21 @@ def random_filter(
     return kind(tuple(parts))
 
 
-def random_clause(source: random.Random, language: Language, key: Key, pick: Pick) -> Comparison:
+def random_clause(source: random.Random, language: Language, key: Key, pick: Pick) -> Clause:
     fields = language.filters[key.entity]
     field = fields.get(key.name) or fields["*"]
     operator = source.choice(field.operators)
     if operator in ("IS NULL", "IS NOT NULL"):
-        return Comparison(key, operator, None)
+        return Clause(key, operator, None)
     if operator in ("IN", "NOT IN"):
         some = tuple(str(pick(source, key, operator)) for _ in range(source.randint(1, 4)))
-        return Comparison(key, operator, some)
-    return Comparison(key, operator, pick(source, key, operator))
+        return Clause(key, operator, some)
+    return Clause(key, operator, pick(source, key, operator))
 
 
 def write_filter(expression: Expression, source: random.Random | None = None) -> str:
     """The text of a tree; a source of chance varies its spelling, brackets and spaces."""
-    if isinstance(expression, Comparison):
+    if isinstance(expression, Clause):
         return _clause(expression, source)
     if isinstance(expression, Not):
         return f"{_case('NOT', source)} ({write_filter(expression.part, source)})"
@@ -56,7 +56,7 @@ def write_filter(expression: Expression, source: random.Random | None = None) ->
     return f" {_case(word, source)} ".join(inside)
 
 
-def write_order(order: Order, source: random.Random | None = None) -> str:
+def write_order(order: SortKey, source: random.Random | None = None) -> str:
     word = _case("ASC" if order.ascending else "DESC", source)
     if order.ascending and source and source.random() < 0.3:
         word = ""
@@ -79,14 +79,14 @@ def write_key(key: Key, source: random.Random | None = None) -> str:
 def _bracketed(part: Expression, word: str, source: random.Random | None) -> str:
     text = write_filter(part, source)
     # Side by side, the same words would melt into one list; OR binds less than AND.
-    if isinstance(part, Comparison | Not) and not (source and source.random() < 0.2):
+    if isinstance(part, Clause | Not) and not (source and source.random() < 0.2):
         return text
     if isinstance(part, All) and word == "OR" and source and source.random() < 0.5:
         return text
     return f"({text})"
 
 
-def _clause(clause: Comparison, source: random.Random | None) -> str:
+def _clause(clause: Clause, source: random.Random | None) -> str:
     key = write_key(clause.key, source)
     operator = _case(clause.operator, source)
     if clause.value is None:

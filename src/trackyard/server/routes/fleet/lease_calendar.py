@@ -12,29 +12,29 @@ from typing import Any
 import msgspec
 
 from trackyard.access.principal import Principal, Role
-from trackyard.control.loop import Pass
+from trackyard.control.loop import LastPass
 from trackyard.core.resources import WHOLE
 from trackyard.fleet.nodes import NodeRow, load
 from trackyard.leases.holders import may_change
-from trackyard.leases.plan.machines import Machine, machine_of
-from trackyard.leases.plan.world import World, usable_until
-from trackyard.leases.records import Record
+from trackyard.leases.plan.machines import LeasableNode, machine_of
+from trackyard.leases.plan.world import LeaseWorld, usable_until
+from trackyard.leases.records import LeaseRecord
 from trackyard.leases.views import LeaseView
-from trackyard.leases.wishes import Choice, Who
+from trackyard.leases.wishes import LeaseCaller, NodeChoice
 from trackyard.scheduling import decide
 from trackyard.scheduling.forecast.durations import DurationModel
 from trackyard.scheduling.forecast.eta import forecast
 from trackyard.scheduling.snapshot import Snapshot
 from trackyard.server.services import Services
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 #: Waiting jobs beyond which no starts are foreseen for the picture.
 MOST_FORESEEN = 60
 
 
-def who(principal: Principal) -> Who:
+def who(principal: Principal) -> LeaseCaller:
     """Say the caller in the calendar's words."""
-    return Who(
+    return LeaseCaller(
         name=principal.name,
         user_id=principal.user_id,
         team=principal.team,
@@ -109,7 +109,7 @@ class CalendarRow(msgspec.Struct, kw_only=True):
     outages: list[Outage]
 
 
-class Calendar(msgspec.Struct):
+class CalendarView(msgspec.Struct):
     """Nodes as rows, time as columns."""
 
     from_ms: int
@@ -128,14 +128,14 @@ class CalendarDrawer:
         self._db = services.database
 
     async def draw(
-        self, principal: Principal, choice: Choice, window: tuple[int, int]
-    ) -> Calendar:
+        self, principal: Principal, choice: NodeChoice, window: tuple[int, int]
+    ) -> CalendarView:
         """Draw the nodes of a choice over a span."""
         condition, caller = choice.condition(), who(principal)
         looked = await self._services.jobs.scheduler.view()
         now_ms = self._db.clock.time_ms()
 
-        def read(reader: Reader) -> tuple[list[NodeRow], World]:
+        def read(reader: ReadConnection) -> tuple[list[NodeRow], LeaseWorld]:
             return load(reader), self._services.leases.world(reader, now_ms)
 
         rows, world = await self._db.read(read)
@@ -151,7 +151,7 @@ class CalendarDrawer:
                 continue
             drawn.append(_row(row, machine, world=world, caller=caller, window=window, jobs=jobs))
         types = sorted({node.gpu_type for node in looked.loaded.snapshot.nodes if node.gpus})
-        return Calendar(*window, now_ms, types, drawn)
+        return CalendarView(*window, now_ms, types, drawn)
 
     async def jobs_of(self, lease: LeaseView, principal: Principal) -> list[str]:
         """Return the jobs on a lease's nodes that the caller may see."""
@@ -165,7 +165,7 @@ class CalendarDrawer:
         ]
 
     async def _jobs(
-        self, looked: Pass, principal: Principal, window: tuple[int, int], now_ms: int
+        self, looked: LastPass, principal: Principal, window: tuple[int, int], now_ms: int
     ) -> dict[str, list[CalendarJob]]:
         snapshot = looked.loaded.snapshot
         found: dict[str, list[CalendarJob]] = {}
@@ -266,10 +266,10 @@ def _job(
 
 def _row(
     row: NodeRow,
-    machine: Machine,
+    machine: LeasableNode,
     *,
-    world: World,
-    caller: Who,
+    world: LeaseWorld,
+    caller: LeaseCaller,
     window: tuple[int, int],
     jobs: dict[str, list[CalendarJob]],
 ) -> CalendarRow:
@@ -298,7 +298,7 @@ def _row(
     )
 
 
-def _lease(record: Record, caller: Who, world: World) -> CalendarLease:
+def _lease(record: LeaseRecord, caller: LeaseCaller, world: LeaseWorld) -> CalendarLease:
     row = record.row
     until, _ = usable_until(record.promise, world.calendar, world.rules)
     return CalendarLease(

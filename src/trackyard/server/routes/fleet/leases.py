@@ -11,19 +11,19 @@ from trackyard.core.errors import InvalidInput
 from trackyard.leases.feed import calendar_text
 from trackyard.leases.records import load_leases
 from trackyard.leases.rules import DAY_MS
-from trackyard.leases.views import Answer, LeaseList, LeaseView, RulesView, SlotList
+from trackyard.leases.views import LeaseAnswer, LeaseList, LeaseView, RulesView, SlotList
 from trackyard.leases.wishes import (
-    Choice,
-    Extension,
-    Moving,
+    LeaseChange,
+    LeaseEnd,
+    LeaseExtension,
+    LeaseShrinking,
+    LeaseTransfer,
     NewLease,
-    Release,
-    Shrinking,
-    Transfer,
+    NodeChoice,
 )
 from trackyard.server.http.messages import JSONResponse, Request, Response, whole_number
 from trackyard.server.routes.body import decode
-from trackyard.server.routes.fleet.lease_calendar import Calendar, CalendarDrawer, who
+from trackyard.server.routes.fleet.lease_calendar import CalendarDrawer, CalendarView, who
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Word
@@ -34,7 +34,7 @@ FEED_DAYS = 30
 FEED_TOKEN_DAYS = 366
 
 
-class Feed(msgspec.Struct):
+class FeedToken(msgspec.Struct):
     """A token that opens the feed alone, shown once."""
 
     id: str
@@ -44,7 +44,7 @@ class Feed(msgspec.Struct):
     sentence: str
 
 
-class FeedWish(msgspec.Struct, forbid_unknown_fields=True):
+class FeedRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A feed to be opened."""
 
     label: Word = "calendar feed"
@@ -89,7 +89,7 @@ class LeaseRoutes:
         count = number(request, "count")
         if count is not None and not 1 <= count <= 10_000:
             raise InvalidInput("count is a number of nodes, 1 or more")
-        choice = Choice(
+        choice = NodeChoice(
             nodes=list(request.query.get("node", ())),
             type=request.arg("type") or "",
             where=request.arg("where") or "",
@@ -118,7 +118,7 @@ class LeaseRoutes:
         end = start + 7 * DAY_MS if end is None else end
         if not start < end <= start + 400 * DAY_MS:
             raise InvalidInput("the window ends after it begins, within 400 days")
-        choice = Choice(
+        choice = NodeChoice(
             nodes=list(request.query.get("node", ())),
             type=request.arg("type") or "",
             where=request.arg("where") or "",
@@ -135,32 +135,32 @@ class LeaseRoutes:
 
     async def extend(self, request: Request) -> Response:
         """POST /api/v1/leases/{lease}/extend: a later end."""
-        wish, name = await decode(request, Extension), request.params["lease"]
+        wish, name = await decode(request, LeaseExtension), request.params["lease"]
         return JSONResponse(await self._leases.extend(who(request.principal), name, wish))
 
     async def shrink(self, request: Request) -> Response:
         """POST /api/v1/leases/{lease}/shrink: an earlier end, a later start, fewer nodes."""
-        wish, name = await decode(request, Shrinking), request.params["lease"]
+        wish, name = await decode(request, LeaseShrinking), request.params["lease"]
         return JSONResponse(await self._leases.shrink(who(request.principal), name, wish))
 
     async def move(self, request: Request) -> Response:
         """POST /api/v1/leases/{lease}/move: another time, other nodes, another name."""
-        wish, name = await decode(request, Moving), request.params["lease"]
+        wish, name = await decode(request, LeaseChange), request.params["lease"]
         return JSONResponse(await self._leases.move(who(request.principal), name, wish))
 
     async def transfer(self, request: Request) -> Response:
         """POST /api/v1/leases/{lease}/transfer: another holder."""
-        wish, name = await decode(request, Transfer), request.params["lease"]
+        wish, name = await decode(request, LeaseTransfer), request.params["lease"]
         return JSONResponse(await self._leases.transfer(who(request.principal), name, wish))
 
     async def release(self, request: Request) -> Response:
         """POST /api/v1/leases/{lease}/release: give it back."""
-        wish, name = await decode(request, Release), request.params["lease"]
+        wish, name = await decode(request, LeaseEnd), request.params["lease"]
         return JSONResponse(await self._leases.release(who(request.principal), name, wish))
 
     async def recall(self, request: Request) -> Response:
         """POST /api/v1/leases/{lease}/recall: call lent nodes back."""
-        wish, name = await decode(request, Release), request.params["lease"]
+        wish, name = await decode(request, LeaseEnd), request.params["lease"]
         caller = who(request.principal)
         return JSONResponse(await self._leases.recall(caller, name, wish.zone))
 
@@ -186,7 +186,7 @@ class LeaseRoutes:
 
     async def open_feed(self, request: Request) -> Response:
         """POST /api/v1/leases/feed: a token that opens the feed and nothing else."""
-        wish, principal = await decode(request, FeedWish), request.principal
+        wish, principal = await decode(request, FeedRequest), request.principal
         if len(wish.label) > 200 or not wish.label.isprintable():
             raise InvalidInput("a label is one line of at most 200 characters")
         made = await self._directory.create_token(
@@ -200,7 +200,7 @@ class LeaseRoutes:
             parent_id=principal.issues_with,
         )
         return JSONResponse(
-            Feed(
+            FeedToken(
                 id=made["id"],
                 token=made["token"],
                 path=FEED_PATH,
@@ -258,17 +258,21 @@ def routes(services: Services) -> list[Route]:
     }
     return [
         route("GET", "", do.list, read, gives=LeaseList, query=listed),
-        route("POST", "", do.create, log, takes=NewLease, gives=Answer),
+        route("POST", "", do.create, log, takes=NewLease, gives=LeaseAnswer),
         route("GET", "/free", do.free, read, gives=SlotList, query=free),
         route("GET", "/rules", do.rules, read, gives=RulesView),
-        route("GET", "/calendar", do.calendar, read, gives=Calendar, query={**shape, **window}),
+        route(
+            "GET", "/calendar", do.calendar, read, gives=CalendarView, query={**shape, **window}
+        ),
         route("GET", "/feed.ics", do.feed, read, feeds=True),
-        route("POST", "/feed", do.open_feed, read, takes=FeedWish, gives=Feed),
+        route("POST", "/feed", do.open_feed, read, takes=FeedRequest, gives=FeedToken),
         route("GET", "/{lease}", do.show, read, gives=LeaseView, query=zone),
-        route("POST", "/{lease}/extend", do.extend, log, takes=Extension, gives=Answer),
-        route("POST", "/{lease}/shrink", do.shrink, log, takes=Shrinking, gives=Answer),
-        route("POST", "/{lease}/move", do.move, log, takes=Moving, gives=Answer),
-        route("POST", "/{lease}/transfer", do.transfer, log, takes=Transfer, gives=Answer),
-        route("POST", "/{lease}/release", do.release, log, takes=Release, gives=Answer),
-        route("POST", "/{lease}/recall", do.recall, log, takes=Release, gives=Answer),
+        route("POST", "/{lease}/extend", do.extend, log, takes=LeaseExtension, gives=LeaseAnswer),
+        route("POST", "/{lease}/shrink", do.shrink, log, takes=LeaseShrinking, gives=LeaseAnswer),
+        route("POST", "/{lease}/move", do.move, log, takes=LeaseChange, gives=LeaseAnswer),
+        route(
+            "POST", "/{lease}/transfer", do.transfer, log, takes=LeaseTransfer, gives=LeaseAnswer
+        ),
+        route("POST", "/{lease}/release", do.release, log, takes=LeaseEnd, gives=LeaseAnswer),
+        route("POST", "/{lease}/recall", do.recall, log, takes=LeaseEnd, gives=LeaseAnswer),
     ]

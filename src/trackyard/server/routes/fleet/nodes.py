@@ -9,7 +9,7 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.control.foreign import is_foreign
-from trackyard.control.loop import Pass
+from trackyard.control.loop import LastPass
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.node import NodeState
 from trackyard.core.reasons import Tier
@@ -30,13 +30,13 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.server.startup.engines import shared_rights
 from trackyard.store.bounds import Int64, Labels, Line, Word, Words
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 #: Reasons that more or other hardware would lift.
 _DEMAND = (Tier.INFEASIBLE, Tier.CAPACITY, Tier.PRIORITY, Tier.UNHEALTHY)
 
 
-class Holder(msgspec.Struct):
+class GpuHolder(msgspec.Struct):
     """A job on a GPU or node; of other teams' jobs, as in the queue, the team and no more."""
 
     #: empty where the job is another team's
@@ -56,7 +56,7 @@ class GpuView(msgspec.Struct):
     memory_bytes: int
     vendor: str
     free: float
-    holders: list[Holder]
+    holders: list[GpuHolder]
 
 
 class CheckView(msgspec.Struct):
@@ -141,7 +141,7 @@ class NodeList(msgspec.Struct):
     nodes: list[NodeView]
 
 
-class Demand(msgspec.Struct):
+class UnmetDemand(msgspec.Struct):
     """Waiting jobs of one kind that the hardware cannot meet now, and why."""
 
     gpus: float
@@ -168,7 +168,7 @@ class Totals(msgspec.Struct):
     gpus_wanted: float
 
 
-class Cluster(msgspec.Struct):
+class FleetView(msgspec.Struct):
     """The cluster now."""
 
     engine: str
@@ -178,10 +178,10 @@ class Cluster(msgspec.Struct):
     pass_seconds: float
     totals: Totals
     nodes: list[NodeView]
-    demand: list[Demand]
+    demand: list[UnmetDemand]
 
 
-class DrainWish(msgspec.Struct, forbid_unknown_fields=True):
+class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Why a node is drained."""
 
     note: Line = ""
@@ -191,13 +191,13 @@ class DrainWish(msgspec.Struct, forbid_unknown_fields=True):
     until_ms: Int64 | None = None
 
 
-class QuarantineWish(msgspec.Struct, forbid_unknown_fields=True):
+class QuarantineRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Why a node is taken out of service."""
 
     why: Line
 
 
-class LabelWish(msgspec.Struct, forbid_unknown_fields=True):
+class LabelRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Labels to set and to remove."""
 
     set: Labels = {}
@@ -229,8 +229,8 @@ class NodeRoutes:
         looked = await self._jobs.scheduler.view()
         views = await self._views(request.principal)
 
-        def sums() -> Cluster:
-            return Cluster(
+        def sums() -> FleetView:
+            return FleetView(
                 engine=self._engine,
                 leader=self._jobs.scheduler.is_leader,
                 pass_ms=looked.at_ms,
@@ -245,7 +245,7 @@ class NodeRoutes:
 
     async def drain(self, request: Request) -> Response:
         """POST /api/v1/nodes/{node}/drain: what runs there ends by itself, nothing new starts."""
-        wish = await decode(request, DrainWish)
+        wish = await decode(request, DrainRequest)
         if wish.state not in (NodeState.DRAINED, NodeState.QUARANTINED):
             raise InvalidInput(f"state is drained or quarantined, not {wish.state[:40]!r}")
         state = NodeState(wish.state)
@@ -253,7 +253,7 @@ class NodeRoutes:
 
     async def quarantine(self, request: Request) -> Response:
         """POST /api/v1/nodes/{node}/quarantine: out of service until someone gives it back."""
-        wish = await decode(request, QuarantineWish)
+        wish = await decode(request, QuarantineRequest)
         if not wish.why.strip():
             raise InvalidInput("a quarantine needs a reason: say why the node is not to be used")
         return await self._set(request, NodeState.QUARANTINED, wish.why)
@@ -264,7 +264,7 @@ class NodeRoutes:
 
     async def label(self, request: Request) -> Response:
         """PUT /api/v1/nodes/{node}/labels: set and remove labels; they outlive restarts."""
-        wish = await decode(request, LabelWish)
+        wish = await decode(request, LabelRequest)
         node, actor = request.params["node"], request.principal.name
         await self._db.write(
             lambda tx: fleet_nodes.set_labels(tx, node, wish.set, wish.remove, actor=actor)
@@ -278,7 +278,7 @@ class NodeRoutes:
         limit = min(max(request.number("limit", 100), 1), 1000)
         name = request.arg("check") or ""
 
-        def load(reader: Reader) -> list[VerdictView]:
+        def load(reader: ReadConnection) -> list[VerdictView]:
             fleet_nodes.find(reader, node)
             rows = load_verdicts(reader, node, limit=limit, name=name)
             return [_verdict(row, request.principal) for row in rows]
@@ -320,7 +320,9 @@ def _verdict(row: VerdictRow, principal: Principal) -> VerdictView:
     return view
 
 
-def _view(row: NodeRow, checks: list[CheckRow], looked: Pass, principal: Principal) -> NodeView:
+def _view(
+    row: NodeRow, checks: list[CheckRow], looked: LastPass, principal: Principal
+) -> NodeView:
     facts = row.facts
     gpus = {
         gpu.index: GpuView(gpu.index, gpu.model, gpu.memory_bytes, gpu.vendor, 1.0, [])
@@ -372,21 +374,21 @@ def _view(row: NodeRow, checks: list[CheckRow], looked: Pass, principal: Princip
     )
 
 
-def _holder(looked: Pass, job_id: str, principal: Principal, share: float) -> Holder:
+def _holder(looked: LastPass, job_id: str, principal: Principal, share: float) -> GpuHolder:
     if is_foreign(job_id):
-        return Holder("", job_id, "", "past the queue", share)
+        return GpuHolder("", job_id, "", "past the queue", share)
     row, _ = looked.loaded.running[job_id]
     if row.team_id != principal.team_id and not principal.is_admin:
-        return Holder("", "", "", _team(looked, job_id), share)
+        return GpuHolder("", "", "", _team(looked, job_id), share)
     running = looked.loaded.running[job_id][0]
-    return Holder(job_id, running.name, running.user_name, _team(looked, job_id), share)
+    return GpuHolder(job_id, running.name, running.user_name, _team(looked, job_id), share)
 
 
-def _team(looked: Pass, job_id: str) -> str:
+def _team(looked: LastPass, job_id: str) -> str:
     return next((r.job.team for r in looked.loaded.snapshot.running if r.job.id == job_id), "")
 
 
-def _totals(looked: Pass, views: list[NodeView]) -> Totals:
+def _totals(looked: LastPass, views: list[NodeView]) -> Totals:
     ready = [view for view in views if view.state == "ready"]
     snapshot = looked.loaded.snapshot
     gpus = sum(len(view.gpus) for view in ready)
@@ -404,9 +406,9 @@ def _totals(looked: Pass, views: list[NodeView]) -> Totals:
     )
 
 
-def _demand(looked: Pass, principal: Principal) -> list[Demand]:
+def _demand(looked: LastPass, principal: Principal) -> list[UnmetDemand]:
     """Group what waits for hardware by what it asks for."""
-    found: dict[Any, Demand] = {}
+    found: dict[Any, UnmetDemand] = {}
     for one in looked.loaded.snapshot.waiting:
         reasons = looked.decisions.reasons.get(one.job.id)
         if not reasons or reasons[0].tier not in _DEMAND:
@@ -415,7 +417,7 @@ def _demand(looked: Pass, principal: Principal) -> list[Demand]:
         key = (request, reasons[0].code)
         row = looked.loaded.waiting[one.job.id]
         if key not in found:
-            found[key] = Demand(
+            found[key] = UnmetDemand(
                 gpus=request.total_gpus,
                 nodes=request.nodes,
                 gpu_types=list(request.gpu_types),
@@ -442,17 +444,17 @@ def routes(services: Services) -> list[Route]:
     return [
         route("GET", "nodes", do.nodes, read, gives=NodeList),
         route("GET", "nodes/{node}", do.node, read, gives=NodeView),
-        route("POST", "nodes/{node}/drain", do.drain, admin, takes=DrainWish, gives=NodeView),
+        route("POST", "nodes/{node}/drain", do.drain, admin, takes=DrainRequest, gives=NodeView),
         route("POST", "nodes/{node}/undrain", do.undrain, admin, gives=NodeView),
         route(
             "POST",
             "nodes/{node}/quarantine",
             do.quarantine,
             admin,
-            takes=QuarantineWish,
+            takes=QuarantineRequest,
             gives=NodeView,
         ),
-        route("PUT", "nodes/{node}/labels", do.label, admin, takes=LabelWish, gives=NodeView),
+        route("PUT", "nodes/{node}/labels", do.label, admin, takes=LabelRequest, gives=NodeView),
         route(
             "GET",
             "nodes/{node}/verdicts",
@@ -461,5 +463,5 @@ def routes(services: Services) -> list[Route]:
             gives=VerdictList,
             query={"limit": "how many, at most 1000", "check": "of one check alone"},
         ),
-        route("GET", "cluster", do.cluster, read, gives=Cluster),
+        route("GET", "cluster", do.cluster, read, gives=FleetView),
     ]

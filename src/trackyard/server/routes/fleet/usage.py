@@ -16,7 +16,7 @@ from trackyard.insight.rates import RateCard
 from trackyard.insight.report import Filter, UsageReport
 from trackyard.insight.service import LONGEST_MS, LiveTrace
 from trackyard.insight.usage import DIMENSIONS, as_csv, parse_by
-from trackyard.queue.shares.budgets import Budget, as_json, month_of
+from trackyard.queue.shares.budgets import TeamBudget, as_json, month_of
 from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
@@ -156,7 +156,7 @@ class UsageRoutes:
 
     async def put_budget(self, request: Request) -> Response:
         """PUT /api/v1/teams/{team}/budget: what a team may use in a month."""
-        budget = await decode(request, Budget)
+        budget = await decode(request, TeamBudget)
         team, actor = request.params["team"], request.principal.name
         await self._usage.set_budget(team, budget, actor=actor)
         return JSONResponse(budget)
@@ -198,7 +198,7 @@ def routes(services: Services) -> list[Route]:
         route("GET", "usage/rates", do.rates, read, gives=RateCard),
         route("PUT", "usage/rates", do.put_rates, admin, takes=RateCard, gives=RateCard),
         route("GET", "budgets", do.budgets, read, gives=BudgetList),
-        route("PUT", put, do.put_budget, admin, takes=Budget, gives=Budget),
+        route("PUT", put, do.put_budget, admin, takes=TeamBudget, gives=TeamBudget),
         route("GET", "fleet/history", do.fleet, read, gives=FleetHistory, query=_FLEET_QUERY),
         route("GET", "fleet/trace", do.trace, admin, gives=LiveTrace, query=_TRACE_QUERY),
     ]

@@ -16,7 +16,7 @@ from trackyard.access.app_tokens import (
     trade_app_ticket,
 )
 from trackyard.core.errors import Conflict, Denied, TooBusy
-from trackyard.queue.submit.interactive import Door, find_door
+from trackyard.queue.submit.interactive import AppAccess, find_door
 from trackyard.server.access import APP_COOKIE
 from trackyard.server.app import taken_over
 from trackyard.server.http.messages import JSONResponse, Request, Response
@@ -47,7 +47,7 @@ WAITING = """<!doctype html>
 """
 
 
-class AppWish(msgspec.Struct, forbid_unknown_fields=True):
+class AppRequest(msgspec.Struct, forbid_unknown_fields=True):
     """How an app is to be opened."""
 
     #: a token in the address, for a program such as VS Code, in place of a browser's visit
@@ -95,7 +95,7 @@ class AppRoutes:
 
     async def open(self, request: Request) -> Response:
         """POST /api/v1/jobs/{job}/app: an address that opens a job's app, once."""
-        wish = await decode(request, AppWish)
+        wish = await decode(request, AppRequest)
         door = await self._door(request)
         if door.kind == "terminal":
             raise Conflict(f"job {door.job_id} has a terminal and no app: `yard attach` opens it")
@@ -154,7 +154,7 @@ class AppRoutes:
         await carry_socket(request, tunnel, prefix=self._services.settings.prefix)
         return taken_over()
 
-    async def _reach(self, request: Request) -> tuple[Door, Any]:
+    async def _reach(self, request: Request) -> tuple[AppAccess, Any]:
         door = await self._door(request)
         if request.principal.app and request.principal.app != door.job_id:
             raise Denied("this token opens the app of another job")
@@ -162,12 +162,12 @@ class AppRoutes:
             raise Conflict(f"job {door.job_id} has a terminal and no app")
         return door, await self._tunnels.wait_for(door.attempt_id)
 
-    async def _door(self, request: Request) -> Door:
+    async def _door(self, request: Request) -> AppAccess:
         return await self._database.read(
             lambda reader: find_door(reader, request.principal, request.params["job"])
         )
 
-    def _look(self, door: Door) -> tuple[bool, int | None]:
+    def _look(self, door: AppAccess) -> tuple[bool, int | None]:
         tunnel = self._tunnels.of(door.attempt_id)
         stop = None if tunnel is None else tunnel.info.get("idle_stop_ms")
         return tunnel is not None, stop if isinstance(stop, int) else None
@@ -196,7 +196,7 @@ def routes(services: Services) -> list[Route]:
             path="/api/v1/jobs/{job}/app",
             handler=do.open,
             permission=Permission.LOG,
-            takes=AppWish,
+            takes=AppRequest,
             gives=AppReply,
         ),
         Route(

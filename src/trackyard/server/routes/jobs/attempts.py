@@ -32,7 +32,7 @@ class HeartbeatReply(msgspec.Struct, omit_defaults=True):
     stop: StopOrder | None = None
 
 
-class Claim(msgspec.Struct):
+class RunnerClaim(msgspec.Struct):
     """Something that only the caller knows, by which it is known when it asks again."""
 
     claim: Word
@@ -67,7 +67,7 @@ class AttemptRoutes:
 
     async def key(self, request: Request) -> Response:
         """POST /api/v1/attempts/{attempt}/key: trade a ticket, once, for the key of a spec."""
-        wish = await decode(request, Claim)
+        wish = await decode(request, RunnerClaim)
         found = await self._jobs.trade_ticket(
             request.principal, request.params["attempt"], epoch_of(request), wish.claim
         )
@@ -160,7 +160,7 @@ def routes(services: Services) -> list[Route]:
             handler=do.key,
             permission=Permission.LOG,
             tickets=True,
-            takes=Claim,
+            takes=RunnerClaim,
             gives=KeyReply,
             body_limit=4096,
         ),

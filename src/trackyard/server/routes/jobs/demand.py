@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from trackyard.control.late_demand import DemandReply, ReleaseReply
-from trackyard.queue.attempts.demand import Demand
+from trackyard.queue.attempts.demand import DemandRequest
 from trackyard.queue.attempts.trials import TrialReply, TrialReport
 from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
@@ -16,7 +16,7 @@ from trackyard.server.services import Services
 from trackyard.store.bounds import Word
 
 
-class Release(msgspec.Struct, forbid_unknown_fields=True):
+class DemandRelease(msgspec.Struct, forbid_unknown_fields=True):
     """What is given back."""
 
     key: Word
@@ -30,12 +30,12 @@ class DemandRoutes:
 
     async def ask(self, request: Request) -> Response:
         """POST /api/v1/demand: ask for workers and wait; repeat it until it is granted."""
-        demand = await decode(request, Demand)
+        demand = await decode(request, DemandRequest)
         return JSONResponse(await self._demands.ask(request.principal, demand))
 
     async def release(self, request: Request) -> Response:
         """POST /api/v1/demand/release: give back what was asked for under a key."""
-        wish = await decode(request, Release)
+        wish = await decode(request, DemandRelease)
         return JSONResponse(await self._demands.release(request.principal, wish.key))
 
     async def trials(self, request: Request) -> Response:
@@ -60,7 +60,7 @@ def routes(services: Services) -> list[Route]:
         )
 
     return [
-        route("/api/v1/demand", do.ask, Demand, DemandReply),
-        route("/api/v1/demand/release", do.release, Release, ReleaseReply),
+        route("/api/v1/demand", do.ask, DemandRequest, DemandReply),
+        route("/api/v1/demand/release", do.release, DemandRelease, ReleaseReply),
         route("/api/v1/trials", do.trials, TrialReport, TrialReply),
     ]

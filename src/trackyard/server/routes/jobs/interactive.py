@@ -10,14 +10,14 @@ import msgspec
 
 from trackyard.core.errors import Conflict
 from trackyard.queue.attempts.heartbeats import live_attempt
-from trackyard.queue.submit.interactive import Door, find_door
+from trackyard.queue.submit.interactive import AppAccess, find_door
 from trackyard.server.app import taken_over
 from trackyard.server.http.messages import Request, Response
 from trackyard.server.http.sockets import NORMAL, POLICY, RESTART
 from trackyard.server.routes.jobs.attempts import epoch_of
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.server.tunnels.tunnels import Stream, TunnelLost
+from trackyard.server.tunnels.tunnels import ByteStream, TunnelLost
 from trackyard.server.wire import ProtocolClosed
 
 PING_SECONDS = 20.0
@@ -27,7 +27,7 @@ CLOSED, BYTES, TEXT = 0, 1, 2
 MOST_CELLS = 4096
 
 
-class Size(msgspec.Struct):
+class TerminalSize(msgspec.Struct):
     """A terminal's size in characters."""
 
     columns: int
@@ -57,7 +57,7 @@ class InteractiveRoutes:
 
         Bytes are what is typed and printed; text is {"columns": …, "rows": …}.
         """
-        size = Size(request.number("columns", 80), request.number("rows", 24))
+        size = TerminalSize(request.number("columns", 80), request.number("rows", 24))
         door = await self._door(request)
         if door.kind != "terminal":
             raise Conflict(f"job {door.job_id} has no terminal: it serves an app, in the browser")
@@ -75,13 +75,13 @@ class InteractiveRoutes:
                         pass
         return taken_over()
 
-    async def _door(self, request: Request) -> Door:
+    async def _door(self, request: Request) -> AppAccess:
         return await self._database.read(
             lambda reader: find_door(reader, request.principal, request.params["job"])
         )
 
 
-async def _relay(request: Request, transport: Any, stream: Stream) -> int | None:
+async def _relay(request: Request, transport: Any, stream: ByteStream) -> int | None:
     """Carry bytes both ways; return the code to close with, None for a client that is gone."""
     typing = asyncio.create_task(_typed(transport, stream))
     printing = asyncio.create_task(_printed(transport, stream))
@@ -104,7 +104,7 @@ async def _relay(request: Request, transport: Any, stream: Stream) -> int | None
         await asyncio.gather(typing, printing, waking, return_exceptions=True)
 
 
-async def _typed(transport: Any, stream: Stream) -> None:
+async def _typed(transport: Any, stream: ByteStream) -> None:
     while True:
         message = await transport.receive()
         if message.kind == CLOSED:
@@ -113,11 +113,11 @@ async def _typed(transport: Any, stream: Stream) -> None:
             await stream.write(message.data)
             continue
         with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
-            size = msgspec.json.decode(message.data, type=Size)
+            size = msgspec.json.decode(message.data, type=TerminalSize)
             await stream.resize(*_bounded(size))
 
 
-async def _printed(transport: Any, stream: Stream) -> bool:
+async def _printed(transport: Any, stream: ByteStream) -> bool:
     """Print until the shell has ended; tell whether that is so, and not a cut line."""
     try:
         while data := await stream.read():
@@ -134,7 +134,7 @@ async def _keep_awake(transport: Any) -> None:
             await transport.ping()
 
 
-def _bounded(size: Size) -> tuple[int, int]:
+def _bounded(size: TerminalSize) -> tuple[int, int]:
     return tuple(max(1, min(MOST_CELLS, value)) for value in (size.columns, size.rows))  # type: ignore[return-value]
 
 

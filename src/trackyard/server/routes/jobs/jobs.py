@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from trackyard.control.forecast.preview import Answer
-from trackyard.control.listing import ListWish
+from trackyard.control.forecast.preview import JobPreview
+from trackyard.control.listing import ListQuery
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.core.ids import JOB_ID, JOB_NAME, QUEUE_NAME, USER_NAME
 from trackyard.queue.records import STATES, AttemptRow
-from trackyard.queue.requeue import Change
-from trackyard.queue.specification import Wish
+from trackyard.queue.requeue import Requeue
+from trackyard.queue.specification import JobRequest
 from trackyard.queue.submit.packages import LIMIT_BYTES
 from trackyard.queue.views import (
     EtaView,
@@ -22,7 +22,7 @@ from trackyard.queue.views import (
     JobList,
     JobView,
     ReasonView,
-    Smaller,
+    SmallerRequestView,
     outline,
 )
 from trackyard.server.http.live import LiveResponse
@@ -58,7 +58,7 @@ class SubmitReply(msgspec.Struct):
     #: the array's own id, empty for a single job
     array_id: str
     jobs: list[JobView]
-    answer: Answer
+    answer: JobPreview
     dry_run: bool
     repeated: bool
 
@@ -77,10 +77,10 @@ class Why(msgspec.Struct):
     #: what would help, as sentences
     unblock: list[str]
     #: lesser requests that would start now, the largest first
-    smaller: list[Smaller]
+    smaller: list[SmallerRequestView]
 
 
-class StopWish(msgspec.Struct, forbid_unknown_fields=True):
+class StopJobs(msgspec.Struct, forbid_unknown_fields=True):
     """How to stop."""
 
     #: seconds to save; null for the job's own
@@ -124,7 +124,7 @@ class JobRoutes:
 
     async def submit(self, request: Request) -> Response:
         """POST /api/v1/jobs: submit a job, or ask with dry_run what would become of it."""
-        wish = await decode(request, Wish)
+        wish = await decode(request, JobRequest)
         if wish.alerts:
             await self._alerts.check_texts(request.principal, wish.alerts)
         done = await self._jobs.submit(request.principal, wish)
@@ -177,7 +177,7 @@ class JobRoutes:
 
     async def stop(self, request: Request) -> Response:
         """POST /api/v1/jobs/{job}/stop: a job or an array, at any state."""
-        wish = await decode(request, StopWish)
+        wish = await decode(request, StopJobs)
         if wish.grace_seconds is not None and not 0 <= wish.grace_seconds <= 86_400:
             raise InvalidInput("grace_seconds must lie between 0 and a day")
         found = await self._jobs.stop_jobs(
@@ -187,7 +187,7 @@ class JobRoutes:
 
     async def requeue(self, request: Request) -> Response:
         """POST /api/v1/jobs/{job}/requeue: again, with changes if any are given."""
-        wish = await decode(request, Change)
+        wish = await decode(request, Requeue)
         found = await self._jobs.requeue_jobs(request.principal, request.params["job"], wish)
         return JSONResponse(JobsReply(found))
 
@@ -303,7 +303,7 @@ def _sentence(detail: JobDetail) -> str:
     return f"It {'was stopped' if job.state == 'stopped' else job.state}. {job.sentence or ''}"
 
 
-def _list_wish(request: Request) -> ListWish:
+def _list_wish(request: Request) -> ListQuery:
     everyone = request.arg("all") in ("1", "true")
     states = request.query.get("state", [])
     for state in states:
@@ -317,7 +317,7 @@ def _list_wish(request: Request) -> ListWish:
     filters = _filters(request)
     if everyone and not request.principal.is_admin:
         _check_outline(filters, states, by_position=by_position)
-    return ListWish(
+    return ListQuery(
         team_id=None if everyone else request.principal.team_id,
         states=states,
         filters=filters,
@@ -428,7 +428,7 @@ def routes(services: Services) -> list[Route]:
             path="/api/v1/jobs",
             handler=do.submit,
             permission=write,
-            takes=Wish,
+            takes=JobRequest,
             gives=SubmitReply,
             body_limit=SUBMISSION_LIMIT,
         ),
@@ -459,8 +459,8 @@ def routes(services: Services) -> list[Route]:
             gives=LogPage,
             query=_LOG_QUERY,
         ),
-        act("stop", do.stop, StopWish),
-        act("requeue", do.requeue, Change),
+        act("stop", do.stop, StopJobs),
+        act("requeue", do.requeue, Requeue),
         act("hold", do.hold),
         act("release", do.release),
         Route(

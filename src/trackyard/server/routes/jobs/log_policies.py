@@ -16,7 +16,7 @@ from trackyard.server.services import Services
 from trackyard.store.bounds import Word
 
 
-class PolicyWish(msgspec.Struct, forbid_unknown_fields=True):
+class LogPolicyRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A log policy to make."""
 
     #: a shipped pattern's name, or a regular expression
@@ -47,7 +47,7 @@ class LogPolicyRoutes:
 
     async def add(self, request: Request) -> Response:
         """POST /api/v1/log-policies: make one."""
-        wish = await decode(request, PolicyWish)
+        wish = await decode(request, LogPolicyRequest)
         asked = LogPolicy(
             id="",
             queue=wish.queue,
@@ -78,6 +78,6 @@ def routes(services: Services) -> list[Route]:
     curate, one = Permission.CURATE, "log-policies/{policy}"
     return [
         route("GET", "log-policies", do.list, Permission.READ, gives=PolicyList),
-        route("POST", "log-policies", do.add, curate, takes=PolicyWish, gives=LogPolicy),
+        route("POST", "log-policies", do.add, curate, takes=LogPolicyRequest, gives=LogPolicy),
         route("DELETE", one, do.remove, curate, gives=dict[str, Any]),
     ]

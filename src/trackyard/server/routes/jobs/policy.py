@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from trackyard.core.errors import Denied, NotFound
-from trackyard.queue.shares.promises import Promise, Terms, promises
+from trackyard.queue.shares.promises import PromiseTerms, QueuePromise, promises
 from trackyard.queue.shares.queues import load_queues, load_shares
 from trackyard.queue.submit.queue_rules import queue_rules
 from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 
 class TeamPromises(msgspec.Struct):
@@ -19,7 +19,7 @@ class TeamPromises(msgspec.Struct):
 
     team: str
     queue: str
-    topics: list[Promise]
+    topics: list[QueuePromise]
 
 
 class PolicyReply(msgspec.Struct):
@@ -46,7 +46,7 @@ class PolicyRoutes:
                 f" out for {principal.team}"
             )
 
-        def load(reader: Reader) -> PolicyReply:
+        def load(reader: ReadConnection) -> PolicyReply:
             shares = load_shares(reader)
             if team and team not in shares:
                 raise NotFound(f"no team named {team[:80]!r}; `yard team ls` shows the teams")
@@ -59,7 +59,7 @@ class PolicyRoutes:
                         team=name,
                         queue=line,
                         topics=promises(
-                            Terms(
+                            PromiseTerms(
                                 policy=self._policy,
                                 queue=line,
                                 rules=rules,

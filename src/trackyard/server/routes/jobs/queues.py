@@ -21,7 +21,7 @@ from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 
 class QueueView(msgspec.Struct):
@@ -82,7 +82,7 @@ class QueueRoutes:
     async def list(self, request: Request) -> Response:
         """GET /api/v1/queues."""
 
-        def load(reader: Reader) -> QueueList:
+        def load(reader: ReadConnection) -> QueueList:
             counts = _counts(reader, "j.queue")
             found = []
             for name, settings in load_queues(reader).items():
@@ -112,7 +112,7 @@ class QueueRoutes:
         principal = request.principal
         now_ms = self._db.clock.time_ms()
 
-        def load(reader: Reader) -> ShareList:
+        def load(reader: ReadConnection) -> ShareList:
             counts = _counts(reader, "t.name")
             ids = {row[0]: row[1] for row in reader.all("SELECT id, name FROM teams")}
             numbers = {name: team for team, name in ids.items()}
@@ -161,7 +161,7 @@ class QueueRoutes:
         return JSONResponse(share)
 
 
-def _counts(reader: Reader, column: str) -> dict[str, tuple[int, int, float]]:
+def _counts(reader: ReadConnection, column: str) -> dict[str, tuple[int, int, float]]:
     """Count what waits and runs, and the GPUs it holds, by queue or team."""
     found: dict[str, tuple[int, int, float]] = {}
     for name, queued, running in reader.all(

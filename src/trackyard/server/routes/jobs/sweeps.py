@@ -10,16 +10,16 @@ import msgspec
 
 from trackyard.core.errors import AlreadyExists, InvalidInput
 from trackyard.queue.views import JobView
-from trackyard.registry.versions import NewVersion
+from trackyard.registry.versions import VersionDraft
 from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.body import decode
 from trackyard.server.routes.jobs.jobs import SUBMISSION_LIMIT
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Int64, Word
-from trackyard.sweeps.service import Around, Created, TrainWish
+from trackyard.sweeps.service import Created, SearchAround, TrainRequest
 from trackyard.sweeps.views import MAX_LISTED, SweepDetail, SweepList, SweepView
-from trackyard.sweeps.wishes import Budget, SweepWish
+from trackyard.sweeps.wishes import SweepBudget, SweepRequest
 
 #: The file that makes a folder of artifacts a model of MLflow.
 MODEL_FILE = "MLmodel"
@@ -27,11 +27,11 @@ MODEL_FILE = "MLmodel"
 MAX_FILES = 2000
 
 
-class NoWish(msgspec.Struct, forbid_unknown_fields=True):
+class EmptyRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Nothing to say."""
 
 
-class RegisterWish(msgspec.Struct, forbid_unknown_fields=True):
+class RegisterRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Which trial becomes a version of which model."""
 
     model: Word
@@ -68,7 +68,7 @@ class SweepRoutes:
 
     async def create(self, request: Request) -> Response:
         """POST /api/v1/sweeps: begin a sweep, or with dry_run see what its trials would be."""
-        wish = await decode(request, SweepWish)
+        wish = await decode(request, SweepRequest)
         return JSONResponse(await self._sweeps.create(request.principal, wish))
 
     async def show(self, request: Request) -> Response:
@@ -81,33 +81,33 @@ class SweepRoutes:
 
     async def stop(self, request: Request) -> Response:
         """POST /api/v1/sweeps/{sweep}/stop: with its running trials."""
-        await decode(request, NoWish)
+        await decode(request, EmptyRequest)
         return JSONResponse(await self._sweeps.stop(request.principal, request.params["sweep"]))
 
     async def extend(self, request: Request) -> Response:
         """POST /api/v1/sweeps/{sweep}/extend: add to its budget; an ended one goes on."""
-        more = await decode(request, Budget)
+        more = await decode(request, SweepBudget)
         return JSONResponse(
             await self._sweeps.extend(request.principal, request.params["sweep"], more)
         )
 
     async def around(self, request: Request) -> Response:
         """POST /api/v1/sweeps/{sweep}/around: a new sweep where the best trials lie."""
-        wish = await decode(request, Around)
+        wish = await decode(request, SearchAround)
         return JSONResponse(
             await self._sweeps.around(request.principal, request.params["sweep"], wish)
         )
 
     async def train(self, request: Request) -> Response:
         """POST /api/v1/sweeps/{sweep}/train: a job with the best values, to its end."""
-        wish = await decode(request, TrainWish)
+        wish = await decode(request, TrainRequest)
         return JSONResponse(
             await self._sweeps.train(request.principal, request.params["sweep"], wish)
         )
 
     async def register(self, request: Request) -> Response:
         """POST /api/v1/sweeps/{sweep}/register: the best trial's model as the next version."""
-        wish = await decode(request, RegisterWish)
+        wish = await decode(request, RegisterRequest)
         sweep_id, trial, run_id = await self._sweeps.chosen_run(
             request.principal, request.params["sweep"], wish.trial
         )
@@ -117,7 +117,7 @@ class SweepRoutes:
         source = f"runs:/{run_id}/{path}"
         tags = (("yard.sweep", sweep_id), ("yard.trial", str(trial)))
         made = await self._registry.versions.create(
-            request.principal, NewVersion(wish.model, source, run_id=run_id, tags=tags)
+            request.principal, VersionDraft(wish.model, source, run_id=run_id, tags=tags)
         )
         return JSONResponse(Registered(wish.model, str(made["version"]), source, trial, run_id))
 
@@ -172,7 +172,7 @@ def routes(services: Services) -> list[Route]:
             path="/api/v1/sweeps",
             handler=do.create,
             permission=log,
-            takes=SweepWish,
+            takes=SweepRequest,
             gives=Created,
             body_limit=SUBMISSION_LIMIT,
         ),
@@ -183,9 +183,9 @@ def routes(services: Services) -> list[Route]:
             permission=read,
             gives=SweepDetail,
         ),
-        act("stop", do.stop, NoWish, SweepView),
-        act("extend", do.extend, Budget, SweepView),
-        act("around", do.around, Around, Created),
-        act("train", do.train, TrainWish, JobView),
-        act("register", do.register, RegisterWish, Registered),
+        act("stop", do.stop, EmptyRequest, SweepView),
+        act("extend", do.extend, SweepBudget, SweepView),
+        act("around", do.around, SearchAround, Created),
+        act("train", do.train, TrainRequest, JobView),
+        act("register", do.register, RegisterRequest, Registered),
     ]

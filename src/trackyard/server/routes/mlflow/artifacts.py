@@ -10,17 +10,17 @@ import asyncio
 import re
 from typing import Any
 
-from trackyard.artifacts.owners import Owner
+from trackyard.artifacts.owners import ArtifactOwner
 from trackyard.artifacts.paths import (
-    Place,
+    ArtifactPlace,
     check_folder,
     check_path,
     file_name,
     join_path,
     parse_place,
 )
-from trackyard.artifacts.tree import Entry
-from trackyard.artifacts.uploads import Part, Uploads
+from trackyard.artifacts.tree import TreeEntry
+from trackyard.artifacts.uploads import CompletedPart, Uploads
 from trackyard.core.errors import InvalidInput, NotFound, Unsupported
 from trackyard.registry.sources import LoggedSource, RunSource, is_elsewhere, parse_source
 from trackyard.server.http.downloads import attachment, preview
@@ -184,16 +184,20 @@ class FileRoutes:
         artifact = await self._artifacts.find(owner_id, stored)
         return await attachment(request, self._artifacts, artifact)
 
-    async def _place(self, request: Request, *, to_write: bool = False) -> tuple[Place, Owner]:
+    async def _place(
+        self, request: Request, *, to_write: bool = False
+    ) -> tuple[ArtifactPlace, ArtifactOwner]:
         place = parse_place(request.params["path"])
         return place, await self._owner_at(request, place, to_write=to_write)
 
-    async def _owner_at(self, request: Request, place: Place, *, to_write: bool = False) -> Owner:
+    async def _owner_at(
+        self, request: Request, place: ArtifactPlace, *, to_write: bool = False
+    ) -> ArtifactOwner:
         owner = await self._artifacts.owner(request.principal, place.owner, to_write=to_write)
         owner.check_experiment(request.principal, place.experiment)
         return owner
 
-    async def _owner_of_query(self, request: Request, *, to_write: bool = False) -> Owner:
+    async def _owner_of_query(self, request: Request, *, to_write: bool = False) -> ArtifactOwner:
         run_id = one_run(request.arg("run_id") or "", request.arg("run_uuid") or "")
         if not run_id:
             raise missing("run_id")
@@ -256,7 +260,7 @@ class PartRoutes:
         await self._uploads.abort(request.principal, owner, path, args.need("upload_id"))
         return JSONResponse(_EMPTY)
 
-    async def _target(self, request: Request) -> tuple[Arguments, Owner, str]:
+    async def _target(self, request: Request) -> tuple[Arguments, ArtifactOwner, str]:
         """Return the arguments, the owner, and the path: a folder plus a local file's name."""
         place = parse_place(request.params["path"])
         owner = await self._artifacts.owner(request.principal, place.owner, to_write=True)
@@ -340,17 +344,17 @@ def _need(request: Request, name: str) -> str:
     return value
 
 
-def _entry(entry: Entry, path: str) -> dict[str, Any]:
+def _entry(entry: TreeEntry, path: str) -> dict[str, Any]:
     """Return a file or folder as MLflow writes it: a folder has no size."""
     if entry.is_dir:
         return {"path": path, "is_dir": True}
     return {"path": path, "is_dir": False, "file_size": entry.size}
 
 
-def _part(item: dict[str, Any]) -> Part:
+def _part(item: dict[str, Any]) -> CompletedPart:
     number, etag = item.get("part_number"), item.get("etag")
     if isinstance(number, str):
         number = whole_number(number)
     if not isinstance(number, int) or not isinstance(etag, str):
         raise InvalidInput("each of `parts` is an object with a `part_number` and an `etag`")
-    return Part(number=number, etag=etag)
+    return CompletedPart(number=number, etag=etag)

@@ -13,7 +13,7 @@ from trackyard.server.routes.mlflow.shared import Arguments, mlflow_routes
 from trackyard.server.routes.mlflow.traces import PREFIXES_3
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.experiments import inner_experiment_id
 from trackyard.tracking.traces import eval_datasets, scorers
@@ -140,7 +140,7 @@ class EvalDatasetRoutes:
         """GET datasets/{dataset_id}/experiment-ids."""
         wanted = request.params["dataset_id"]
 
-        def query(reader: Reader) -> list[str]:
+        def query(reader: ReadConnection) -> list[str]:
             eval_datasets.get(reader, request.principal, wanted)
             return eval_datasets.experiment_ids(reader, request.principal, wanted)
 

@@ -14,7 +14,7 @@ from trackyard.store.bounds import Free, Int64, Line, Lines, Rows, Text, Word
 Documents = Annotated[list[Free], Meta(max_length=1000)]
 
 
-class Trace(msgspec.Struct):
+class TraceCall(msgspec.Struct):
     """A call about traces: one described, one asked for, a search, a tag, an assessment."""
 
     trace: Free | None = None

@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 from trackyard.artifacts.paths import check_folder, check_path
-from trackyard.artifacts.tree import Entry
+from trackyard.artifacts.tree import TreeEntry
 from trackyard.core.errors import InvalidInput
 from trackyard.registry.logged import STATUSES
 from trackyard.registry.logged_search import (
     LOGGED_DEFAULT,
     WIRE_PREFIX,
     DatasetFilter,
-    LoggedOrder,
+    LoggedSortKey,
 )
 from trackyard.server.http.creates import create_once
 from trackyard.server.http.downloads import attachment
@@ -147,7 +147,7 @@ class LoggedModelRoutes:
         return await attachment(request, self._artifacts, artifact)
 
 
-def _file(entry: Entry) -> dict[str, Any]:
+def _file(entry: TreeEntry) -> dict[str, Any]:
     """Return a file or folder on the wire; its path starts at the model's root."""
     if entry.is_dir:
         return {"path": entry.path, "is_dir": True}
@@ -170,7 +170,7 @@ def _dataset(item: dict[str, Any]) -> DatasetFilter:
     return DatasetFilter(name, digest or None)
 
 
-def _order(item: dict[str, Any]) -> LoggedOrder:
+def _order(item: dict[str, Any]) -> LoggedSortKey:
     field, ascending = item.get("field_name"), item.get("ascending", True)
     name, digest = item.get("dataset_name"), item.get("dataset_digest")
     if not isinstance(field, str) or not field or not isinstance(ascending, bool):
@@ -180,7 +180,7 @@ def _order(item: dict[str, Any]) -> LoggedOrder:
         )
     if not isinstance(name, str | None) or not isinstance(digest, str | None):
         raise InvalidInput("`dataset_name` and `dataset_digest` of `order_by` are strings")
-    return LoggedOrder(field, ascending, name or None, digest or None)
+    return LoggedSortKey(field, ascending, name or None, digest or None)
 
 
 def routes(services: Services) -> list[Route]:

@@ -29,12 +29,12 @@ from trackyard.server.routes.mlflow.shared import (
 from trackyard.server.routes.mlflow.tracking import run_id_of
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.names import Names
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.metrics import history
 from trackyard.tracking.metrics.ingest import (
-    Batch,
+    LogBatch,
     MetricIn,
     Series,
     SingleMetric,
@@ -62,7 +62,7 @@ ORDINARY_BYTES, ORDINARY_VALUES = 32 * 1024, 8000
 _MODEL_HISTORY = "mlflow.log-model.history"
 
 
-class RunMetric(msgspec.Struct, gc=False):
+class RunMetricPoint(msgspec.Struct, gc=False):
     """A point of one of several runs on the wire."""
 
     key: str
@@ -260,7 +260,7 @@ class MetricRoutes:
             raise InvalidInput("max_results must be 1 or more")
         offset = _offset_of(args.text("page_token"))
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             points = self._points(reader, principal, run_id, key)
             end = len(points) if limit is None else min(offset + limit, len(points))
             shaped: dict[str, Any] = {}
@@ -287,8 +287,8 @@ class MetricRoutes:
             raise InvalidInput("GetMetricHistoryBulk request must specify a metric_key.")
         limit = min(args.integer("max_results", MAX_HISTORY) or MAX_HISTORY, MAX_HISTORY)
 
-        def load(reader: Reader) -> bytes:
-            found: list[RunMetric] = []
+        def load(reader: ReadConnection) -> bytes:
+            found: list[RunMetricPoint] = []
             for run_id in sorted(set(run_ids)):
                 room = limit - len(found)
                 if room <= 0:
@@ -315,8 +315,8 @@ class MetricRoutes:
             raise InvalidInput(f"max_results must be between 1 and {MAX_INTERVAL}.")
         span = _span_of(args)
 
-        def load(reader: Reader) -> bytes:
-            found: list[RunMetric] = []
+        def load(reader: ReadConnection) -> bytes:
+            found: list[RunMetricPoint] = []
             for run_id in run_ids:
                 points = self._points(reader, principal, run_id, key, span=span, in_steps=True)
                 found.extend(_run_metrics(run_id, key, history.sample(points, limit)))
@@ -326,7 +326,7 @@ class MetricRoutes:
 
     def _points(
         self,
-        reader: Reader,
+        reader: ReadConnection,
         principal: Principal,
         run_id: str,
         key: str,
@@ -347,7 +347,7 @@ class MetricRoutes:
         return history.history(reader, run.id, name_id)
 
 
-async def _decoded(raw: bytes) -> Batch:
+async def _decoded(raw: bytes) -> LogBatch:
     """Decode a batch; one that holds more than MLflow allows is not looked at on the loop."""
     if len(raw) <= ORDINARY_BYTES or count_values(raw) <= ORDINARY_VALUES:
         return decode_batch(raw)
@@ -388,8 +388,10 @@ def _metrics(key: str, points: Points) -> list[Metric]:
     return list(map(Metric, keys, values, points.times.tolist(), points.steps.tolist()))
 
 
-def _run_metrics(run_id: str, key: str, points: Points) -> list[RunMetric]:
-    return [RunMetric(m.key, m.value, m.timestamp, m.step, run_id) for m in _metrics(key, points)]
+def _run_metrics(run_id: str, key: str, points: Points) -> list[RunMetricPoint]:
+    return [
+        RunMetricPoint(m.key, m.value, m.timestamp, m.step, run_id) for m in _metrics(key, points)
+    ]
 
 
 def _token_at(offset: int) -> str:
@@ -441,7 +443,7 @@ def routes(services: Services) -> list[Route]:
         ("GET", "metrics/get-history-bulk", do.get_history_bulk, read),
         ("GET", "metrics/get-history-bulk-interval", do.get_history_interval, read),
     ]
-    typed = {"runs/log-batch": Batch, "runs/log-metric": SingleMetric}
+    typed = {"runs/log-batch": LogBatch, "runs/log-metric": SingleMetric}
     return [
         route
         for method, path, handler, permission in table

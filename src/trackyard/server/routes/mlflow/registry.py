@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trackyard.registry.search import MODELS_DEFAULT, VERSIONS_DEFAULT
-from trackyard.registry.versions import NewVersion
+from trackyard.registry.versions import VersionDraft
 from trackyard.server.http.creates import create_once
 from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.mlflow.shared import Arguments, mlflow_routes
@@ -133,7 +133,7 @@ class VersionRoutes:
     async def create(self, request: Request) -> Response:
         """POST model-versions/create."""
         args = await Arguments.of(request)
-        new = NewVersion(
+        new = VersionDraft(
             name=args.need("name"),
             source=args.need("source"),
             run_id=args.text("run_id") or "",

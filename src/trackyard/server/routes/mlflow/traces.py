@@ -15,7 +15,7 @@ from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.mlflow.shared import PREFIXES, Arguments, missing, mlflow_routes
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking.experiments import inner_experiment_id
 from trackyard.tracking.search.traces import TRACES_DEFAULT, find_traces
@@ -54,7 +54,7 @@ class TraceRoutes:
         """GET traces/{trace_id}: a trace without its spans."""
         trace_id, principal = request.params["trace_id"], request.principal
 
-        def query(reader: Reader) -> dict[str, Any]:
+        def query(reader: ReadConnection) -> dict[str, Any]:
             traces.find(reader, principal, trace_id)
             return traces.load(reader, principal, [trace_id])[0]
 
@@ -89,7 +89,7 @@ class TraceRoutes:
     ) -> list[dict[str, Any]]:
         principal = request.principal
 
-        def query(reader: Reader) -> list[dict[str, Any]]:
+        def query(reader: ReadConnection) -> list[dict[str, Any]]:
             if must_exist:
                 traces.find(reader, principal, ids[0])
             found = traces.load(reader, principal, ids)
@@ -110,7 +110,7 @@ class TraceRoutes:
         ] or [inner_experiment_id(principal, one) for one in args.texts("experiment_ids")]
         limit = args.integer("max_results")
 
-        def query(reader: Reader) -> dict[str, Any]:
+        def query(reader: ReadConnection) -> dict[str, Any]:
             ids, token = find_traces(
                 reader,
                 principal.team_id,

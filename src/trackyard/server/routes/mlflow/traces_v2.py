@@ -16,7 +16,7 @@ from trackyard.server.routes.mlflow.shared import Arguments, missing, mlflow_rou
 from trackyard.server.routes.mlflow.types import OldTrace
 from trackyard.server.routing import Handler, Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.experiments import inner_experiment_id
 from trackyard.tracking.search.traces import TRACES_DEFAULT, find_traces
 from trackyard.tracking.traces import traces
@@ -82,7 +82,7 @@ class OldTraceRoutes:
         """GET traces/{trace_id}/info: a trace without its spans."""
         trace_id, principal = request.params["trace_id"], request.principal
 
-        def query(reader: Reader) -> dict[str, Any]:
+        def query(reader: ReadConnection) -> dict[str, Any]:
             traces.find(reader, principal, trace_id)
             return traces.load(reader, principal, [trace_id], shape_v2)[0]
 
@@ -94,7 +94,7 @@ class OldTraceRoutes:
         experiments = [inner_experiment_id(principal, one) for one in args.texts("experiment_ids")]
         limit = args.integer("max_results")
 
-        def query(reader: Reader) -> dict[str, Any]:
+        def query(reader: ReadConnection) -> dict[str, Any]:
             ids, token = find_traces(
                 reader,
                 principal.team_id,

@@ -17,7 +17,7 @@ from trackyard.server.http.messages import JSONResponse, RawJSON, Request, Respo
 from trackyard.server.routes.mlflow.shared import Arguments, mlflow_routes, one_run
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.store.idempotency.rule import Create
 from trackyard.store.transaction import FEW_ROWS
 from trackyard.tracking import experiments, inputs, runs
@@ -35,7 +35,7 @@ _STATUS_NUMBERS = dict(enumerate(runs.STATUSES, start=1))
 _EMPTY: dict[str, Any] = {}
 
 
-class NewRun(NamedTuple):
+class RunArguments(NamedTuple):
     """What a caller says of a run to be made."""
 
     experiment: int
@@ -102,7 +102,7 @@ class TrackingRoutes:
         args, principal = await Arguments.of(request), request.principal
         name = args.need("experiment_name")
 
-        def load(reader: Reader) -> dict[str, Any]:
+        def load(reader: ReadConnection) -> dict[str, Any]:
             # Whatever experiment a script sets, a job's runs stay in the job's own: so a script
             # that chooses one by name still logs to the run it was given.
             bound = own_experiment(reader, principal)
@@ -119,7 +119,7 @@ class TrackingRoutes:
         limit = page_size(args, MAX_EXPERIMENTS, default=1000)
         view = view_of(args, "view_type")
 
-        def load(reader: Reader) -> dict[str, Any]:
+        def load(reader: ReadConnection) -> dict[str, Any]:
             ids, token = find_experiments(
                 reader,
                 team_id=principal.team_id,
@@ -189,7 +189,7 @@ class TrackingRoutes:
     async def create_run(self, request: Request) -> Response:
         """POST runs/create."""
         args = await Arguments.of(request)
-        new = NewRun(
+        new = RunArguments(
             experiment=inner_experiment_id(request.principal, args.text("experiment_id") or "0"),
             name=args.text("run_name"),
             user=args.text("user_id"),
@@ -202,7 +202,9 @@ class TrackingRoutes:
 
         return await create_once(self._creates, request, "runs", args.values, make)
 
-    async def _create_run(self, principal: Principal, new: NewRun, create: Create) -> runs.Run:
+    async def _create_run(
+        self, principal: Principal, new: RunArguments, create: Create
+    ) -> runs.RunView:
         quick = self._tracking.quick
 
         def briefly(tx: Tx) -> Any:
@@ -244,7 +246,7 @@ class TrackingRoutes:
             quick.learn_experiment(principal, new.experiment, location)
             return run_id
 
-        made: str | runs.Run = await self._db.write(
+        made: str | runs.RunView = await self._db.write(
             change, briefly, is_long=len(new.tags) > FEW_ROWS
         )
         if isinstance(made, str):
@@ -321,7 +323,7 @@ class TrackingRoutes:
         named = dict.fromkeys(args.texts("experiment_ids"))
         chosen = [inner_experiment_id(principal, one) for one in named]
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             ids, token = find_runs(
                 reader,
                 names=self._tracking.names,

@@ -11,19 +11,19 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from trackyard.server.routes.mlflow.genai_types import EvalDataset, Scorer, Trace
+from trackyard.server.routes.mlflow.genai_types import EvalDataset, Scorer, TraceCall
 from trackyard.store.bounds import Int64, Line, Lines, Rows, Text, Word
 from trackyard.tracking.inputs import MAX_PROFILE, MAX_SCHEMA, MAX_SOURCE
 
 
-class Pair(msgspec.Struct):
+class TagPair(msgspec.Struct):
     """A tag or parameter."""
 
     key: Line
     value: Text | None = ""
 
 
-Pairs = Annotated[list[Pair], Meta(max_length=2000)]
+Pairs = Annotated[list[TagPair], Meta(max_length=2000)]
 #: A word or a number: enums come as either.
 Choice = Word | Int64
 
@@ -65,7 +65,7 @@ class SearchDatasets(msgspec.Struct):
     experiment_ids: Rows = []
 
 
-class NewRun(msgspec.Struct):
+class CreateRun(msgspec.Struct):
     """runs/create."""
 
     experiment_id: Line = ""
@@ -137,14 +137,14 @@ class ModelLink(msgspec.Struct):
     step: Int64 = 0
 
 
-class RunInputs(OneRun):
+class LogInputs(OneRun):
     """runs/log-inputs and runs/outputs."""
 
     datasets: Annotated[list[DatasetInput], Meta(max_length=1000)] = []
     models: Annotated[list[ModelLink], Meta(max_length=1000)] = []
 
 
-class History(_Page):
+class MetricHistoryQuery(_Page):
     """metrics/get-history and its bulk forms."""
 
     run_id: Rows | Line = ""
@@ -171,7 +171,7 @@ class OneModel(msgspec.Struct):
     tags: Pairs = []
 
 
-class NewVersion(OneModel):
+class CreateVersion(OneModel):
     """model-versions/create."""
 
     source: Line = ""
@@ -216,7 +216,7 @@ class LoggedDataset(msgspec.Struct):
     dataset_digest: Word | None = None
 
 
-class LoggedOrder(msgspec.Struct):
+class LoggedModelOrder(msgspec.Struct):
     """An order of logged models."""
 
     field_name: Line
@@ -231,7 +231,7 @@ class SearchLogged(_Page):
     experiment_ids: Rows = []
     filter: Line = ""
     datasets: Annotated[list[LoggedDataset], Meta(max_length=1000)] = []
-    order_by: Annotated[list[LoggedOrder], Meta(max_length=1000)] = []
+    order_by: Annotated[list[LoggedModelOrder], Meta(max_length=1000)] = []
 
 
 class OldTrace(_Page):
@@ -254,7 +254,7 @@ class UploadPart(msgspec.Struct):
     etag: Word
 
 
-class Upload(msgspec.Struct):
+class UploadCall(msgspec.Struct):
     """An upload in parts, and what asks for a presigned address."""
 
     path: Line = ""
@@ -269,30 +269,30 @@ _BY_PATH: dict[str, Any] = {
     "experiments/create": NewExperiment,
     "experiments/search": SearchExperiments,
     "experiments/search-datasets": SearchDatasets,
-    "runs/create": NewRun,
+    "runs/create": CreateRun,
     "runs/update": RunChange,
     "runs/search": SearchRuns,
     "runs/log-parameter": RunPair,
     "runs/set-tag": RunPair,
     "runs/delete-tag": RunPair,
     "runs/log-model": RunModel,
-    "runs/log-inputs": RunInputs,
-    "runs/outputs": RunInputs,
+    "runs/log-inputs": LogInputs,
+    "runs/outputs": LogInputs,
     "registered-models/search": SearchModels,
     "model-versions/search": SearchModels,
-    "model-versions/create": NewVersion,
+    "model-versions/create": CreateVersion,
     "logged-models": NewLogged,
     "logged-models/search": SearchLogged,
 }
 _BY_FAMILY: dict[str, Any] = {
     "experiments": OneExperiment,
     "runs": OneRun,
-    "metrics": History,
+    "metrics": MetricHistoryQuery,
     "registered-models": OneModel,
     "model-versions": OneModel,
     "logged-models": OneLogged,
-    "mpu": Upload,
-    "traces": Trace,
+    "mpu": UploadCall,
+    "traces": TraceCall,
     "datasets": EvalDataset,
     "scorers": Scorer,
 }
@@ -310,7 +310,7 @@ _LARGE: dict[str, int] = {
 def arguments_of(path: str) -> Any:
     """Return the type of a call's arguments, or None where its path says it all."""
     if path.startswith("artifacts/presigned-"):
-        return Upload
+        return UploadCall
     return _BY_PATH.get(path) or _BY_FAMILY.get(path.partition("/")[0])
 
 

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from trackyard.core.errors import InvalidInput
 from trackyard.notify.hook_events import read_event, read_events
-from trackyard.notify.webhooks import STATUSES, Change
+from trackyard.notify.webhooks import STATUSES, WebhookChange
 from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.mlflow.registry import page
 from trackyard.server.routes.mlflow.shared import Arguments, missing, mlflow_routes
@@ -20,7 +20,7 @@ from trackyard.store.bounds import Free, Int64, Line, Text, Word
 _EMPTY: dict[str, Any] = {}
 
 
-class Webhook(msgspec.Struct):
+class WebhookCall(msgspec.Struct):
     """A call about webhooks."""
 
     name: Line = ""
@@ -50,7 +50,7 @@ class Delivery(msgspec.Struct):
     error: str
 
 
-class Deliveries(msgspec.Struct):
+class DeliveryPage(msgspec.Struct):
     """The last deliveries of a webhook, the newest first."""
 
     deliveries: list[Delivery]
@@ -71,7 +71,7 @@ class WebhookRoutes:
             raise missing("events")
         made = await self._hooks.create(
             request.principal,
-            Change(
+            WebhookChange(
                 name=name,
                 url=url,
                 description=args.text("description"),
@@ -89,7 +89,7 @@ class WebhookRoutes:
         made = await self._hooks.update(
             request.principal,
             request.params["webhook_id"],
-            Change(
+            WebhookChange(
                 name=args.text("name"),
                 url=args.text("url"),
                 description=args.text("description"),
@@ -158,7 +158,7 @@ def routes(services: Services) -> list[Route]:
     found = [
         route
         for method, path, handler in table
-        for route in mlflow_routes(method, path, handler, curate, takes=Webhook)
+        for route in mlflow_routes(method, path, handler, curate, takes=WebhookCall)
     ]
     found.append(
         Route(
@@ -166,7 +166,7 @@ def routes(services: Services) -> list[Route]:
             path="/api/v1/webhooks/{webhook_id}/deliveries",
             handler=do.log,
             permission=curate,
-            gives=Deliveries,
+            gives=DeliveryPage,
         )
     )
     return found

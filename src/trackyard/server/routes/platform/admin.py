@@ -21,7 +21,7 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.server.startup.engines import shared_rights
 from trackyard.store.bounds import Days
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.store.sqlite.journal import rejected
 from trackyard.store.transaction import size_bytes
 from trackyard.tracking.retention import count_deleted, purge_runs
@@ -169,11 +169,11 @@ class AdminRoutes:
         )
 
 
-def _count(reader: Reader) -> dict[str, int]:
+def _count(reader: ReadConnection) -> dict[str, int]:
     return {table: (reader.one(f"SELECT count(*) FROM {table}") or (0,))[0] for table in _COUNTED}
 
 
-def _points(reader: Reader) -> tuple[int, int, int]:
+def _points(reader: ReadConnection) -> tuple[int, int, int]:
     settled = reader.one(
         "SELECT coalesce(sum(points), 0), coalesce(sum(length(data) + length(summary)), 0)"
         " FROM metric_blocks"
@@ -182,7 +182,7 @@ def _points(reader: Reader) -> tuple[int, int, int]:
     return int(settled[0]) + int(waiting[0]), int(settled[1]), int(waiting[1])
 
 
-def _schema(reader: Reader) -> str:
+def _schema(reader: ReadConnection) -> str:
     row = reader.one("SELECT version_num FROM alembic_version")
     return str(row[0]) if row else "?"
 

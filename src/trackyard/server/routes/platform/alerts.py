@@ -10,11 +10,11 @@ from msgspec import Meta
 from trackyard.core.alerts import MAX_TEXT, MAX_VIA
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.log_patterns import SHIPPED
-from trackyard.notify.alerts.channels import Channel
+from trackyard.notify.alerts.channels import AlertChannel
 from trackyard.notify.alerts.incidents import Incident
 from trackyard.notify.alerts.outbox import DeliveryView
-from trackyard.notify.alerts.records import Rule
-from trackyard.notify.alerts.service import Asked, SilenceView
+from trackyard.notify.alerts.records import AlertRule
+from trackyard.notify.alerts.service import RuleRequest, SilenceView
 from trackyard.notify.inbox import InboxView
 from trackyard.outbound.addresses import MAX_URL
 from trackyard.server.http.messages import JSONResponse, Request, Response
@@ -26,7 +26,7 @@ from trackyard.store.bounds import Int64, Word
 Names = Annotated[list[Word], Meta(max_length=MAX_VIA)]
 
 
-class RuleWish(msgspec.Struct, forbid_unknown_fields=True):
+class NewRule(msgspec.Struct, forbid_unknown_fields=True):
     """A rule to make."""
 
     #: the condition, as in `loss > 10 for 5m`
@@ -83,7 +83,7 @@ class IncidentList(msgspec.Struct):
     incidents: list[Incident]
 
 
-class SilenceWish(msgspec.Struct, forbid_unknown_fields=True):
+class SilenceRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A silence to ask for."""
 
     seconds: float
@@ -100,7 +100,7 @@ class SilenceList(msgspec.Struct):
     silences: list[SilenceView]
 
 
-class ChannelWish(msgspec.Struct, forbid_unknown_fields=True):
+class ChannelRequest(msgspec.Struct, forbid_unknown_fields=True):
     """A channel to make."""
 
     name: Word
@@ -145,7 +145,7 @@ class TestReply(msgspec.Struct):
     error: str
 
 
-class ReadWish(msgspec.Struct, forbid_unknown_fields=True):
+class InboxReadRequest(msgspec.Struct, forbid_unknown_fields=True):
     """How far an inbox was read."""
 
     up_to: Int64
@@ -166,8 +166,8 @@ class AlertRoutes:
 
     async def add(self, request: Request) -> Response:
         """POST /api/v1/alerts: make a rule about what happens from now on."""
-        wish = await decode(request, RuleWish)
-        asked = Asked(
+        wish = await decode(request, NewRule)
+        asked = RuleRequest(
             text=wish.text,
             scope=wish.scope,
             all_teams=wish.all_teams,
@@ -208,7 +208,7 @@ class AlertRoutes:
 
     async def silence(self, request: Request) -> Response:
         """POST /api/v1/silences: send nothing about a rule or a subject for a time."""
-        wish = await decode(request, SilenceWish)
+        wish = await decode(request, SilenceRequest)
         if not wish.seconds > 0:
             raise InvalidInput("say for how long, in seconds")
         made = await self._alerts.silence(
@@ -233,7 +233,7 @@ class AlertRoutes:
 
     async def add_channel(self, request: Request) -> Response:
         """POST /api/v1/alert-channels: make a channel."""
-        wish = await decode(request, ChannelWish)
+        wish = await decode(request, ChannelRequest)
         made = await self._alerts.add_channel(
             request.principal,
             name=wish.name,
@@ -264,12 +264,12 @@ class AlertRoutes:
 
     async def read_inbox(self, request: Request) -> Response:
         """POST /api/v1/inbox/read: mark lines as read."""
-        wish = await decode(request, ReadWish)
+        wish = await decode(request, InboxReadRequest)
         await self._inbox.mark_read(request.principal, wish.up_to)
         return JSONResponse(await self._inbox.show(request.principal))
 
 
-def rule_view(rule: Rule) -> RuleView:
+def rule_view(rule: AlertRule) -> RuleView:
     """Show a rule."""
     return RuleView(
         id=rule.id,
@@ -289,7 +289,7 @@ def rule_view(rule: Rule) -> RuleView:
     )
 
 
-def channel_view(channel: Channel) -> ChannelView:
+def channel_view(channel: AlertChannel) -> ChannelView:
     """Show a channel; where it goes is shown without what is secret of it."""
     return ChannelView(
         name=channel.name,
@@ -320,12 +320,12 @@ def routes(services: Services) -> list[Route]:
     }
     return [
         route("GET", "alerts", do.rules, read, gives=RuleList),
-        route("POST", "alerts", do.add, log, takes=RuleWish, gives=RuleView),
+        route("POST", "alerts", do.add, log, takes=NewRule, gives=RuleView),
         route("DELETE", "alerts/{alert}", do.remove, log, gives=empty),
         route("GET", "incidents", do.incidents, read, gives=IncidentList, query=narrow),
         route("POST", "incidents/{incident}/acknowledge", do.acknowledge, log, gives=Incident),
         route("GET", "silences", do.silences, read, gives=SilenceList),
-        route("POST", "silences", do.silence, log, takes=SilenceWish, gives=SilenceView),
+        route("POST", "silences", do.silence, log, takes=SilenceRequest, gives=SilenceView),
         route("DELETE", "silences/{silence}", do.unsilence, log, gives=empty),
         route("GET", "alert-channels", do.channels, read, gives=ChannelList),
         route(
@@ -333,12 +333,12 @@ def routes(services: Services) -> list[Route]:
             "alert-channels",
             do.add_channel,
             curate,
-            takes=ChannelWish,
+            takes=ChannelRequest,
             gives=ChannelView,
         ),
         route("DELETE", channel, do.remove_channel, curate, gives=empty),
         route("POST", f"{channel}/test", do.test, log, gives=TestReply),
         route("GET", "alert-deliveries", do.deliveries, read, gives=DeliveryList),
         route("GET", "inbox", do.inbox, read, gives=InboxView),
-        route("POST", "inbox/read", do.read_inbox, read, takes=ReadWish, gives=InboxView),
+        route("POST", "inbox/read", do.read_inbox, read, takes=InboxReadRequest, gives=InboxView),
     ]

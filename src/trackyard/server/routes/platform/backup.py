@@ -24,7 +24,7 @@ from trackyard.server.http.messages import FileResponse, JSONResponse, Request, 
 from trackyard.server.http.pipe import PipeResponse
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.sqlite.backup import Snapshot, blobs_after, find_blob, snapshot
+from trackyard.store.sqlite.backup import DatabaseCopy, blobs_after, find_blob, snapshot
 
 #: Seconds without a request after which a backup counts as abandoned.
 IDLE_SECONDS = 900.0
@@ -71,7 +71,7 @@ class BackupFiles(msgspec.Struct):
 @dataclass(slots=True)
 class _Open:
     id: str
-    copy: Snapshot
+    copy: DatabaseCopy
     used: float
     held: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -133,7 +133,7 @@ class BackupRoutes:
             raise
         return _Open(number, copy, self._services.clock.monotonic(), held)
 
-    async def _note(self, actor: str, copy: Snapshot) -> None:
+    async def _note(self, actor: str, copy: DatabaseCopy) -> None:
         await self._services.database.write(
             lambda tx: tx.event(
                 "backup.taken",

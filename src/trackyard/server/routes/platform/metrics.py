@@ -16,7 +16,7 @@ from trackyard.server.services import Services
 from trackyard.store.transaction import size_bytes
 
 if TYPE_CHECKING:
-    from trackyard.server.health.prometheus import Facts
+    from trackyard.server.health.prometheus import ServerMetrics
 
 
 class MetricsRoutes:
@@ -34,8 +34,8 @@ class MetricsRoutes:
         body = await asyncio.to_thread(exposition, facts)
         return Response(body, content_type=CONTENT_TYPE)
 
-    async def _facts(self) -> Facts:
-        from trackyard.server.health.prometheus import Facts
+    async def _facts(self) -> ServerMetrics:
+        from trackyard.server.health.prometheus import ServerMetrics
 
         parts = self._services
         database, scheduler = parts.database, parts.jobs.scheduler
@@ -43,7 +43,7 @@ class MetricsRoutes:
             lambda reader: (fleet_nodes.load(reader), load_checks(reader), size_bytes(reader))
         )
         now_ms = parts.clock.time_ms()
-        return Facts(
+        return ServerMetrics(
             looked=await scheduler.view(),
             nodes=rows,
             checks=checks,

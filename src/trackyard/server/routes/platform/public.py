@@ -32,7 +32,7 @@ SERVER_INFO = {
 }
 
 
-class Check(msgspec.Struct, omit_defaults=True):
+class ReadinessCheck(msgspec.Struct, omit_defaults=True):
     """One part of readiness."""
 
     name: str
@@ -47,7 +47,7 @@ class Readiness(msgspec.Struct):
 
     ready: bool
     version: str
-    checks: list[Check]
+    checks: list[ReadinessCheck]
 
 
 class PublicRoutes:
@@ -61,7 +61,7 @@ class PublicRoutes:
         self._watchdog = services.watchdog
         self._hub = services.hub
         self._proven = -PROOF_SECONDS
-        self._checks: list[Callable[[], Awaitable[Check]]] = [
+        self._checks: list[Callable[[], Awaitable[ReadinessCheck]]] = [
             self._database,
             self._scheduler,
             self._loop,
@@ -85,7 +85,7 @@ class PublicRoutes:
             raise TooBusy(f"not ready: {'; '.join(troubles)}", retry_after=2)
         return JSONResponse(Readiness(True, trackyard.__version__, checks))
 
-    async def _database(self) -> Check:
+    async def _database(self) -> ReadinessCheck:
         """Prove that a row can be written and committed."""
         now = self._clock.monotonic()
         if now - self._proven > PROOF_SECONDS:
@@ -100,25 +100,25 @@ class PublicRoutes:
             try:
                 await self._db.write(probe)
             except Exception as fault:  # noqa: BLE001 - whatever it is, it is not ready
-                return Check("database", False, str(fault))
+                return ReadinessCheck("database", False, str(fault))
             self._proven = now
-        return Check("database", True, "a row was written and committed")
+        return ReadinessCheck("database", True, "a row was written and committed")
 
-    async def _scheduler(self) -> Check:
+    async def _scheduler(self) -> ReadinessCheck:
         """Tell whether scheduling works, where this server does it."""
         scheduler = self._jobs.scheduler
         trouble = scheduler.trouble()
         words = trouble or scheduler.warning() or "nothing is wrong with scheduling"
-        return Check("scheduler", not trouble, words)
+        return ReadinessCheck("scheduler", not trouble, words)
 
-    async def _loop(self) -> Check:
+    async def _loop(self) -> ReadinessCheck:
         """Tell how long the event loop stood still; it answers, so it is well."""
         worst = self._watchdog.worst()
         if worst is None:
-            return Check("event loop", True, "no stall in the last minutes", 0.0)
+            return ReadinessCheck("event loop", True, "no stall in the last minutes", 0.0)
         milliseconds = round(worst.seconds * 1000, 1)
         sentence = f"it stood still for {milliseconds:.0f} ms in the last minutes"
-        return Check("event loop", True, sentence, milliseconds)
+        return ReadinessCheck("event loop", True, sentence, milliseconds)
 
     async def server_info(self, request: Request) -> Response:
         """GET /api/3.0/mlflow/server-info."""

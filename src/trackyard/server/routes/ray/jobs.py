@@ -11,8 +11,8 @@ from typing import Any
 from trackyard.core.errors import InvalidInput, NotFound, TooBusy, YardError
 from trackyard.queue.submit.packages import RAY_LIMIT_BYTES, PackageRow
 from trackyard.rayjobs import records
-from trackyard.rayjobs.service import RayDoor
-from trackyard.rayjobs.specification import Body, package_format, package_name
+from trackyard.rayjobs.service import RayJobsService
+from trackyard.rayjobs.specification import RayBody, package_format, package_name
 from trackyard.rayjobs.views import MARK
 from trackyard.server.app import taken_over
 from trackyard.server.http.messages import JSONResponse, Request, Response
@@ -37,7 +37,7 @@ class RayRoutes:
     def __init__(self, services: Services) -> None:
         self._jobs = services.jobs
         self._database = services.database
-        self._door = RayDoor(
+        self._door = RayJobsService(
             services.database, services.jobs, on_ray=services.settings.engine.startswith("ray")
         )
 
@@ -85,7 +85,7 @@ class RayRoutes:
 
     async def submit(self, request: Request) -> Response:
         """POST /api/jobs/: queue a job."""
-        name = await self._door.submit(request.principal, await decode(request, Body))
+        name = await self._door.submit(request.principal, await decode(request, RayBody))
         return JSONResponse({"job_id": name, "submission_id": name})
 
     async def list(self, request: Request) -> Response:
@@ -178,7 +178,7 @@ def routes(services: Services) -> list[Route]:
                 handler=handler,
                 permission=right,
                 plain=True,
-                takes=Body if handler == do.submit else None,
+                takes=RayBody if handler == do.submit else None,
             )
             for method, path, handler, right in table
         ]

@@ -12,7 +12,7 @@ import msgspec
 from trackyard.core.errors import InvalidInput
 from trackyard.core.node import NodeState
 from trackyard.fleet.nodes import NodeRow
-from trackyard.rayjobs.service import RayDoor
+from trackyard.rayjobs.service import RayJobsService
 from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.ray.jobs import PREFIXES
 from trackyard.server.routing import Permission, Route
@@ -26,7 +26,7 @@ class StateRoutes:
 
     def __init__(self, services: Services) -> None:
         self._engine = services.settings.engine
-        self._door = RayDoor(
+        self._door = RayJobsService(
             services.database, services.jobs, on_ray=services.settings.engine.startswith("ray")
         )
 

@@ -14,7 +14,7 @@ from trackyard.server.routes.runs.runs import MAX_COLUMNS, MAX_ROWS
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Rows, Words
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.table import RunsTable, read_table
 
 #: Ids given to the database at once; both kinds take far more than this.
@@ -49,7 +49,7 @@ class PageRoutes:
             raise InvalidInput(f"at most {MAX_COLUMNS} columns can be read at once")
         principal = request.principal
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             found = read_table(
                 reader,
                 self._names,
@@ -64,7 +64,7 @@ class PageRoutes:
         return RawJSON(await self._db.read(load))
 
 
-def inner_ids(reader: Reader, principal: Principal, run_ids: Sequence[str]) -> list[int]:
+def inner_ids(reader: ReadConnection, principal: Principal, run_ids: Sequence[str]) -> list[int]:
     """Return the inner ids of a team's runs, in order, without those it does not have."""
     known: dict[str, int] = {}
     for start in range(0, len(run_ids), CHUNK):

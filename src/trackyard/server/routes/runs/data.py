@@ -12,11 +12,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from trackyard.core.dataset import Entry
+from trackyard.core.dataset import ManifestEntry
 from trackyard.core.errors import InvalidInput
 from trackyard.datasets.contents import MAX_CONTENTS
 from trackyard.datasets.layouts import Classes, kind_of
-from trackyard.datasets.records import VersionRow, newest_versions, version_counts
+from trackyard.datasets.records import DatasetVersionRow, newest_versions, version_counts
 from trackyard.datasets.upkeep import clean
 from trackyard.datasets.uses import nodes_holding, uses_of
 from trackyard.server.http.downloads import PREVIEWS, content_type, disposition
@@ -27,7 +27,7 @@ from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Days, Word
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 
 MANIFEST_BYTES = 160 * 1024**2
 MAX_PAGE = 1000
@@ -183,7 +183,7 @@ class UsersReply(msgspec.Struct):
     nodes: list[str]
 
 
-class CleanWish(msgspec.Struct):
+class CleanRequest(msgspec.Struct):
     """What to clean up."""
 
     #: versions not used for so many days; null removes no version, contents alone
@@ -220,7 +220,7 @@ class DataRoutes:
         after, most = request.arg("after") or "", _page(request)
         team = request.principal.team_id
 
-        def load(reader: Reader) -> tuple[Any, Any]:
+        def load(reader: ReadConnection) -> tuple[Any, Any]:
             return newest_versions(reader, team, after=after, most=most + 1), version_counts(
                 reader, team
             )
@@ -343,7 +343,7 @@ class DataRoutes:
         row = await self._version(request)
         team = request.principal.team_id
 
-        def load(reader: Reader) -> UsersReply:
+        def load(reader: ReadConnection) -> UsersReply:
             uses = uses_of(reader, row.id)
             models = self._data.models_behind(reader, [use.run_uuid for use in uses])
             shown = [
@@ -368,7 +368,7 @@ class DataRoutes:
 
     async def clean(self, request: Request) -> Response:
         """POST /api/v1/data/clean: remove versions unused for long, and what nothing refers to."""
-        wish = await decode(request, CleanWish)
+        wish = await decode(request, CleanRequest)
         found = await clean(
             self._services.database,
             self._services.artifacts,
@@ -387,12 +387,12 @@ class DataRoutes:
             )
         )
 
-    async def _version(self, request: Request) -> VersionRow:
+    async def _version(self, request: Request) -> DatasetVersionRow:
         text = f"{request.params['name']}@{request.params['version']}"
         return await self._data.find(request.principal, text)
 
 
-def view(row: VersionRow) -> VersionView:
+def view(row: DatasetVersionRow) -> VersionView:
     """Show a version."""
     return VersionView(
         name=row.name,
@@ -409,7 +409,7 @@ def view(row: VersionRow) -> VersionView:
     )
 
 
-def _file(entry: Entry) -> FileView:
+def _file(entry: ManifestEntry) -> FileView:
     return FileView(entry.path, entry.size, entry.sha256, kind_of(entry.path))
 
 
@@ -479,7 +479,9 @@ def routes(services: Services) -> list[Route]:
         _post("/api/v1/data/missing", do.missing, ContentNames, MissingReply),
         _post("/api/v1/data/contents", do.store, None, StoredReply),
         _post("/api/v1/data/fetch", do.fetch, ContentNames, None, **by_jobs),
-        _post("/api/v1/data/clean", do.clean, CleanWish, CleanReply, permission=Permission.CURATE),
+        _post(
+            "/api/v1/data/clean", do.clean, CleanRequest, CleanReply, permission=Permission.CURATE
+        ),
         _post(
             "/api/v1/data/{name}/versions",
             do.add,

@@ -21,9 +21,9 @@ from trackyard.server.http.uploads import declared_digest, whole_body
 from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 from trackyard.tracking.importing import points, records, runs, traces
-from trackyard.tracking.importing.provenance import Outcome
+from trackyard.tracking.importing.provenance import ImportOutcome
 
 #: Bytes of one request: a data set's profile may have 16 MB, a million points have 24 MB.
 IMPORT_BYTES = 40 * 1024 * 1024
@@ -35,7 +35,7 @@ PART_COST, ITEM_COST = 100_000, 1000
 class Outcomes(msgspec.Struct):
     """What became of each thing that was sent, in its order."""
 
-    results: list[Outcome]
+    results: list[ImportOutcome]
 
 
 class PointsWritten(msgspec.Struct):
@@ -48,7 +48,7 @@ class PointsWritten(msgspec.Struct):
 class PointCounts(msgspec.Struct):
     """What is here of each metric of each run; runs that are not here are absent."""
 
-    runs: dict[str, dict[str, points.Stored]]
+    runs: dict[str, dict[str, points.StoredMetric]]
 
 
 class ImportedFile(msgspec.Struct):
@@ -86,7 +86,7 @@ class ImportRoutes:
         """POST /api/v1/import/experiments."""
         body, principal = await decode(request, records.ImportedExperiments), request.principal
 
-        def put(tx: Tx, item: records.ImportedExperiment) -> Outcome:
+        def put(tx: Tx, item: records.ImportedExperiment) -> ImportOutcome:
             return runs.put_experiment(
                 tx, principal, item, same_name=body.same_name, schemes=self._schemes
             )
@@ -97,7 +97,7 @@ class ImportRoutes:
         """POST /api/v1/import/runs."""
         body, principal = await decode(request, records.ImportedRuns), request.principal
 
-        def put(tx: Tx, item: records.ImportedRun) -> Outcome:
+        def put(tx: Tx, item: records.ImportedRun) -> ImportOutcome:
             return runs.put_run(tx, self._tracking.names, principal, item, self._schemes)
 
         return await self._all(body.runs, lambda item: item.run_id, put)
@@ -130,12 +130,12 @@ class ImportRoutes:
         )
 
     async def _all(
-        self, items: list[Any], name: Callable[[Any], str], put: Callable[[Tx, Any], Outcome]
+        self, items: list[Any], name: Callable[[Any], str], put: Callable[[Tx, Any], ImportOutcome]
     ) -> Response:
-        def write(tx: Tx, part: list[Any]) -> list[Outcome]:
+        def write(tx: Tx, part: list[Any]) -> list[ImportOutcome]:
             return runs.each(part, name, partial(put, tx))
 
-        results: list[Outcome] = []
+        results: list[ImportOutcome] = []
         # Each thing is imported by itself, so that others' writes may come between parts.
         for part in await asyncio.to_thread(_in_parts, items):
             results += await self._db.write(partial(write, part=part), is_long=True)
@@ -167,7 +167,7 @@ class ImportRoutes:
         """GET /api/v1/export/deletions: what MLflow's REST API does not tell."""
         principal = request.principal
 
-        def load(reader: Reader) -> Deletions:
+        def load(reader: ReadConnection) -> Deletions:
             return Deletions(
                 runs.deletion_times(reader, principal),
                 registry.deleted_versions(reader, principal),

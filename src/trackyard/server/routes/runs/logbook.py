@@ -11,7 +11,7 @@ from msgspec import Meta
 from trackyard.core.errors import InvalidInput
 from trackyard.insight.logbook import loader
 from trackyard.insight.logbook.books import lineage_entries, team_entries
-from trackyard.insight.logbook.digest import Digest, month_of, week_of
+from trackyard.insight.logbook.digest import ActivityDigest, month_of, week_of
 from trackyard.insight.logbook.entries import (
     KINDS,
     Logbook,
@@ -20,7 +20,13 @@ from trackyard.insight.logbook.entries import (
     select,
 )
 from trackyard.insight.logbook.facts import RunFacts
-from trackyard.insight.logbook.notebook import Draft, add_note, edit_note, place_of, remove_note
+from trackyard.insight.logbook.notebook import (
+    NoteDraft,
+    add_note,
+    edit_note,
+    place_of,
+    remove_note,
+)
 from trackyard.insight.logbook.render import (
     digest_html,
     digest_markdown,
@@ -34,7 +40,7 @@ from trackyard.server.routes.body import decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Int64, Line, Word
-from trackyard.store.database import Reader, Tx
+from trackyard.store.database import ReadConnection, Tx
 
 DEFAULT_ENTRIES, MAX_ENTRIES = 500, 5000
 WEEK_MS = 7 * 86_400_000
@@ -75,7 +81,7 @@ class LogbookRoutes:
         whole = request.arg("lineage") in ("1", "true")
         wish, now = _Wish(request), self._clock.time_ms()
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             if whole:
                 facts = loader.load_lineage_facts(reader, principal, run_id)
             else:
@@ -102,7 +108,7 @@ class LogbookRoutes:
         since = request.number("since_ms", max(0, until - WEEK_MS))
         before = request.number("before", 0) or None
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             events, older = loader.load_team_events(reader, principal, since, until, before)
             names = loader.load_run_names(reader, principal, events)
             entries = team_entries(events, names)
@@ -129,9 +135,9 @@ class LogbookRoutes:
         period = month_of(month, now) if month is not None else week_of(week or "", now)
         shape = _format(request)
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             found = loader.load_digest(reader, principal, period, now)
-            writers: dict[str, Callable[[Digest], str]] = {
+            writers: dict[str, Callable[[ActivityDigest], str]] = {
                 "markdown": digest_markdown,
                 "html": digest_html,
             }
@@ -149,7 +155,7 @@ class LogbookRoutes:
             raise InvalidInput("name the step at which it got worse: ?step=1200")
         step, metric = request.number("step", 0), (request.arg("metric") or "")[:1000]
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             found = loader.load_moment(reader, principal, run_id, step=step, metric=metric)
             return msgspec.json.encode(explain(found))
 
@@ -247,8 +253,8 @@ def _shaped(body: bytes, shape: str, name: str) -> Response:
     )
 
 
-def _draft(note: NoteIn) -> Draft:
-    return Draft(text=note.text, step=note.step, at_ms=note.at_ms, pictures=note.pictures)
+def _draft(note: NoteIn) -> NoteDraft:
+    return NoteDraft(text=note.text, step=note.step, at_ms=note.at_ms, pictures=note.pictures)
 
 
 def _ref(facts: RunFacts) -> RunRef:
@@ -308,7 +314,7 @@ def routes(services: Services) -> list[Route]:
             path="/api/v1/logbook/digest",
             handler=do.digest,
             permission=read,
-            gives=Digest,
+            gives=ActivityDigest,
             query={
                 "week": "this (default), last, or as in 2026-W46",
                 "month": "this, last, or as in 2026-11",

@@ -20,15 +20,15 @@ from trackyard.server.routes.body import bounded, decode
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Int64, Line, Word, Words
-from trackyard.store.database import Reader
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.experiments import inner_experiment_id, outer_experiment_id
 from trackyard.tracking.metrics import history
 from trackyard.tracking.runs import find_run, load_runs
 from trackyard.tracking.search.runs import find_runs
 from trackyard.tracking.table import (
     KeyNames,
+    MetricSeries,
     RunsTable,
-    Series,
     read_names,
     read_table,
     shape_series,
@@ -70,7 +70,7 @@ class SeriesQuery(msgspec.Struct):
 class SeriesReply(msgspec.Struct):
     """Series in the order runs x keys; a metric a run lacks is left out."""
 
-    series: list[Series]
+    series: list[MetricSeries]
 
 
 class ExperimentSummary(msgspec.Struct):
@@ -138,7 +138,7 @@ class RunRoutes:
             raise InvalidInput(f"at most {MAX_COLUMNS} columns can be read at once")
         chosen = [inner_experiment_id(principal, one) for one in query.experiment_ids]
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             ids, token = find_runs(
                 reader,
                 names=self._tracking.names,
@@ -204,7 +204,7 @@ class RunRoutes:
             first = -(2**62) if query.first_step is None else query.first_step
             span = (first, 2**62 if query.last_step is None else query.last_step)
 
-        def load(reader: Reader) -> bytes:
+        def load(reader: ReadConnection) -> bytes:
             found = []
             ids = ((names.find(reader, key), key) for key in keys)
             known = {name_id: key for name_id, key in ids if name_id is not None}
@@ -261,7 +261,7 @@ class RunRoutes:
         """GET /api/v1/runs/{run_id}: the whole run, with least and greatest value per metric."""
         principal, run_id = request.principal, request.params["run_id"]
 
-        def load(reader: Reader) -> dict[str, Any]:
+        def load(reader: ReadConnection) -> dict[str, Any]:
             inner = find_run(reader, principal, run_id).id
             rows = reader.all(
                 "SELECT n.name, m.value, m.least, m.most, m.step, m.time_ms FROM metric_latest m"
