@@ -101,6 +101,15 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert nameless + folders == []
 
 
+def test_no_two_public_classes_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(short(path))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 def test_no_file_names_a_machine_or_a_registry() -> None:
     found = [
         f"{short(path)}: {match[0]}"

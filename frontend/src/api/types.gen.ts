@@ -2469,7 +2469,7 @@ export interface components {
             idle_stop_ms: number | null;
         };
         /**
-         * AppWish
+         * AppRequest
          * @description How an app is to be opened.
          */
         AppRequest: {
@@ -2492,7 +2492,7 @@ export interface components {
             idle_stop_ms: number | null;
         };
         /**
-         * Deliveries
+         * DeliveryPage
          * @description The last deliveries of a webhook, the newest first.
          */
         DeliveryPage: {
@@ -2688,7 +2688,7 @@ export interface components {
             regex: string;
         };
         /**
-         * RuleWish
+         * NewRule
          * @description A rule to make.
          */
         NewRule: {
@@ -2762,7 +2762,7 @@ export interface components {
             is_all_teams: boolean;
         };
         /**
-         * SilenceWish
+         * SilenceRequest
          * @description A silence to ask for.
          */
         SilenceRequest: {
@@ -2797,7 +2797,7 @@ export interface components {
             created_ms: number;
         };
         /**
-         * ChannelWish
+         * ChannelRequest
          * @description A channel to make.
          */
         ChannelRequest: {
@@ -2865,14 +2865,14 @@ export interface components {
             is_read: boolean;
         };
         /**
-         * ReadWish
+         * InboxReadRequest
          * @description How far an inbox was read.
          */
         InboxReadRequest: {
             up_to: number;
         };
         /**
-         * Claim
+         * RunnerClaim
          * @description Something that only the caller knows, by which it is known when it asks again.
          */
         RunnerClaim: {
@@ -2914,7 +2914,7 @@ export interface components {
             data: string[];
         };
         /**
-         * Progress
+         * RunnerProgress
          * @description Signs of progress as the runner sees them.
          */
         RunnerProgress: {
@@ -3081,7 +3081,7 @@ export interface components {
             stored: number;
         };
         /**
-         * CleanWish
+         * CleanRequest
          * @description What to clean up.
          */
         CleanRequest: {
@@ -3214,7 +3214,7 @@ export interface components {
             created_ms: number;
         };
         /**
-         * Demand
+         * DemandRequest
          * @description What an attempt asks for: so many workers, each alike, all or nothing.
          */
         DemandRequest: {
@@ -3265,7 +3265,7 @@ export interface components {
             cpus: number;
         };
         /**
-         * Release
+         * DemandRelease
          * @description What is given back.
          */
         DemandRelease: {
@@ -3380,7 +3380,7 @@ export interface components {
             results: components["schemas"]["ImportOutcome"][];
         };
         /**
-         * Outcome
+         * ImportOutcome
          * @description What became of one thing that was sent.
          */
         ImportOutcome: {
@@ -3655,7 +3655,7 @@ export interface components {
             };
         };
         /**
-         * Stored
+         * StoredMetric
          * @description What is here of a metric: settled points, and the latest point; null stands for NaN.
          */
         StoredMetric: [
@@ -3694,7 +3694,7 @@ export interface components {
             created_ms: number;
         };
         /**
-         * Wish
+         * JobRequest
          * @description A submission as it comes over the wire; only `command` is needed.
          */
         JobRequest: {
@@ -3816,7 +3816,7 @@ export interface components {
             diff: string;
         };
         /**
-         * Interactive
+         * InteractiveOptions
          * @description How people reach into a job while it runs.
          */
         InteractiveOptions: {
@@ -3931,7 +3931,7 @@ export interface components {
             confidence: number;
         };
         /**
-         * Answer
+         * JobPreview
          * @description What would become of a job if it were submitted now.
          */
         JobPreview: {
@@ -3957,7 +3957,7 @@ export interface components {
             preemption: string;
         };
         /**
-         * Smaller
+         * SmallerRequestView
          * @description A lesser request that would start at once.
          */
         SmallerRequestView: {
@@ -4128,7 +4128,7 @@ export interface components {
             text: string;
         };
         /**
-         * StopWish
+         * StopJobs
          * @description How to stop.
          */
         StopJobs: {
@@ -4143,7 +4143,7 @@ export interface components {
             jobs: components["schemas"]["JobView"][];
         };
         /**
-         * Change
+         * Requeue
          * @description What may change when a job is queued again; null leaves a field as it is.
          */
         Requeue: {
@@ -4236,7 +4236,7 @@ export interface components {
             gpu_memory_bytes: number;
         };
         /**
-         * Asked
+         * LeaseQuery
          * @description What was asked for, as it was written.
          */
         LeaseQuery: {
@@ -4295,7 +4295,7 @@ export interface components {
             zone: string;
         };
         /**
-         * Answer
+         * LeaseAnswer
          * @description What became, or would become, of a request.
          */
         LeaseAnswer: {
@@ -4372,7 +4372,7 @@ export interface components {
             nodes: number;
         };
         /**
-         * Calendar
+         * CalendarView
          * @description Nodes as rows, time as columns.
          */
         CalendarView: {
@@ -4452,7 +4452,7 @@ export interface components {
             to_ms: number | null;
         };
         /**
-         * FeedWish
+         * FeedRequest
          * @description A feed to be opened.
          */
         FeedRequest: {
@@ -4460,7 +4460,7 @@ export interface components {
             label: string;
         };
         /**
-         * Feed
+         * FeedToken
          * @description A token that opens the feed alone, shown once.
          */
         FeedToken: {
@@ -4471,7 +4471,7 @@ export interface components {
             sentence: string;
         };
         /**
-         * Extension
+         * LeaseExtension
          * @description A later end.
          */
         LeaseExtension: {
@@ -4485,7 +4485,7 @@ export interface components {
             zone: string;
         };
         /**
-         * Shrinking
+         * LeaseShrinking
          * @description An earlier end, a later start, or fewer nodes.
          */
         LeaseShrinking: {
@@ -4503,7 +4503,7 @@ export interface components {
             zone: string;
         };
         /**
-         * Moving
+         * LeaseChange
          * @description Another time, other nodes, another name.
          */
         LeaseChange: {
@@ -4525,7 +4525,7 @@ export interface components {
             zone: string;
         };
         /**
-         * Transfer
+         * LeaseTransfer
          * @description Another holder.
          */
         LeaseTransfer: {
@@ -4536,7 +4536,7 @@ export interface components {
             zone: string;
         };
         /**
-         * Release
+         * LeaseEnd
          * @description An early end.
          */
         LeaseEnd: {
@@ -4605,7 +4605,7 @@ export interface components {
             is_shipped: boolean;
         };
         /**
-         * PolicyWish
+         * LogPolicyRequest
          * @description A log policy to make.
          */
         LogPolicyRequest: {
@@ -4647,7 +4647,7 @@ export interface components {
             before: number | null;
         };
         /**
-         * Entry
+         * LogbookEntry
          * @description One line of a logbook.
          */
         LogbookEntry: {
@@ -4685,7 +4685,7 @@ export interface components {
             edited_ms: number | null;
         };
         /**
-         * Difference
+         * FieldDifference
          * @description One thing that is not what it was.
          */
         FieldDifference: {
@@ -4716,7 +4716,7 @@ export interface components {
             spans: components["schemas"]["LaneSpan"][];
         };
         /**
-         * Span
+         * LaneSpan
          * @description A stretch of a lane; a moment where both ends are the same.
          */
         LaneSpan: {
@@ -4756,7 +4756,7 @@ export interface components {
             weight: number;
         };
         /**
-         * Digest
+         * ActivityDigest
          * @description A team's week or month.
          */
         ActivityDigest: {
@@ -4877,7 +4877,7 @@ export interface components {
             holders: components["schemas"]["GpuHolder"][];
         };
         /**
-         * Holder
+         * GpuHolder
          * @description A job on a GPU or node; of other teams' jobs, as in the queue, the team and no more.
          */
         GpuHolder: {
@@ -4922,7 +4922,7 @@ export interface components {
             arch: string;
         };
         /**
-         * DrainWish
+         * DrainRequest
          * @description Why a node is drained.
          */
         DrainRequest: {
@@ -4934,14 +4934,14 @@ export interface components {
             until_ms: number | null;
         };
         /**
-         * QuarantineWish
+         * QuarantineRequest
          * @description Why a node is taken out of service.
          */
         QuarantineRequest: {
             why: string;
         };
         /**
-         * LabelWish
+         * LabelRequest
          * @description Labels to set and to remove.
          */
         LabelRequest: {
@@ -4975,7 +4975,7 @@ export interface components {
             at_ms: number;
         };
         /**
-         * Cluster
+         * FleetView
          * @description The cluster now.
          */
         FleetView: {
@@ -5003,7 +5003,7 @@ export interface components {
             gpus_wanted: number;
         };
         /**
-         * Demand
+         * UnmetDemand
          * @description Waiting jobs of one kind that the hardware cannot meet now, and why.
          */
         UnmetDemand: {
@@ -5039,7 +5039,7 @@ export interface components {
             topics: components["schemas"]["QueuePromise"][];
         };
         /**
-         * Promise
+         * QueuePromise
          * @description What is promised about one thing.
          */
         QueuePromise: {
@@ -5283,7 +5283,7 @@ export interface components {
             series: components["schemas"]["MetricSeries"][];
         };
         /**
-         * Series
+         * MetricSeries
          * @description A metric of a run as roll-ups; every list has one entry per bucket of `width` steps.
          */
         MetricSeries: {
@@ -5385,7 +5385,7 @@ export interface components {
             ended_ms: number | null;
         };
         /**
-         * SweepWish
+         * SweepRequest
          * @description A sweep as it comes over the wire.
          */
         SweepRequest: {
@@ -5419,7 +5419,7 @@ export interface components {
             dry_run: boolean;
         };
         /**
-         * Budget
+         * SweepBudget
          * @description What a sweep may use; whichever is reached first ends it.
          */
         SweepBudget: {
@@ -5533,12 +5533,12 @@ export interface components {
             total_gpu_hours: number | null;
         };
         /**
-         * NoWish
+         * EmptyRequest
          * @description Nothing to say.
          */
         EmptyRequest: Record<string, never>;
         /**
-         * Around
+         * SearchAround
          * @description A search around the best trials of a sweep.
          */
         SearchAround: {
@@ -5549,7 +5549,7 @@ export interface components {
             name: string;
         };
         /**
-         * TrainWish
+         * TrainRequest
          * @description A training with the values of a trial, to its end.
          */
         TrainRequest: {
@@ -5561,7 +5561,7 @@ export interface components {
             name: string;
         };
         /**
-         * RegisterWish
+         * RegisterRequest
          * @description Which trial becomes a version of which model.
          */
         RegisterRequest: {
@@ -5648,7 +5648,7 @@ export interface components {
             name: string;
         };
         /**
-         * Loss
+         * UsageLoss
          * @description Held time that computed nothing that counts, by cause.
          */
         UsageLoss: {
@@ -5739,7 +5739,7 @@ export interface components {
             state: string;
         };
         /**
-         * Budget
+         * TeamBudget
          * @description What a team may use in a month; null means no limit of that kind.
          */
         TeamBudget: {

@@ -101,7 +101,7 @@ class HeldJob:
 
 
 def free_from(free_at: Floats, now: float) -> Floats:
-    """When GPUs are foreseen to be free, seen from now, as `HeldJob.ends_by` has it; 0: they are."""
+    """Return when GPUs are predicted to be free, in the terms of `HeldJob.ends_by`; 0: now."""
     late = np.where(free_at < now, 2 * now - free_at, free_at)
     found: Floats = np.where(free_at == 0.0, 0.0, np.maximum(late, now + SOONEST_SECONDS))
     return found

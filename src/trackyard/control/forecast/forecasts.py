@@ -14,7 +14,13 @@ from collections.abc import Collection, Sequence
 from trackyard.access.principal import Principal
 from trackyard.control.forecast.client import ForecastClient, ForecastUnavailable
 from trackyard.control.forecast.messages import PreviewQuery, SmallerQuery, StartsQuery
-from trackyard.control.forecast.preview import FEW_WAITING, JobPreview, foresee_many, full, lessen
+from trackyard.control.forecast.preview import (
+    FEW_WAITING,
+    JobPreview,
+    foresee_many,
+    full,
+    lessen,
+)
 from trackyard.control.loop import LastPass
 from trackyard.queue.specification import JobRequest, JobSpec
 from trackyard.queue.views import EtaView, SmallerRequestView

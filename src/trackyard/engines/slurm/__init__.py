@@ -6,4 +6,4 @@ Start at `engine`. Nothing outside of this package runs Slurm's commands.
 from trackyard.engines.slurm.engine import SlurmEngine
 from trackyard.engines.slurm.site import SlurmSite
 
-__all__ = ["SlurmSite", "SlurmEngine"]
+__all__ = ["SlurmEngine", "SlurmSite"]

@@ -24,12 +24,12 @@ _ORDERS = {
     QueueOrder.FIFO: "the job that was submitted first",
     QueueOrder.FAIR: "a job of the team that has used least for its share (use counts half after"
     " {half_life})",
-    QueueOrder.DOMINANT: "a job of the team that holds the smallest part of GPUs, CPUs or memory for"
-    " its share",
+    QueueOrder.DOMINANT: "a job of the team that holds the smallest part of GPUs, CPUs or memory"
+    " for its share",
     QueueOrder.SHORTEST: "the job that is predicted to be shortest",
-    QueueOrder.DEFAULT: "a job of the team that has used least for its share, where shares differ, and"
-    " else the job with the fewest predicted GPU-seconds, stretched or shrunk up to {stretch:g}"
-    " times by how far its team is above or below its share",
+    QueueOrder.DEFAULT: "a job of the team that has used least for its share, where shares differ,"
+    " and else the job with the fewest predicted GPU-seconds, stretched or shrunk up to"
+    " {stretch:g} times by how far its team is above or below its share",
 }
 #: Fields of Preemption that bound the work of a pass, and promise users nothing.
 SILENT = frozenset(("attempts_per_pass", "max_victims"))

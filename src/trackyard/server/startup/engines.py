@@ -21,7 +21,7 @@ from trackyard.server.settings import Settings
 from trackyard.store.database import ReadConnection
 
 if TYPE_CHECKING:
-    from trackyard.engines.slurm.site import SlurmSite as SlurmSite
+    from trackyard.engines.slurm.site import SlurmSite
 
 ENGINES = ("local", "ray=http://head:8265", "slurm", "none")
 SLURM = "slurm"
@@ -180,7 +180,7 @@ def database_name(settings: Settings) -> str:
 
 def _open_ray(settings: Settings) -> Engine:
     from trackyard.engines.ray import RayEngine
-    from trackyard.engines.ray.submission import RaySite as RaySite
+    from trackyard.engines.ray.submission import RaySite
 
     name = database_name(settings)
     ends_itself = max(SELF_END_SECONDS, settings.lost_after - SELF_END_SECONDS)
