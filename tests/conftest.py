@@ -28,7 +28,7 @@ __all__ = [
 #: Settings a developer's shell may hold, which would lead a test to another server or home.
 FOREIGN = ("YARD_", "MLFLOW_", "RAY_", "SLURM_")
 #: Settings of the test run itself.
-OWN = "YARD_TEST_"
+OWN = ("YARD_TEST_", "YARD_MODEL_")
 
 # A slow machine is no fault of the code, and one commit has one verdict.
 settings.register_profile(

@@ -116,6 +116,12 @@ const submit = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/submit/submit"), "SubmitPage"),
 });
+const plan = createRoute({
+  getParentRoute: () => app,
+  path: "plan",
+  validateSearch: words,
+  component: page(() => import("./pages/plan/plan"), "PlanPage"),
+});
 const sweeps = createRoute({
   getParentRoute: () => app,
   path: "sweeps",
@@ -194,6 +200,7 @@ export const router = createRouter({
       queue,
       job,
       submit,
+      plan,
       sweeps,
       sweep,
       nodes,

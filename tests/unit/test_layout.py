@@ -14,6 +14,9 @@ SOURCE = ROOT / "src" / "trackyard"
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 80
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager2"}
+#: Words that were once used for a request, a claims service, a forecast, progress, remaining time,
+#: a fork server, a cache and the lease synchronisation: one word for one thing.
+DIALECT = set("wish wishes wished desk foresight foreseen ahead nursery shelf rests edges".split())
 CODE = {".py", ".ts", ".tsx", ".css", ".sql"}
 
 #: Written in parts, so that this file does not hold what it forbids.
@@ -108,6 +111,17 @@ def test_no_two_public_classes_share_a_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(short(path))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_classes_bear_the_words_of_the_field() -> None:
+    found = [
+        f"{short(path)}: {node.name}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+        if DIALECT & {word.lower() for word in re.findall(r"[A-Z][a-z]+", node.name)}
+    ]
+    assert found == []
 
 
 def test_no_file_names_a_machine_or_a_registry() -> None:

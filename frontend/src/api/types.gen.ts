@@ -1921,6 +1921,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/plans/options": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/plans/options. */
+        get: operations["get_plans_options"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/plans": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/plans: nothing is kept. */
+        post: operations["post_plans"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/policy": {
         parameters: {
             query?: never;
@@ -5020,6 +5054,91 @@ export interface components {
          */
         SignOn: {
             is_offered: boolean;
+        };
+        /**
+         * PlanOptions
+         * @description What a plan can be asked for.
+         */
+        PlanOptions: {
+            models: components["schemas"]["PlannableModel"][];
+            gpus: components["schemas"]["PlannableGpu"][];
+            choices: {
+                [key: string]: string[];
+            };
+            price_note: string;
+        };
+        /**
+         * PlannableModel
+         * @description A built-in model.
+         */
+        PlannableModel: {
+            name: string;
+            params: number;
+            max_seq: number;
+        };
+        /**
+         * PlannableGpu
+         * @description A GPU of the table.
+         */
+        PlannableGpu: {
+            name: string;
+            memory_bytes: number;
+            price: number | null;
+            offer: string;
+        };
+        /**
+         * PlanBody
+         * @description What to plan for. Choices that are left out are searched.
+         */
+        PlanBody: {
+            model: string;
+            /** @default null */
+            config: Record<string, never> | null;
+            /** @default H200 */
+            gpu: string;
+            /** @default 1 */
+            gpus: number;
+            /** @default 1 */
+            nodes: number;
+            /** @default 2048 */
+            seq: number;
+            /** @default 16 */
+            global_batch: number;
+            /** @default 100000000 */
+            tokens: number;
+            /** @default null */
+            method: string | null;
+            /** @default null */
+            precision: string | null;
+            /** @default null */
+            checkpointing: string | null;
+            /** @default null */
+            optimizer: string | null;
+            /** @default null */
+            loss: string | null;
+            /** @default null */
+            sharding: string | null;
+            /** @default false */
+            packing: boolean;
+            /** @default null */
+            price: number | null;
+            /**
+             * @default gpu-hours
+             * @enum {unknown}
+             */
+            rank_by: "gpu-hours" | "price";
+        };
+        /**
+         * PlanReply
+         * @description Plans for one type of GPU, best first, and what was rejected.
+         */
+        PlanReply: {
+            model: Record<string, never>;
+            tokens: number;
+            note: string;
+            mfu_convention: string;
+            so_far: string;
+            plans: Record<string, never>;
         };
         /**
          * PolicyReply
@@ -8984,6 +9103,50 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    get_plans_options: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanOptions"];
+                };
+            };
+        };
+    };
+    post_plans: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PlanBody"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlanReply"];
+                };
             };
         };
     };

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from trackyard.control.launching import LaunchContext, LaunchSite, launch_spec
+from trackyard.control.leader import Leadership
 from trackyard.core.errors import InternalFault, NotFound
 from trackyard.core.ports import (
     AttemptPhase,
@@ -76,11 +77,25 @@ def _no_secrets(_reader: ReadConnection, _team_id: int, names: Sequence[str]) ->
     raise NotFound(f"this server has no key for the secret {names[0]}")
 
 
+def _as_stored(spec: JobSpec, _team_id: int) -> JobSpec:
+    """Return a specification whose variables are not sealed."""
+    return spec
+
+
 class Dispatcher:
     """Calls the engine on behalf of the ledger."""
 
     def __init__(
-        self, database: Database, open_engine: Callable[[], Engine | None], site: LaunchSite
+        self,
+        database: Database,
+        open_engine: Callable[[], Engine | None],
+        site: LaunchSite,
+        *,
+        fleet: Fleet | None = None,
+        open_spec: Callable[[JobSpec, int], JobSpec] = _as_stored,
+        secrets_of: Callable[
+            [ReadConnection, int, Sequence[str]], Mapping[str, str]
+        ] = _no_secrets,
     ) -> None:
         self._db = database
         self._open_engine = open_engine
@@ -89,18 +104,16 @@ class Dispatcher:
         self._threads = ThreadPoolExecutor(ENGINE_THREADS, thread_name_prefix="yard-engine")
         self._launching: set[str] = set()
         self._stopped: dict[str, tuple[int, int]] = {}
-        #: refuses, inside a transaction, to go on once another server schedules
-        self.guard: Callable[[Tx], None] = lambda _tx: None
+        #: proved inside every transaction, so that a server that was superseded writes nothing
+        self.leadership = Leadership(alone=database.is_sqlite)
         #: when each runner was last heard, by attempt
         self._heard: dict[str, int] = {}
-        #: takes what runners find wrong with nodes
-        self.fleet = Fleet()
-        #: opens the values of a job's variables; set, as the next, by whoever holds the key
-        self.opened: Callable[[JobSpec, int], JobSpec] = lambda spec, _team_id: spec
-        #: opens the secrets a job names
-        self.secrets_of: Callable[[ReadConnection, int, Sequence[str]], Mapping[str, str]] = (
-            _no_secrets
-        )
+        #: records the problems that runners find on their nodes
+        self.fleet = fleet or Fleet()
+        #: unseals the values of a job's variables
+        self._open_spec = open_spec
+        #: reads the secrets that a job names
+        self._secrets_of = secrets_of
         #: called after the ledger changed
         self.on_change: Callable[[], None] = lambda: None
 
@@ -179,7 +192,7 @@ class Dispatcher:
 
     def _spec(self, reader: ReadConnection, admitted: Admitted) -> LaunchSpec:
         job = admitted.job
-        spec = self.opened(load_spec(reader, job.spec_id), job.team_id)
+        spec = self._open_spec(load_spec(reader, job.spec_id), job.team_id)
         row = reader.one(
             "SELECT t.name, t.default_experiment_id, r.experiment_id FROM teams t, runs r"
             " WHERE t.id = ? AND r.uuid = ?",
@@ -200,7 +213,7 @@ class Dispatcher:
                 preemptible=spec.preemptible,
             ),
             batch=_batch_options(reader, job.queue),
-            secrets=self.secrets_of(reader, job.team_id, spec.secrets) if spec.secrets else {},
+            secrets=self._secrets_of(reader, job.team_id, spec.secrets) if spec.secrets else {},
         )
         return launch_spec(admitted, spec, context, self._site)
 
@@ -311,7 +324,7 @@ class Dispatcher:
         return await self._db.write(lambda tx: self._end_heard(tx, attempt_id))
 
     def _end_heard(self, tx: Tx, attempt_id: str) -> bool:
-        self.guard(tx)
+        self.leadership.prove(tx)
         attempt = attempt_of(tx, attempt_id, lock=True)
         if attempt is None or attempt.is_over:
             return False
@@ -335,14 +348,14 @@ class Dispatcher:
         """End an attempt for want of a record: a judgement, so only the leader's counts."""
 
         def change(tx: Tx) -> None:
-            self.guard(tx)
+            self.leadership.prove(tx)
             end_attempt(tx, attempt_id, verdict)
 
         await self._db.write(change)
         self.on_change()
 
     def _renew(self, tx: Tx, attempt_id: str) -> Admitted | None:
-        self.guard(tx)
+        self.leadership.prove(tx)
         attempt = attempt_of(tx, attempt_id, lock=True)
         if attempt is None or attempt.is_over or attempt.launched_ms is not None:
             return None

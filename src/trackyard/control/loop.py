@@ -17,13 +17,12 @@ from functools import cached_property
 from trackyard.control.dispatch import Dispatcher
 from trackyard.control.isolation import Weigher
 from trackyard.control.launching import environment_of
-from trackyard.control.leader import RENEW_SECONDS, Leadership, Superseded
+from trackyard.control.leader import RENEW_SECONDS, Superseded
 from trackyard.control.snapshot import LoadedSnapshot, SnapshotLoader
 from trackyard.core.errors import Conflict, YardError
 from trackyard.core.lease import Lease
 from trackyard.core.ports import EngineNotice, ExitCause, NoticeKind
 from trackyard.core.reasons import Tier, stands_in_line
-from trackyard.fleet.service import Fleet
 from trackyard.queue.attempts.node_load import roll_up
 from trackyard.queue.records import (
     FEW_JOBS,
@@ -111,21 +110,21 @@ class SchedulingLoop:
         *,
         leases: Callable[[ReadConnection], Sequence[Lease]] = lambda _reader: (),
         silence_seconds: float = SILENCE_SECONDS,
-        fleet: Fleet | None = None,
+        retention: Retention | None = None,
+        on_fence: Callable[[], None] = lambda: None,
     ) -> None:
         self._db = database
         self._clock = database.clock
         self.dispatcher = dispatcher
         dispatcher.on_change = self.wake
-        self.fleet = dispatcher.fleet = fleet or Fleet()
+        self.fleet = dispatcher.fleet
         self.board, self._side_board = SnapshotLoader(policy), SnapshotLoader(policy)
         self._weigher = Weigher()
         #: whether the last turn of the loop failed, and when one last did not
         self._failed, self._attended = False, self._clock.monotonic()
         self._leases = leases
         self._silence_ms = int(silence_seconds * 1000)
-        self.leadership = Leadership(alone=database.is_sqlite)
-        dispatcher.guard = self.leadership.prove
+        self.leadership = dispatcher.leadership
         self.last: LastPass | None = None
         #: the look that callers are shown, and how many changes there were when it began
         self._shown: LastPass | None = None
@@ -156,9 +155,9 @@ class SchedulingLoop:
         #: looks at what jobs really hold
         self.keep_watch: Callable[[], Awaitable[None]] = _no_watch
         #: called when an earlier attempt's credential ended, so that caches forget it
-        self.on_fence: Callable[[], None] = lambda: None
+        self._on_fence = on_fence
         #: how long logs and keys are kept
-        self.retention = Retention()
+        self.retention = retention or Retention()
         #: what was wrong with the last pass's decisions
         self._refused = ""
         #: grave reasons that were told already, by job
@@ -442,7 +441,7 @@ class SchedulingLoop:
                 lambda tx: self._apply(tx, looked), is_long=count > FEW_JOBS
             )
         if any(one.attempt.number > 1 for one in admitted):
-            self.on_fence()
+            self._on_fence()
         for one in admitted:
             if not one.attempt.settled:
                 self._spawn(self.dispatcher.launch(one))

@@ -108,7 +108,7 @@ class UndeclaredUseWatch:
                 self.wake()
 
     def _compare(self, tx: Tx, usage: Usage) -> bool:
-        self.dispatcher.guard(tx)
+        self.dispatcher.leadership.prove(tx)
         rows = load_attempts(tx, "state IN ('starting', 'running', 'stopping') AND settled = 0")
         live = {row.attempt_id: row for row in rows}
         for gone in [name for name in self._seen if name not in live]:

@@ -89,14 +89,20 @@ class LiveTrace(msgspec.Struct):
 class Usage:
     """Accounts of GPU time."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        on_change: Callable[[], None] = lambda: None,
+        is_leader: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._db = database
         self._task: asyncio.Task[None] | None = None
         self._counter: GpuSeconds | None = None
         #: told when a budget began or ceased to hold jobs
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = on_change
         #: whether this server is the one that counts
-        self.is_leader: Callable[[], bool] = lambda: True
+        self._is_leader = is_leader
 
     # -- reports ------------------------------------------------------------------------------
 
@@ -187,7 +193,7 @@ class Usage:
     async def gpu_seconds(self) -> dict[str, float]:
         """Return counters of GPU-seconds by class since this server began to count."""
         now_ms = self._db.clock.time_ms()
-        if not self.is_leader():
+        if not self._is_leader():
             self._counter = None
         if self._counter is None:
             self._counter = GpuSeconds(now_ms)
@@ -232,7 +238,7 @@ class Usage:
         """Set a budget and count at once."""
         await self._db.write(lambda tx: set_budget(tx, team, budget, actor=actor))
         await self.count_budgets()
-        self.on_change()
+        self._on_change()
 
     async def count_budgets(self) -> None:
         """Write down what every team with a budget has used this month."""
@@ -265,7 +271,7 @@ class Usage:
             ]
         )
         if any(changed):
-            self.on_change()
+            self._on_change()
 
     def start(self) -> None:
         """Begin to count budgets."""
@@ -281,7 +287,7 @@ class Usage:
     async def _count(self) -> None:
         while True:
             await asyncio.sleep(COUNT_SECONDS)
-            if not self.is_leader():
+            if not self._is_leader():
                 continue
             try:
                 await self.count_budgets()

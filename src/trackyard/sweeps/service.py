@@ -81,12 +81,19 @@ class Created(msgspec.Struct):
 class Sweeps:
     """The sweeps of every team."""
 
-    def __init__(self, database: Database, jobs: Jobs, *, seal: Seal | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        jobs: Jobs,
+        *,
+        seal: Seal | None = None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
         self._db = database
         self._jobs = jobs
         self._seal = seal
         #: told when a sweep may have something to do
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = on_change
 
     # -- show -------------------------------------------------------------------------------
 
@@ -160,7 +167,7 @@ class Sweeps:
             )
 
         await self._db.write(change)
-        self.on_change()
+        self._on_change()
         made = await self.detail(caller, sweep_id)
         return Created(made.sweep, shown, spec.sampler, spec.trials)
 
@@ -203,7 +210,7 @@ class Sweeps:
             )
 
         await self._db.write(change, is_long=True)
-        self.on_change()
+        self._on_change()
         return (await self.detail(principal, text)).sweep
 
     async def around(self, principal: Principal, text: str, wish: SearchAround) -> Created:

@@ -208,6 +208,12 @@ def _plain(world: World) -> dict[str, Any]:
         f"POST {v1}tokens": {"label": "l" * 80, "role": "viewer", "days": 1},
         f"POST {v1}users": {"name": f"u{number}"},
         f"POST {v1}teams": {"name": f"t{number}"},
+        f"POST {v1}plans": {
+            "model": "llama-3.1-70b",
+            "gpus": 8,
+            "nodes": 16,
+            "global_batch": 8192,
+        },
         f"PUT {v1}teams/{{team}}/members/{{user}}": {"role": "owner"},
         f"PUT {v1}teams/{{team}}/share": {"share": 2.0, "quota_gpus": 4.0},
         f"PUT {v1}teams/{{team}}/budget": {"gpu_hours": 1e9, "cost": 1e9},

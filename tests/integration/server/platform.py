@@ -14,7 +14,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from trackyard.server.app import Application
-from trackyard.server.main import _first_start, build
+from trackyard.server.build import build
+from trackyard.server.main import _first_start
 from trackyard.server.routes import table
 from trackyard.server.routing import Router
 from trackyard.server.services import Services

@@ -112,6 +112,7 @@ def tuned() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.mark.alone
 async def test_the_heaviest_request_of_every_route_holds_the_loop_for_no_time(
     sqlite_template: Path, tmp_path: Path, steps: Steps, writes: Writes, tuned: None
 ) -> None:

@@ -87,7 +87,7 @@ async def sweeping(database_url: str, tmp_path: Path) -> AsyncIterator[SweepYard
         seal = Seal(tmp_path / "key")
         artifacts = Artifacts(yard.database, DiskBlobs(tmp_path / "blobs"))
         yard.jobs._seal = seal
-        yard.scheduler.dispatcher.opened = partial(opened, seal)
+        yard.scheduler.dispatcher._open_spec = partial(opened, seal)
         sweeps = Sweeps(yard.database, yard.jobs, seal=seal)
         found = SweepYard(yard, artifacts, seal, sweeps, None)  # type: ignore[arg-type]
         found.controller = make_controller(found)

@@ -20,6 +20,7 @@ const KEYS: readonly [string, string][] = [
   ["g q", "queue"],
   ["g n", "nodes"],
   ["g s", "leases (a schedule of nodes)"],
+  ["g p", "plan fine-tuning"],
   ["g u", "usage and cost"],
   ["g a", "alerts"],
   ["g l", "log"],

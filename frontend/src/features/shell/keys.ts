@@ -10,6 +10,7 @@ const PLACES: Record<string, string> = {
   q: "/app/queue",
   n: "/app/nodes",
   s: "/app/leases",
+  p: "/app/plan",
   u: "/app/usage",
   b: "/app/logbook",
   l: "/app/log",

@@ -29,6 +29,7 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/data", word: "Data", icon: "data", key: "d" },
   { to: "/app/queue", word: "Queue", icon: "queue", key: "q" },
   { to: "/app/sweeps", word: "Sweeps", icon: "sliders", key: "w" },
+  { to: "/app/plan", word: "Plan", icon: "gauge", key: "p" },
   { to: "/app/nodes", word: "Nodes", icon: "nodes", key: "n" },
   { to: "/app/leases", word: "Leases", icon: "calendar", key: "s" },
   { to: "/app/usage", word: "Usage", icon: "usage", key: "u" },

@@ -15,6 +15,7 @@ import type { MediaRun } from "../../features/media/media";
 import { TracesTab } from "../../features/traces/traces";
 import { colourOf } from "../../lib/colour";
 import { ago, count, duration, exact, grouped, short } from "../../lib/format";
+import { METHOD_TAG } from "../../lib/finetune";
 import { isSystem } from "../../lib/metric-names";
 import { tagMap } from "../../lib/run-facts";
 import { isLive, shownStatus } from "../../lib/states";
@@ -29,11 +30,14 @@ import { Overview } from "./overview";
 
 const MediaView = lazy(() => import("../../features/media/media").then((found) => ({ default: found.MediaView })));
 
+const FineTuneTab = lazy(() => import("../../features/finetune/finetune-tab").then((found) => ({ default: found.FineTuneTab })));
+
 const RunLogbook = lazy(() => import("../../features/logbook/run-logbook").then((found) => ({ default: found.RunLogbook })));
 const RunTimeline = lazy(() => import("../../features/logbook/run-timeline").then((found) => ({ default: found.RunTimeline })));
 
 const TABS = [
   ["charts", "Charts"],
+  ["finetune", "Fine-tuning"],
   ["overview", "Overview"],
   ["media", "Media"],
   ["system", "System"],
@@ -79,19 +83,9 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
   return (
     <>
       <Head whole={whole} tags={tags} />
-      {job === undefined ? (
-        <>
-          <Numbers whole={whole} />
-          <Fired run={info.run_id} />
-        </>
-      ) : (
-        <>
-          <RunJobStrip job={job} whole={whole} />
-          <Fired job={job} />
-        </>
-      )}
+      <Strip whole={whole} job={job} />
       <div className="tabs" role="tablist" aria-label="Parts of the run">
-        {TABS.map(([key, word]) => (
+        {TABS.filter(([key]) => key !== "finetune" || tags.has(METHOD_TAG)).map(([key, word]) => (
           <button key={key} type="button" role="tab" aria-selected={key === tab} onClick={() => set({ tab: key })}>
             {word}
           </button>
@@ -99,6 +93,7 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
       </div>
       {tab === "overview" && <Overview whole={whole} tags={tags} />}
       {tab === "charts" && <ChartsTab whole={whole} system={false} job={own.data} />}
+      {tab === "finetune" && <FineTune whole={whole} tags={tags} />}
       {tab === "media" && <Media id={info.run_id} name={info.run_name} artifactUri={info.artifact_uri} />}
       {tab === "system" && <ChartsTab whole={whole} system job={own.data} />}
       {tab === "artifacts" && <ArtifactsTab whole={whole} path={search.path ?? ""} onPath={(path) => set({ path })} />}
@@ -115,6 +110,29 @@ function Loaded({ whole }: { whole: WholeRun }): ReactElement {
       )}
       {tab === "events" && <EventsTab run={info.run_id} />}
     </>
+  );
+}
+
+/** The strip of numbers below the head: a job's where the run has one. */
+function Strip({ whole, job }: { whole: WholeRun; job: string | undefined }): ReactElement {
+  return job === undefined ? (
+    <>
+      <Numbers whole={whole} />
+      <Fired run={whole.run.info.run_id} />
+    </>
+  ) : (
+    <>
+      <RunJobStrip job={job} whole={whole} />
+      <Fired job={job} />
+    </>
+  );
+}
+
+function FineTune({ whole, tags }: { whole: WholeRun; tags: ReadonlyMap<string, string> }): ReactElement {
+  return (
+    <Suspense fallback={<Skeleton />}>
+      <FineTuneTab whole={whole} method={tags.get(METHOD_TAG) ?? ""} />
+    </Suspense>
   );
 }
 

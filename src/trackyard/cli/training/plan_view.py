@@ -11,6 +11,7 @@ from typing import Any
 
 from trackyard.cli.jobs.jobview import now_ms, when
 from trackyard.cli.output import duration, emit_json, say, table
+from trackyard.finetune.planning import report
 from trackyard.finetune.planning.answers import PlanAnswer
 from trackyard.finetune.planning.datasize import DataSize
 from trackyard.finetune.planning.estimate import CONTEXT, FRAGMENTS, SetupEstimate
@@ -18,7 +19,6 @@ from trackyard.finetune.planning.fleet import GpuOffer, PredictedWait
 from trackyard.finetune.planning.gpus import GIB, GpuModel, price_note
 from trackyard.finetune.planning.search import PlanResults
 from trackyard.finetune.planning.speed import MFU_CONVENTION
-from trackyard.finetune.setup import TrainingSetup
 from trackyard.finetune.shapes import ModelShape
 
 _PARTS = ("weights", "gradients", "optimizer", "activations", "logits", "buffers")
@@ -88,7 +88,7 @@ def _plan_table(plans: list[SetupEstimate], tokens: float) -> None:
         rows.append(
             (
                 place,
-                describe(plan.setup),
+                report.describe(plan.setup),
                 f"{plan.setup.micro_batch} x {plan.setup.accumulation}",
                 f"{plan.peak_gib:.1f} GiB",
                 f"{plan.time.total:.3g} s",
@@ -112,22 +112,6 @@ def _part_table(plans: list[SetupEstimate]) -> None:
     table(["#", *_PARTS, "peak", "host", "by"], rows)
 
 
-def describe(setup: TrainingSetup) -> str:
-    """Name a setup's choices in a few words, the usual ones left out."""
-    words: list[str] = [setup.method, setup.precision]
-    if setup.checkpointing != "none":
-        words.append(f"checkpointing {setup.checkpointing}")
-    if setup.optimizer != "adamw":
-        words.append(setup.optimizer)
-    words.append(f"{setup.loss} loss")
-    words += [name for name in ("compile", "packing", "in_backward") if getattr(setup, name)]
-    if setup.sharding != "none":
-        words.append(setup.sharding)
-    if setup.offload:
-        words.append("offload")
-    return ", ".join(words).replace("compile", "compiled").replace("packing", "packed")
-
-
 def _rejections(plans: PlanResults, *, show_all: bool) -> None:
     if not plans.rejected:
         return
@@ -135,7 +119,7 @@ def _rejections(plans: PlanResults, *, show_all: bool) -> None:
     shown = nearest if show_all else nearest[:_REJECTIONS]
     print(f"\nrejected: {len(nearest)}")
     for one in shown:
-        print(f"  {describe(one.setup)}: {one.reason}")
+        print(f"  {report.describe(one.setup)}: {one.reason}")
     if len(nearest) > len(shown):
         say(f"{len(nearest) - len(shown)} more were rejected; --all shows them")
 
@@ -167,28 +151,13 @@ def as_json(
     offer: GpuOffer | None,
     wait: PredictedWait | None,
 ) -> dict[str, Any]:
-    """Return the plans for one type of GPU as plain values."""
-    request = plans.request
-    return {
-        "gpu": request.gpu.name,
-        "gpu_memory_bytes": request.gpu.memory_bytes,
-        "price_per_gpu_hour": request.gpu.price,
-        "price_source": request.gpu.offer,
-        "gpus": request.gpus,
-        "nodes": request.nodes,
-        "fleet": None
-        if offer is None
-        else {"type": offer.type, "nodes": offer.nodes, "per_node": offer.per_node}
-        | {"free": offer.free},
-        "queue_wait": None if wait is None else wait.json(),
-        "plans": [plan.json(request.tokens) for plan in plans.ranked],
-        "rejected": [
-            {"setup": one.setup.json(), "reason": one.reason}
-            | {"needed_bytes": int(one.best.needed_bytes)}
-            for one in plans.rejected
-        ],
-        "answers": {one.question: one.answer for one in answered},
-    }
+    """Return the plans for one type of GPU as plain values, with what the fleet says of it."""
+    fleet = None
+    if offer is not None:
+        fleet = {"type": offer.type, "nodes": offer.nodes, "per_node": offer.per_node}
+        fleet |= {"free": offer.free}
+    queue_wait = None if wait is None else wait.json()
+    return report.as_json(plans, answered) | {"fleet": fleet, "queue_wait": queue_wait}
 
 
 def models(known: Mapping[str, ModelShape], *, is_json: bool) -> int:

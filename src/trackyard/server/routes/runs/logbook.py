@@ -79,7 +79,7 @@ class LogbookRoutes:
         """GET /api/v1/runs/{run_id}/logbook."""
         principal, run_id = request.principal, request.params["run_id"]
         whole = request.arg("lineage") in ("1", "true")
-        wish, now = _Wish(request), self._clock.time_ms()
+        wish, now = _EntryQuery(request), self._clock.time_ms()
 
         def load(reader: ReadConnection) -> bytes:
             if whole:
@@ -103,7 +103,7 @@ class LogbookRoutes:
 
     async def of_team(self, request: Request) -> Response:
         """GET /api/v1/logbook: the caller's team, by default its last seven days."""
-        principal, wish, now = request.principal, _Wish(request), self._clock.time_ms()
+        principal, wish, now = request.principal, _EntryQuery(request), self._clock.time_ms()
         until = request.number("until_ms", now + 1)
         since = request.number("since_ms", max(0, until - WEEK_MS))
         before = request.number("before", 0) or None
@@ -203,7 +203,7 @@ class LogbookRoutes:
         return [row["user"] for row in rows]
 
 
-class _Wish:
+class _EntryQuery:
     """Which entries a caller wants, and in which form."""
 
     def __init__(self, request: Request) -> None:
