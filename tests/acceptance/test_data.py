@@ -152,11 +152,11 @@ def test_stock_mlflow_links_a_run_by_the_path_it_read(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("add", "bad name", "."), "is no name of a data set"),
+        (("add", "bad name", "."), "is not a valid data set name"),
         (("add", "x", "nowhere"), "neither a folder nor a file"),
         (("add", "x", "ftp://host/x"), "cannot be fetched by ftp"),
         (("show", "nothing"), "no data set"),
-        (("get", "nothing@v0", "x"), "is no version"),
+        (("get", "nothing@v0", "x"), "is not a version"),
         (("rm", "nothing"), "which version"),
     ],
 )

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
+import { PARQUET, tone } from "./media";
 import { Yard } from "./yard";
 
 const yard = new Yard();
@@ -22,6 +23,8 @@ beforeAll(async () => {
   writeFileSync(join(words, "labels.csv"), "word,label\nsoup,9\n");
   await yard.command("data", "add", "words", words);
   writeFileSync(join(words, "notes.txt"), "second version\n");
+  writeFileSync(join(words, "rows.parquet"), Buffer.from(PARQUET, "base64"));
+  writeFileSync(join(words, "tone.wav"), Buffer.from(tone()));
   await yard.command("data", "add", "words", words);
   await yard.command("submit", "--no-working-dir", "--data", "food11", "--hold", "-y", "--", "true");
 }, 300_000);
@@ -54,12 +57,18 @@ describe("the Data pages", () => {
     await page.context().close();
   });
 
-  test("compare two versions and show the beginning of a table", { timeout: 180_000 }, async () => {
+  test("compare two versions, show tables and texts, and play a sound", { timeout: 180_000 }, async () => {
     const page = await yard.open("/app/data/words?tab=changes");
-    await page.getByText("1 added, 0 removed, 0 changed, 0 moved, 1 the same").waitFor();
+    await page.getByText("3 added, 0 removed, 0 changed, 0 moved, 1 the same").waitFor();
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByRole("cell", { name: "soup" }).waitFor();
     await page.getByText("second version").waitFor();
+    await page.getByText("3 rows, 2 columns").waitFor();
+    await page.getByRole("table", { name: "Values" }).getByText("ü").waitFor();
+    const sound = page.locator("audio");
+    await sound.evaluate((found: HTMLAudioElement) => found.load());
+    await sound.evaluate((found: HTMLAudioElement) => void found.play());
+    await expect.poll(() => sound.evaluate((found: HTMLAudioElement) => found.duration)).toBeCloseTo(0.1, 2);
     await page.context().close();
   });
 });

@@ -57,8 +57,20 @@ describe("the terminal of a job", () => {
 });
 
 describe("JupyterLab", () => {
-  test("opens on an origin of its own, runs a cell, restarts its kernel, and cannot act on the server", async () => {
-    const job = await submit("lab", ["jupyter-lab"], { kind: "notebook", folder: "lab" });
+  test("starts from the page, opens on an origin of its own, survives restarts, and cannot act on the server", async () => {
+    const page = await yard.open("/app/queue");
+    await page.getByRole("link", { name: "Start a notebook" }).click();
+    await page.getByLabel("Name, also of its lasting folder").fill("lab");
+    await page.getByText("yard notebook --name lab", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Submit", exact: true }).click();
+    await page.waitForURL("**/app/jobs/*");
+    const job = new URL(page.url()).pathname.split("/").at(-1) ?? "";
+    const opening = page.context().waitForEvent("page");
+    // At once, while it is still starting: the page waits for it.
+    await page.getByRole("button", { name: "Open JupyterLab" }).click({ timeout: PATIENCE });
+    const lab = await opening;
+    await lab.waitForURL(`**/apps/${job}/lab**`, { timeout: PATIENCE });
+    expect(new URL(lab.url()).hostname).toBe(`${job}.localhost`);
     const metadata = { kernelspec: { name: "python3", display_name: "Python 3" } };
     const content = { type: "notebook", content: { cells: [], metadata, nbformat: 4, nbformat_minor: 5 } };
     await expect
@@ -77,31 +89,42 @@ describe("JupyterLab", () => {
         { timeout: PATIENCE, interval: 1000 },
       )
       .toBe(201);
-    const page = await yard.open(`/app/jobs/${job}`);
-    const opening = page.context().waitForEvent("page");
-    await page.getByRole("button", { name: "Open JupyterLab" }).click({ timeout: PATIENCE });
-    const lab = await opening;
-    await lab.waitForURL(`**/apps/${job}/lab**`, { timeout: PATIENCE });
-    expect(new URL(lab.url()).hostname).toBe(`${job}.localhost`);
     await lab.goto(new URL(`/apps/${job}/lab/tree/made.ipynb`, lab.url()).href);
     const cell = lab.locator(".jp-Notebook .jp-Cell .cm-content").first();
     await cell.waitFor({ timeout: PATIENCE });
     await lab.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").waitFor({ timeout: PATIENCE });
     // A page that is still settling may take the focus away, so the cell is filled and run until it answers.
-    const runs = async (): Promise<boolean> => {
-      await cell.click();
-      await lab.keyboard.press("Control+a");
-      await lab.keyboard.type("print(6 * 7)");
-      await lab.keyboard.press("Control+Enter");
-      const output = lab.locator(".jp-OutputArea-output", { hasText: "42" }).first();
-      return output.waitFor({ timeout: 15_000 }).then(() => true, () => false);
-    };
-    await expect.poll(runs, { timeout: PATIENCE }).toBe(true);
+    const runs = (code: string, answer: string): Promise<void> =>
+      expect
+        .poll(
+          async () => {
+            const dialog = lab.getByRole("dialog").getByRole("button", { name: /Dismiss|Ok|Close/i }).first();
+            if (await dialog.isVisible()) {
+              await dialog.click();
+            }
+            await cell.click();
+            await lab.keyboard.press("Control+a");
+            await lab.keyboard.type(code);
+            await lab.keyboard.press("Control+Enter");
+            const output = lab.locator(".jp-OutputArea-output", { hasText: answer }).first();
+            return output.waitFor({ timeout: 15_000 }).then(() => true, () => false);
+          },
+          { timeout: PATIENCE },
+        )
+        .toBe(true);
+    await runs("print(6 * 7)", "42");
 
     await lab.getByRole("menuitem", { name: "Kernel" }).first().click();
     await lab.getByText("Restart Kernel…", { exact: true }).click();
     await lab.getByRole("button", { name: /^Confirm Kernel Restart|^Restart$/ }).click();
     await lab.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").waitFor({ timeout: PATIENCE });
+
+    // The server ends and comes back: the page finds its kernel again, with its variables.
+    await runs("here = 'ke' + 'pt'; print(here)", "kept");
+    const port = Number(new URL(yard.url).port);
+    await yard.stopServer();
+    await yard.startServer(port);
+    await runs("print('still', here)", "still kept");
 
     // A page of the app has neither the server's cookie nor a way to its API.
     const reached = await lab.evaluate(async (server) => {

@@ -66,7 +66,7 @@ describe("planning", () => {
       await page.getByText("What would make it fit").waitFor();
       await page.getByLabel("GPUs per node").fill("3");
       await page.getByText("cannot be split over 3 GPUs").waitFor();
-      await page.getByLabel("GPUs per node").fill("");
+      await page.getByLabel("GPUs per node").fill("many");
       await page.getByText("GPUs per node must be a whole number").waitFor();
       await context.close();
     }

@@ -1,17 +1,22 @@
-/** A sweep in a browser against a real server: it runs, its page follows, its best is trained. */
+/** A sweep in a browser against a real server: it runs, its page follows, its best is trained, searched around and registered. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
 import { Yard } from "./yard";
 
 const yard = new Yard();
-/** Logs to its run as a script would, without any client. */
+/** Logs to its run as a script would, without any client: a loss, and what MLflow takes for a model. */
 const TRAIN = `
 import json, os, sys, time, urllib.request
 values = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+server, run = os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/", os.environ["MLFLOW_RUN_ID"]
+token = {"Authorization": "Bearer " + os.environ["MLFLOW_TRACKING_TOKEN"]}
+info = json.load(urllib.request.urlopen(urllib.request.Request(server + "mlflow/runs/get?run_id=" + run, headers=token)))["run"]["info"]
+place = "mlflow-artifacts/artifacts/" + info["artifact_uri"].partition(":/")[2].lstrip("/") + "/net/MLmodel"
+urllib.request.urlopen(urllib.request.Request(server + place, b"flavors: {}", token, method="PUT"))
 for step in (1, 3):
-    body = {"run_id": os.environ["MLFLOW_RUN_ID"], "key": "val_loss", "value": float(values["--lr"]) + 1 / step, "step": step, "timestamp": int(time.time() * 1000)}
-    head = {"Authorization": "Bearer " + os.environ["MLFLOW_TRACKING_TOKEN"], "Content-Type": "application/json"}
-    urllib.request.urlopen(urllib.request.Request(os.environ["MLFLOW_TRACKING_URI"] + "/api/2.0/mlflow/runs/log-metric", json.dumps(body).encode(), head))
+    body = {"run_id": run, "key": "val_loss", "value": float(values["--lr"]) + 1 / step, "step": step, "timestamp": int(time.time() * 1000)}
+    head = {**token, "Content-Type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(server + "mlflow/runs/log-metric", json.dumps(body).encode(), head))
 `;
 
 beforeAll(() => yard.start(0, "--gpus", "2"), 120_000);
@@ -65,6 +70,19 @@ describe("sweeps", () => {
     await page.getByRole("button", { name: "Submit", exact: true }).click();
     await page.waitForURL("**/app/jobs/*");
     await page.getByRole("heading", { name: "grid-search-full" }).waitFor();
+
+    await page.goto(`${yard.url}/app/sweeps/${made.sweep.sweep_id}`);
+    await page.getByRole("button", { name: "Register the best" }).click();
+    await page.getByLabel("name of the model").fill("best-net");
+    await page.getByRole("button", { name: "Register", exact: true }).click();
+    await page.waitForURL("**/app/models/best-net");
+
+    await page.goto(`${yard.url}/app/sweeps/${made.sweep.sweep_id}`);
+    await page.getByRole("button", { name: "Continue around the best" }).click();
+    await page.getByLabel("trials", { exact: true }).fill("2");
+    await page.getByRole("button", { name: "Begin", exact: true }).click();
+    await page.getByRole("heading", { name: "grid-search-around" }).waitFor();
+    await page.getByRole("link", { name: `around ${made.sweep.sweep_id}` }).waitFor();
     expect(yard.complaints).toEqual([]);
     await page.context().close();
   }, 240_000);

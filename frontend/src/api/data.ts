@@ -1,7 +1,7 @@
 /** Data sets and their versions: reading them. Knows no page. */
 import { queryOptions } from "@tanstack/react-query";
 
-import { currentTeam, json, link } from "./client";
+import { binary, currentTeam, json, link } from "./client";
 import type { components } from "./types.gen";
 
 export type DataVersion = components["schemas"]["VersionView"];
@@ -53,6 +53,14 @@ export const lookQuery = (name: string, version: number, path: string) =>
   queryOptions({
     queryKey: ["data-look", currentTeam(), name, version, path] as const,
     queryFn: ({ signal }) => json<DataLook>(`${one(name, version)}/preview`, { query: { path }, signal }),
+    staleTime: Infinity,
+  });
+
+/** All bytes of a file. */
+export const fileQuery = (name: string, version: number, path: string) =>
+  queryOptions({
+    queryKey: ["data-file", currentTeam(), name, version, path] as const,
+    queryFn: () => binary(`${one(name, version)}/file`, { path }),
     staleTime: Infinity,
   });
 

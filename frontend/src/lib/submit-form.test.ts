@@ -73,6 +73,30 @@ describe("the form", () => {
     );
   });
 
+  it("starts a notebook as `yard notebook` does, and copies one", () => {
+    const { fields } = readForm({ ...EMPTY, kind: "notebook", gpus: "0.5", idle: "30m", python: "/opt/torch/bin/python", data: "food11@v2\nwords" });
+    expect(fields).toEqual({
+      command: ["/opt/torch/bin/python", "-m", "jupyterlab"],
+      name: "notebook",
+      gpus: 0.5,
+      data: ["food11@v2", "words"],
+      interactive: { kind: "notebook", folder: "notebook", idle_seconds: 1800 },
+    });
+    expect(fields === null ? "" : submitLine(fields)).toBe("yard notebook --python /opt/torch/bin/python --idle 30m --gpus 0.5 --data food11@v2 --data words");
+    const job = { name: "notebook", queue: "default", priority: "normal", gpus: 0.5, nodes: 1, cpus: 0, memory_bytes: 0, gpu_types: [], preemptible: false, time_limit_seconds: null };
+    const data = [{ name: "food11", version: 2, variable: "FOOD" }, { name: "words", version: 1, variable: "YARD_DATA_WORDS" }];
+    expect(readForm(formOf({ job, spec: { ...fields, data } })).fields).toEqual({ ...fields, data: ["FOOD=food11@v2", "words@v1"] });
+    expect(readForm({ ...EMPTY, kind: "notebook", idle: "soon" }).faults.idle).toContain("30m");
+    expect(readForm({ ...EMPTY, kind: "notebook", gpus: "0", idle: "0" }).fields).toEqual({ command: ["jupyter-lab"], name: "notebook", interactive: { kind: "notebook", folder: "notebook" } });
+  });
+
+  it("starts a web app with its command", () => {
+    const { fields } = readForm({ ...EMPTY, kind: "app", gpus: "0", command: "streamlit run 'my app.py'" });
+    expect(fields).toEqual({ command: ["streamlit", "run", "my app.py"], interactive: { kind: "app", idle_seconds: 7200 } });
+    expect(fields === null ? "" : submitLine(fields)).toBe(String.raw`yard notebook --app 'streamlit run '\''my app.py'\''' --no-working-dir`);
+    expect(readForm({ ...EMPTY, kind: "app" }).fields).toBeNull();
+  });
+
   it("copies a job so that the copy asks for the same", () => {
     const spec = { command: ["python", "a b.py"], gpus: 2, retries: 3, env: { A: "1" }, grace_seconds: 30, package: "ab".repeat(32), package_format: "tar.gz" };
     const job = { name: "n", queue: "default", priority: "low", gpus: 4, nodes: 2, cpus: 1.5, memory_bytes: 1024 ** 3, gpu_types: ["H100"], preemptible: true, time_limit_seconds: 3600 };

@@ -3,8 +3,17 @@ import { amountOfMemory, amountOfTime, readMemory, readPairs, readTime, splitCom
 import { gitFault, ofGit, viaGit } from "./git-source";
 import { shell } from "./yard-line";
 
+/** What a job is: a command, JupyterLab, or a web app that the server's proxy leads to. */
+export type Kind = "command" | "notebook" | "app";
+
 export interface Form {
+  kind: Kind;
   command: string;
+  /** interpreter that has JupyterLab */
+  python: string;
+  /** time without use after which a notebook or an app is stopped */
+  idle: string;
+  data: string;
   name: string;
   experiment: string;
   gpus: string;
@@ -43,7 +52,11 @@ export interface Form {
 }
 
 export const EMPTY: Form = {
+  kind: "command",
   command: "",
+  python: "",
+  idle: "",
+  data: "",
   name: "",
   experiment: "",
   gpus: "1",
@@ -82,6 +95,14 @@ export const EMPTY: Form = {
 export const PRIORITIES = ["scavenge", "low", "normal", "high", "urgent"] as const;
 export const LAUNCHERS = ["plain", "torchrun", "accelerate", "mpirun", "batch"] as const;
 export const STYLES = ["", "pack", "spread", "balanced", "least-fragmentation"] as const;
+export const KINDS: readonly (readonly [Kind, string])[] = [
+  ["command", "A command"],
+  ["notebook", "JupyterLab"],
+  ["app", "A web app, such as Streamlit or TensorBoard"],
+];
+/** A notebook's name and lasting folder, and its idle limit, as `yard notebook` has them. */
+const NOTEBOOK = "notebook";
+const IDLE_SECONDS = 7200;
 const ENDINGS = ["success", "failure", "any-end"];
 
 export type Fields = Record<string, unknown> & { command: string[] };
@@ -96,14 +117,17 @@ type Faults = Partial<Record<keyof Form, string>>;
 export function readForm(form: Form): Read {
   const faults: Faults = {};
   const fields: Record<string, unknown> = {};
-  const command = readCommand(form.command, faults);
+  const command = form.kind === "notebook" ? jupyter(form.python) : readCommand(form.command, faults);
   readWords(form, fields);
+  readInteractive(form, fields, faults);
   readNumbers(form, fields, faults);
   readTimes(form, fields, faults);
   readLists(form, fields, faults);
-  readGit(form, faults);
+  if (form.kind !== "notebook") {
+    readGit(form, faults);
+  }
   const bad = Object.keys(faults).length > 0 || command.length === 0;
-  const whole = form.git.trim() === "" ? command : viaGit(form.git.trim(), form.gitRef.trim(), command);
+  const whole = form.git.trim() === "" || form.kind === "notebook" ? command : viaGit(form.git.trim(), form.gitRef.trim(), command);
   return { fields: bad ? null : { ...fields, command: whole }, faults };
 }
 
@@ -122,6 +146,25 @@ function readGit(form: Form, faults: Faults): void {
   } else if (form.launcher !== "plain") {
     faults.git = `Each process of ${form.launcher} would fetch it: choose the launcher plain, or drop a folder instead`;
   }
+}
+
+const jupyter = (python: string): string[] => (python.trim() === "" ? ["jupyter-lab"] : [python.trim(), "-m", "jupyterlab"]);
+
+function readInteractive(form: Form, fields: Record<string, unknown>, faults: Faults): void {
+  if (form.kind === "command") {
+    return;
+  }
+  const idle = form.idle.trim() === "" ? IDLE_SECONDS : form.idle.trim() === "0" ? 0 : readTime(form.idle);
+  if (idle === null) {
+    faults.idle = "With units, as in 30m; 0 for never";
+    return;
+  }
+  const interactive: Record<string, unknown> = { kind: form.kind, ...(idle === 0 ? {} : { idle_seconds: idle }) };
+  if (form.kind === "notebook") {
+    fields.name ??= NOTEBOOK;
+    interactive.folder = fields.name;
+  }
+  fields.interactive = interactive;
 }
 
 function readCommand(text: string, faults: Faults): string[] {
@@ -220,6 +263,10 @@ function readLists(form: Form, fields: Record<string, unknown>, faults: Faults):
   } else if (after.length > 0) {
     fields.after = after;
   }
+  const data = commas(form.data);
+  if (data.length > 0) {
+    fields.data = data;
+  }
   const pip = form.pip.split("\n").map((line) => line.trim()).filter((line) => line !== "" && !line.startsWith("#"));
   if (pip.length > 0) {
     fields.pip = pip;
@@ -239,12 +286,33 @@ const pairsOf = (flag: string, pairs: unknown): string[] =>
   Object.entries((pairs ?? {}) as Record<string, string>).flatMap(([name, value]) => [flag, shell(`${name}=${value}`)]);
 const timeOption = (flag: string, seconds: unknown): string[] => (typeof seconds === "number" ? [flag, amountOfTime(seconds)] : []);
 
-/** The `yard submit` line of a wish. */
+interface Interactive {
+  kind: string;
+  idle_seconds?: number;
+}
+
+/** The verb of a wish, with what only `yard notebook` knows. */
+function verbOf(fields: Fields, asked: Interactive | undefined): string[] {
+  if (asked === undefined) {
+    return ["yard submit"];
+  }
+  const [python = "", flag] = fields.command;
+  const idle = asked.idle_seconds ?? 0;
+  return [
+    "yard notebook",
+    ...(asked.kind === "app" ? ["--app", shell(fields.command.map(shell).join(" "))] : []),
+    ...(asked.kind === "notebook" && flag === "-m" ? ["--python", shell(python)] : []),
+    ...(idle === IDLE_SECONDS ? [] : ["--idle", idle === 0 ? "0" : amountOfTime(idle)]),
+  ];
+}
+
+/** The `yard submit` or `yard notebook` line of a wish. */
 export function submitLine(fields: Fields): string {
   const after = (fields.after ?? []) as { job: string; when: string }[];
+  const asked = fields.interactive as Interactive | undefined;
   const words = [
-    "yard submit",
-    ...option("--name", fields.name),
+    ...verbOf(fields, asked),
+    ...(asked?.kind === "notebook" && fields.name === NOTEBOOK ? [] : option("--name", fields.name)),
     ...option("--experiment", fields.experiment),
     ...option("--gpus", fields.gpus),
     ...option("--gpu-type", (fields.gpu_types as string[] | undefined)?.join(",")),
@@ -260,6 +328,7 @@ export function submitLine(fields: Fields): string {
     ...option("--retries", fields.retries),
     ...after.flatMap((one) => ["--after", one.when === "success" ? one.job : `${one.job}:${one.when}`]),
     ...option("--array", fields.array),
+    ...((fields.data ?? []) as string[]).flatMap((name) => ["--data", shell(name)]),
     ...pairsOf("--env", fields.env),
     ...(fields.pip === undefined ? [] : ["--pip requirements.txt"]),
     ...option("--lease", fields.lease),
@@ -273,12 +342,22 @@ export function submitLine(fields: Fields): string {
     ...timeOption("--progress", fields.progress_seconds),
     ...(fields.hold === true ? ["--hold"] : []),
     ...pairsOf("--tag", fields.tags),
-    ...(fields.package === undefined ? ["--no-working-dir"] : []),
-    "--",
-    ...fields.command.map(shell),
+    ...(fields.package === undefined && asked?.kind !== "notebook" ? ["--no-working-dir"] : []),
+    ...(asked === undefined ? ["--", ...fields.command.map(shell)] : []),
   ];
   return words.join(" ");
 }
+
+/** A version of a data set, as a stored job names it. */
+interface DataInput {
+  name: string;
+  version?: number;
+  variable?: string;
+}
+
+/** What one would write for it; the usual variable goes without saying. */
+const referenceOf = ({ name, version, variable = "" }: DataInput): string =>
+  `${variable === "" || variable.startsWith("YARD_DATA_") ? "" : `${variable}=`}${name}${version === undefined ? "" : `@v${version}`}`;
 
 interface Source {
   job: { name: string; queue: string; priority: string; gpus: number; nodes: number; cpus: number; memory_bytes: number; gpu_types: string[]; preemptible: boolean; time_limit_seconds: number | null };
@@ -288,16 +367,33 @@ interface Source {
 const lines = (pairs: unknown): string => Object.entries((pairs ?? {}) as Record<string, string>).map(([name, value]) => `${name}=${value}`).join("\n");
 const time = (seconds: unknown): string => (typeof seconds === "number" ? amountOfTime(seconds) : "");
 
-/** The form that would submit a job like this one; dependencies are left out. */
-export function formOf({ job, spec }: Source): Form {
+/** What a job runs, and from where. */
+function sourceOf(spec: Source["spec"]): Partial<Form> {
   const command = (spec.command ?? []) as string[];
   const git = ofGit(command);
-  const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
+  const asked = spec.interactive as Interactive | undefined | null;
+  const kind = asked?.kind === "notebook" || asked?.kind === "app" ? asked.kind : "command";
+  const data = ((spec.data ?? []) as DataInput[]).map(referenceOf).join("\n");
+  if (kind === "notebook") {
+    const python = command[1] === "-m" ? (command[0] ?? "") : "";
+    return { kind, command: "", python, idle: time(asked?.idle_seconds) || "0", data };
+  }
   return {
-    ...EMPTY,
+    kind,
     command: (git?.command ?? command).map(shell).join(" "),
     git: git?.address ?? "",
     gitRef: git?.ref ?? "",
+    idle: kind === "command" ? "" : time(asked?.idle_seconds) || "0",
+    data,
+  };
+}
+
+/** The form that would submit a job like this one; dependencies are left out. */
+export function formOf({ job, spec }: Source): Form {
+  const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
+  return {
+    ...EMPTY,
+    ...sourceOf(spec),
     name: job.name,
     gpus: String(job.gpus / Math.max(1, job.nodes)),
     gpuType: job.gpu_types.join(", "),

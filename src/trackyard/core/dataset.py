@@ -77,14 +77,14 @@ def parse_reference(text: str) -> DatasetReference:
         raise ValueError(f"{variable[:80]!r} in {text[:80]!r} is no name of a variable")
     name, at, version = rest.partition("@")
     if not DATA_NAME.match(name):
-        raise ValueError(f"{name[:80]!r} is no name of a data set: {NAME_HINT}")
+        raise ValueError(f"{name[:80]!r} is not a valid data set name: {NAME_HINT}")
     if not at:
         return DatasetReference(name=name, variable=variable)
     match = _VERSION.match(version)
     if match is None:
         raise ValueError(
-            f"{version[:80]!r} in {text[:80]!r} is no version: write {name}@v3, {name}@latest or"
-            f" {name}@sha256:0123456789ab"
+            f"{version[:80]!r} in {text[:80]!r} is not a version: write {name}@v3, {name}@latest"
+            f" or {name}@sha256:0123456789ab"
         )
     return DatasetReference(
         name=name, version=int(match[1] or 0), digest=match[2] or "", variable=variable

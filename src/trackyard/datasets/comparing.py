@@ -23,7 +23,7 @@ class FileChange:
 
 @dataclass(slots=True)
 class VersionDifference:
-    """How one version came from another."""
+    """The changes from one version to another."""
 
     added: int = 0
     removed: int = 0

@@ -45,7 +45,7 @@ class Contents:
         self._artifacts = artifacts
 
     async def missing(self, principal: Principal, wanted: Sequence[str]) -> list[str]:
-        """Return which contents are not here; those that are stay safe from clean-up for a day."""
+        """Return the missing contents; those present are protected from clean-up for a day."""
         check_digests(wanted)
         return await self._db.write(
             lambda tx: touch(tx, principal.team_id, dict.fromkeys(wanted)), is_long=True
@@ -95,7 +95,7 @@ class Contents:
         return places
 
     async def read(self, places: Sequence[ContentPlace]) -> AsyncGenerator[bytes, None]:
-        """Yield the bytes of contents one after the other; whoever asked checks the digests."""
+        """Yield the bytes of contents in order; the caller checks the digests."""
         at = 0
         while at < len(places):
             first, end = places[at], places[at].start + places[at].size
@@ -119,16 +119,18 @@ class Contents:
 
 
 def check_digests(wanted: Sequence[str]) -> None:
-    """Refuse what is no digest before it is used for anything."""
+    """Refuse malformed digests."""
     if not wanted:
         raise InvalidInput("name at least one content by its SHA-256")
     for sha256 in wanted:
         if not SHA256.match(sha256):
-            raise InvalidInput(f"{sha256[:80]!r} is not a SHA-256: 64 hex digits, lower case")
+            raise InvalidInput(
+                f"{sha256[:80]!r} is not a SHA-256: write 64 hex digits in lower case"
+            )
 
 
 def touch(tx: Tx, team_id: int, wanted: dict[str, int | None]) -> list[str]:
-    """Keep contents safe from clean-up; return those that are not here or of another size."""
+    """Protect contents from clean-up; return those missing or of another size."""
     lost: list[str] = []
     digests = list(wanted)
     for at in range(0, len(digests), _PAGE):
@@ -146,7 +148,7 @@ def touch(tx: Tx, team_id: int, wanted: dict[str, int | None]) -> list[str]:
 
 
 def note_pack(tx: Tx, team_id: int, stored: StoredBlob) -> None:
-    """List a blob, so that backups, checks and clean-up know of it."""
+    """Register a blob, so that backups, checks and clean-up know it."""
     tx.run(
         "INSERT INTO data_packs (blob, team_id, size, sha256, created_ms) VALUES (?, ?, ?, ?, ?)",
         (stored.blob, team_id, stored.size, stored.sha256, tx.now_ms),
@@ -225,7 +227,7 @@ async def _checked(pieces: _Pieces, header: list[tuple[str, int]]) -> AsyncItera
 def _next(waiting: object) -> tuple[str, int, BlobDigest]:
     following = next(waiting, None)  # type: ignore[call-overload]
     if following is None:
-        raise InvalidInput("the body goes on after its last content; nothing was kept")
+        raise InvalidInput("the body continues after its last content; nothing was kept")
     return following[0], following[1], BlobDigest()
 
 

@@ -16,7 +16,7 @@ MAX_CLASSES = 10_000
 KINDS = {
     "image": "png jpg jpeg gif webp bmp avif svg".split(),
     "audio": "wav mp3 flac ogg oga m4a opus".split(),
-    "table": "csv tsv jsonl ndjson".split(),
+    "table": "csv tsv jsonl ndjson parquet".split(),
     "text": "txt md json yaml yml toml xml html log py rst ini cfg".split(),
 }
 _KIND_OF = {ending: kind for kind, endings in KINDS.items() for ending in endings}

@@ -1,5 +1,5 @@
-"""A look into a file: the first rows of a table, the first lines of a text. Pure; knows neither
-where bytes lie nor how they are drawn.
+"""Previews of files: the first rows of a table, the first lines of a text. Pure; knows neither
+storage nor presentation.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ MAX_TEXT = 20_000
 
 @dataclass(slots=True)
 class FilePreview:
-    """What can be shown of a file."""
+    """A preview of a file."""
 
     #: `image`, `audio`, `table`, `text` or `binary`
     kind: str
     columns: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
     text: str = ""
-    #: there is more of it
+    #: whether the file has more
     is_cut: bool = False
 
 
 def look(path: str, head: bytes, size: int) -> FilePreview:
-    """Return what the first bytes of a file show."""
+    """Return a preview made from the first bytes of a file."""
     kind = kind_of(path)
     is_cut = size > len(head)
     if kind in ("image", "audio"):

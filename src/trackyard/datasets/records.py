@@ -32,7 +32,7 @@ class DatasetVersionRow(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the version as people write it."""
+        """Return the version as it is written: `NAME@vN`."""
         return f"{self.name}@v{self.version}"
 
 
@@ -64,13 +64,15 @@ def find_version(
         params += [reference.digest, reference.digest + "g"]
     rows = reader.all(f"{_FROM} WHERE {where} ORDER BY v.version DESC LIMIT 2", params)
     if reference.digest and len(rows) > 1:
-        raise InvalidInput(f"{reference.digest} begins several digests of {reference.name}")
+        raise InvalidInput(
+            f"{reference.digest} matches several digests of {reference.name}: write more of it"
+        )
     if rows:
         return DatasetVersionRow(*rows[0])
     known = versions_of(reader, team_id, reference.name, most=1)
     if not known:
         raise NotFound(
-            f"no data set {reference.name!r}; `yard data list` shows what there is, `yard data"
+            f"no data set {reference.name!r}; `yard data list` shows those that exist, `yard data"
             f" add {reference.name} FOLDER` makes it"
         )
     wanted = f"v{reference.version}" if reference.version else reference.digest
@@ -137,7 +139,7 @@ def insert_version(
     user_name: str,
     facts: dict[str, object],
 ) -> tuple[DatasetVersionRow, bool]:
-    """Write a version, or return the one with the same content; tell whether it is new."""
+    """Insert a version, or return the one with the same content; say whether it is new."""
     tx.run(
         "INSERT INTO data_sets (team_id, name, user_name, created_ms, last_version)"
         " VALUES (?, ?, ?, ?, 0) ON CONFLICT (team_id, name) DO NOTHING",
@@ -185,7 +187,7 @@ def delete_version(tx: Tx, version: DatasetVersionRow) -> None:
 
 
 def note_used(tx: Tx, version_ids: list[int]) -> None:
-    """Remember that versions are in use."""
+    """Record that versions are in use."""
     tx.many(
         "UPDATE data_versions SET used_ms = ? WHERE id = ?",
         [(tx.now_ms, version) for version in version_ids],

@@ -51,7 +51,7 @@ _MISSING_SHOWN = 5000
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What came of adding a version."""
+    """The outcome of adding a version."""
 
     version: DatasetVersionRow | None
     is_new: bool = False
@@ -74,7 +74,7 @@ class Page:
 
     folders: list[Folder]
     files: list[ManifestEntry]
-    #: the name to go on after; empty at the end
+    #: name after which the next page starts; empty on the last page
     after: str
 
 
@@ -107,9 +107,9 @@ class DataSets:
     async def add(
         self, principal: Principal, name: str, manifest: bytes, *, layout: str, source: str
     ) -> Added:
-        """Make a version of contents that are all here; equal content is the same version."""
+        """Create a version from stored contents; equal content is the same version."""
         if not DATA_NAME.match(name):
-            raise InvalidInput(f"{name[:80]!r} is no name of a data set: {NAME_HINT}")
+            raise InvalidInput(f"{name[:80]!r} is not a valid data set name: {NAME_HINT}")
         if layout not in LAYOUTS:
             raise InvalidInput(f"layout {layout[:40]!r} is none of {', '.join(LAYOUTS)}")
         try:
@@ -149,7 +149,7 @@ class DataSets:
         return Added(version, is_new)
 
     async def _touch_all(self, team_id: int, entries: Sequence[ManifestEntry]) -> list[str]:
-        """Keep every content from being cleaned up; return those that are not here."""
+        """Protect contents from clean-up; return those that are missing."""
         wanted: dict[str, int | None] = {
             sha256: size for entry in entries for sha256, size in entry.contents()
         }
@@ -175,11 +175,11 @@ class DataSets:
         """Return a data set's versions, the newest first."""
         found = await self._db.read(lambda reader: versions_of(reader, principal.team_id, name))
         if not found:
-            raise NotFound(f"no data set {name[:128]!r}; `yard data list` shows what there is")
+            raise NotFound(f"no data set {name[:128]!r}; `yard data list` shows those that exist")
         return found
 
     def manifest(self, version: DatasetVersionRow) -> AsyncIterator[bytes]:
-        """Yield a version's manifest, its last piece only if all of it is sound."""
+        """Yield a version's manifest; its last piece only once the whole is verified."""
         pieces = self._artifacts.blobs.read(version.manifest_blob, 0, version.manifest_bytes)
         fault = BlobFault(
             f"the manifest of {version.label} is damaged in the store; restore it from a backup"
@@ -208,7 +208,7 @@ class DataSets:
     async def samples(
         self, version: DatasetVersionRow, most: int, of_class: str
     ) -> list[ManifestEntry]:
-        """Return files to look at, taken evenly from the classes."""
+        """Return sample files, drawn evenly from the classes."""
         entries = await self.entries(version)
         return await asyncio.to_thread(_samples, entries, most, of_class)
 
@@ -226,7 +226,7 @@ class DataSets:
         return self.contents.read_whole(principal.team_id, wanted)
 
     async def look(self, principal: Principal, entry: ManifestEntry) -> FilePreview:
-        """Return what the beginning of a file shows."""
+        """Return a preview of a file's beginning."""
         head = b""
         if entry.size:
             async for piece in self.contents.read_whole(
@@ -245,7 +245,7 @@ class DataSets:
         return await asyncio.to_thread(partial(compare, before, after, most=most))
 
     async def note_used(self, version: DatasetVersionRow) -> None:
-        """Remember that somebody fetched a version."""
+        """Record that a version was fetched."""
         await self._db.write(lambda tx: note_used(tx, [version.id]))
 
     # -- removing ---------------------------------------------------------------------------
@@ -253,14 +253,12 @@ class DataSets:
     async def remove(
         self, principal: Principal, version: DatasetVersionRow, *, force: bool
     ) -> None:
-        """Remove a version; what only it held is collected later."""
+        """Remove a version; contents it alone referred to are collected later."""
 
         def change(tx: Tx) -> None:
             needed = self.needed_by(tx, version)
             if needed and not force:
-                raise Conflict(
-                    f"{version.label} is needed by {needed}; --force removes it all the same"
-                )
+                raise Conflict(f"{version.label} is needed by {needed}; --force removes it anyway")
             delete_version(tx, version)
             tx.run("DELETE FROM data_packs WHERE blob = ?", (version.manifest_blob,))
             _event(tx, principal, "data.removed", version)

@@ -23,7 +23,7 @@ _PAGE = 1000
 
 @dataclass(slots=True)
 class KeptVersion:
-    """A version that is old enough and kept all the same."""
+    """A version that is old enough to go but is kept."""
 
     version: DatasetVersionRow
     needed_by: str
@@ -67,7 +67,7 @@ async def clean(
             try:
                 await data.remove(principal, version, force=False)
             except Conflict as fault:
-                # Somebody began to use it meanwhile.
+                # It has come into use in the meantime.
                 found.kept.append(KeptVersion(version, fault.message))
                 alive.append(version)
                 continue
@@ -130,7 +130,7 @@ def _needed(reader: ReadConnection, *, data: DataSets, version: DatasetVersionRo
 
 
 def _delete(tx: Tx, *, team_id: int, digests: list[str], before_ms: int) -> list[str]:
-    """Remove contents that nobody asked for meanwhile; return blobs that nothing is left in."""
+    """Remove contents not requested in the meantime; return blobs that became empty."""
     marks = ", ".join("?" * len(digests))
     doomed = f"team_id = ? AND seen_ms < ? AND sha256 IN ({marks})"
     params = (team_id, before_ms, *digests)

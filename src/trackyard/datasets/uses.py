@@ -35,7 +35,7 @@ class VersionUse(NamedTuple):
 
 
 def input_of(version: DatasetVersionRow) -> DatasetUse:
-    """Say a version as MLflow's input of a run."""
+    """Describe a version as an MLflow dataset input."""
     source = {"uri": f"yard:{version.label}", "digest": version.digest}
     profile = {"files": version.files, "size_bytes": version.size_bytes}
     facts = (
@@ -59,7 +59,7 @@ def note_jobs(
     """Record that jobs, each with its run, read versions: as uses, and as inputs of the runs."""
     versions = []
     for name, number in wanted:
-        # One that was removed by force is missed by the attempt, with a sentence.
+        # If one was removed by force, the attempt fails with a sentence that says so.
         with contextlib.suppress(NotFound):
             versions.append(find_version(tx, team_id, DatasetReference(name=name, version=number)))
     for job_id, run_uuid in jobs:
@@ -131,7 +131,7 @@ def jobs_of(reader: ReadConnection | Tx, version_id: int) -> list[str]:
 
 
 def note_places(tx: Tx, team_id: int, node: str, digests: Sequence[str]) -> None:
-    """Note which versions a node's cache holds now, in place of what it held before."""
+    """Replace the record of which versions a node's cache holds."""
     held = "SELECT digest FROM data_places WHERE team_id = ? AND node = ?"
     if {row[0] for row in tx.all(held, (team_id, node))} == set(digests):
         return

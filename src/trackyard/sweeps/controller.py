@@ -52,27 +52,28 @@ from trackyard.tracking.service import Tracking
 
 log = logging.getLogger(__name__)
 
-#: Seconds between looks while a sweep runs, and while none does where another server may make one.
+#: Polling interval while a sweep runs; while none does (SQLite); and while none does but another
+#: server may create one (PostgreSQL).
 LOOK_SECONDS, IDLE_SECONDS, POLL_SECONDS = 1.0, 60.0, 3.0
-#: Least seconds between two looks, however often it is woken.
+#: Minimum interval between two passes, however often the loop is woken.
 LEAST_SECONDS = 0.1
-#: Seconds before a trial that the queue would not take is tried again.
+#: Delay before retrying a trial that the queue refused.
 REFUSED_SECONDS = 5.0
 _MOVES = frozenset(("job.succeeded", "job.failed", "job.stopped", "job.requeued"))
 
 
-#: A trial about to begin, and what it submits.
+#: A new trial and the job it submits.
 _Copy = tuple[NewTrial, tuple[JobRequest, JobSpec]]
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What need not be read again: a sweep's trials as of a version, curves by run."""
+    """Cache of one sweep: its trials as of a version, curves by run."""
 
     version: int = -1
     trials: list[TrialRow] = field(default_factory=list)
     curves: dict[str, tuple[Any, list[tuple[int, float]]]] = field(default_factory=dict)
-    #: not before this moment another trial is begun
+    #: no trial is started before this moment
     refused_until: float = 0.0
 
 
@@ -85,7 +86,7 @@ class _Loaded:
 
 
 class Controller:
-    """Runs every sweep of the database while its server leads."""
+    """Runs every sweep in the database while this server is the leader."""
 
     def __init__(
         self,
@@ -110,19 +111,19 @@ class Controller:
         self._copying: dict[int, asyncio.Task[None]] = {}
 
     def start(self) -> None:
-        """Begin to run sweeps."""
+        """Start the loop."""
         self._db.listen(self._heard)
         self._task = asyncio.get_running_loop().create_task(self._run(), name="yard-sweeps")
 
     async def stop(self) -> None:
-        """Stop; trials run on, and the next start goes on with them."""
+        """Stop the loop; trials keep running and the next start picks them up."""
         tasks = [task for task in (self._task, *self._copying.values()) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def wake(self) -> None:
-        """Look soon: something changed."""
+        """Run a pass soon: something has changed."""
         self._has_sweeps = True
         self._wake.set()
 
@@ -137,7 +138,7 @@ class Controller:
             except YardError as fault:
                 log.warning("sweeps wait: %s", fault.message)
             except Exception:
-                log.exception("a look at the sweeps failed; it is tried again")
+                log.exception("a pass over the sweeps failed and will be retried")
             idle = IDLE_SECONDS if self._db.is_sqlite else POLL_SECONDS
             wait = LOOK_SECONDS if self._has_sweeps else idle
             await asyncio.sleep(LEAST_SECONDS)
@@ -146,7 +147,7 @@ class Controller:
                     await self._wake.wait()
 
     async def tick(self) -> None:
-        """Look at every running sweep once."""
+        """Process every running sweep once."""
         self._wake.clear()
         if not self._scheduler.is_leader:
             return
@@ -165,11 +166,11 @@ class Controller:
             except Conflict:
                 continue
             except Exception:
-                # One sweep that cannot go on must not hold up the others.
-                log.exception("sweep %s waits for the next look", sweep.sweep_id)
+                # A sweep that fails must not hold up the others.
+                log.exception("sweep %s failed in this pass and will be retried", sweep.sweep_id)
 
     async def _stop_leftovers(self) -> None:
-        """Stop trials whose sweep has ended, also where the process that ended it died."""
+        """Stop trials of ended sweeps, including those left by a server that died midway."""
         for sweep in await self._db.read(ended_with_live):
             await stop_all(self._db, sweep, actor=records.SYSTEM, sentence="The sweep has ended.")
             self._scheduler.wake()
@@ -234,7 +235,7 @@ class Controller:
     # -- apply ------------------------------------------------------------------------------
 
     def _prove(self, tx: Tx, sweep: SweepRow) -> SweepRow:
-        """Refuse to change a sweep that somebody else has changed meanwhile."""
+        """Refuse to change a sweep that has changed since it was loaded."""
         self._scheduler.leadership.prove(tx)
         found = records.lock_sweep(tx, sweep.id)
         if found.version != sweep.version or found.state != records.RUNNING:
@@ -248,7 +249,7 @@ class Controller:
         rows = {row.number: row for row in loaded.trials}
         changes = plan.changes
         if plan.end and len(changes) > FEW_JOBS:
-            # What is left to be stopped is stopped part by part, right after this.
+            # The remaining jobs are stopped in batches right after this.
             changes = [change for change in changes if not change.stops]
         for change in changes:
             rows[change.number] = self._change(tx, sweep, loaded, change, rows[change.number])
@@ -263,7 +264,7 @@ class Controller:
         else:
             records.change_sweep(tx, sweep.id)
         for new, ready in copies:
-            # With the stop of what it replaces, so that none is lost with the process.
+            # In the same transaction as the stop of the trial it replaces: a crash loses neither.
             begin(tx, self._tracking.names, sweep, new, ready)
 
     def _change(
@@ -353,7 +354,7 @@ class Controller:
         return found
 
     async def _begin(self, sweep: SweepRow, new: NewTrial) -> bool:
-        """Queue a trial; what the queue refuses is told, and tried again later."""
+        """Queue a trial; a refusal is shown on the sweep and retried later."""
         loop = asyncio.get_running_loop()
         try:
             ready = await loop.run_in_executor(None, partial(new.prepare, sweep, self._seal))
@@ -371,7 +372,7 @@ class Controller:
         return True
 
     def _hand_over(self, sweep: SweepRow) -> None:
-        """Hand checkpoints to trials that wait for one, in the background."""
+        """Copy checkpoints to trials that wait for one, in the background."""
         if sweep.asks.stop.method != "pbt" or sweep.id in self._copying:
             return
         task = asyncio.get_running_loop().create_task(self._hand_over_all(sweep.id))
@@ -385,7 +386,7 @@ class Controller:
             if waiting and await hand_over(self._db, self._artifacts, waiting, trials):
                 self._scheduler.wake()
         except YardError as fault:
-            log.warning("checkpoints of a sweep are handed on later: %s", fault.message)
+            log.warning("copying checkpoints of a sweep will be retried: %s", fault.message)
 
 
 def _jobs(reader: ReadConnection, inner: Sequence[int]) -> list[JobRow]:

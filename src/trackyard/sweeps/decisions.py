@@ -1,7 +1,7 @@
 """What a sweep does next: which trials have ended, which are stopped, how many begin. Pure.
 
-Owns the order of these decisions and the budget. A look in, a plan out; whoever applies the plan
-checks that nothing has overtaken it.
+Owns the order of these decisions and the budget. It turns a snapshot into a plan; the caller
+applies the plan only if nothing has changed in the meantime.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trackyard.sweeps.space import nearest
 from trackyard.sweeps.stopping import Curve, CurveJudgement, ObservedTrial, judge
 from trackyard.sweeps.wishes import OWN_SAMPLERS, SweepSpec
 
-#: New trials in one look, so that no look takes long.
+#: Most trials started in one pass, so that no pass takes long.
 MAX_NEW = 16
 
 
@@ -34,7 +34,7 @@ class LiveTrial:
     job_sentence: str = ""
     #: (step, value) of the metric
     curve: Curve = ()
-    #: metrics its run has, where it lacks the one that counts
+    #: metrics its run did log, if it lacks the sweep's own
     logged: Sequence[str] = ()
     gpu_seconds: float = 0.0
 
@@ -51,7 +51,7 @@ class SweepSnapshot:
 
 @dataclass(slots=True, kw_only=True)
 class TrialChange:
-    """What becomes of one trial; None leaves a field."""
+    """Changes to one trial; None leaves a field as it is."""
 
     number: int
     state: str | None = None
@@ -63,7 +63,7 @@ class TrialChange:
     gpu_seconds: float = 0.0
     #: whether its job is to be stopped
     stops: bool = False
-    #: the trial whose checkpoint follows it
+    #: the trial whose copy replaces it
     replaced_by_copy_of: int | None = None
 
 
@@ -74,7 +74,7 @@ class SweepStep:
     changes: list[TrialChange] = field(default_factory=list)
     #: trials to begin
     begin: int = 0
-    #: state to end in, and why; empty: it goes on
+    #: final state and why; empty while the sweep continues
     end: str = ""
     sentence: str = ""
 
@@ -109,7 +109,7 @@ def decide(look: SweepSnapshot) -> SweepStep:
 
 
 def budget_spent(spec: SweepSpec, seconds: float, gpu_hours: float) -> str:
-    """Say which budget of time is used up; empty: none is."""
+    """Say which budget of time is used up; empty if none is."""
     if spec.seconds is not None and seconds >= spec.seconds:
         return "Its budget of time is used up."
     if spec.gpu_hours is not None and gpu_hours >= spec.gpu_hours:
@@ -118,16 +118,16 @@ def budget_spent(spec: SweepSpec, seconds: float, gpu_hours: float) -> str:
 
 
 def ahead(spec: SweepSpec) -> int:
-    """How many trials wait beside those that run, so that a free slot is taken at once.
+    """Return how many trials are queued in advance, so that a free slot is taken at once.
 
-    A model learns from each trial, so a few slots wait for the last result.
+    A model learns from each trial, so with few slots it waits for the latest result.
     """
     return 1 if spec.sampler in OWN_SAMPLERS or spec.slots >= 4 else 0
 
 
 def _wanted(spec: SweepSpec, total: int, going: int, copies: int) -> int:
     if spec.stop.method == "pbt":
-        # A population is made once; after that only copies follow.
+        # A population is created once; afterwards there are only copies.
         return min(max(0, spec.slots - total), MAX_NEW)
     room = spec.slots + ahead(spec) - going
     left = records_left(spec, total + copies)
@@ -140,7 +140,7 @@ def records_left(spec: SweepSpec, total: int) -> int:
 
 
 def _settle(spec: SweepSpec, trial: LiveTrial, found: SweepStep) -> bool:
-    """Note the end of a trial whose job has ended; tell whether it has."""
+    """Record the end of a trial whose job has ended; return whether it has."""
     state = JobState(trial.job_state)
     if not state.is_final:
         return False
@@ -159,9 +159,9 @@ def _settle(spec: SweepSpec, trial: LiveTrial, found: SweepStep) -> bool:
 
 
 def missing_metric(metric: str, logged: Sequence[str], is_nan: bool) -> str:
-    """Say why a trial that ended well tells nothing."""
+    """Explain why a trial that succeeded has no usable result."""
     if is_nan:
-        return f"It ended with {metric} that is not a number."
+        return f"It ended with a {metric} that is not a number."
     if not logged:
         return f"It ended without logging {metric}, or any metric: log it with MLflow."
     return f"It ended without logging {metric}; {nearest(metric, list(logged)[:20])}"
@@ -179,7 +179,7 @@ def _ended(spec: SweepSpec, trial: LiveTrial) -> TrialChange:
 
 
 def result(spec: SweepSpec, curve: Curve) -> tuple[float | None, int | None]:
-    """Return the value of a trial that counts, and at which step it was reached."""
+    """Return the trial's value and the step at which it was reached."""
     if not curve:
         return None, None
     if spec.value == "last":
@@ -192,7 +192,7 @@ def result(spec: SweepSpec, curve: Curve) -> tuple[float | None, int | None]:
 
 
 def thinned(curve: Curve, most: int = 200) -> Curve:
-    """Return a curve with fewer points, the last among them."""
+    """Return a curve with fewer points, always including the last."""
     if len(curve) <= most:
         return curve
     stride = math.ceil(len(curve) / most)
@@ -217,7 +217,7 @@ def _stop_all(live: Sequence[LiveTrial], found: SweepStep, sentence: str) -> Non
 
 
 def _failed_in_row(ended: Sequence[TrialRow], changes: Sequence[TrialChange]) -> int:
-    """Count the failed trials since the last one that told something."""
+    """Count the failed trials since the last one with a result."""
     line = [row.state for row in sorted(ended, key=lambda row: (row.ended_ms or 0, row.number))]
     line += [change.state for change in changes if change.state is not None]
     count = 0
@@ -266,11 +266,11 @@ def _judge_all(
         seen.append(one)
     by_number = {one.number: one for one in seen}
     for change in ended_now.values():
-        # One that ended by itself has passed its rungs too: others are held against it.
+        # A trial that ended by itself has passed its rungs, too: others are compared with it.
         _note_rungs(spec, by_number[change.number], seen, change)
     copies_left = records_left(spec, len(look.ended) + len(look.live))
     is_population = spec.stop.method == "pbt"
-    # A population is compared as it stands, not in the order in which it is looked at.
+    # All members reach their milestones before any is compared.
     early = _milestones(spec, live, by_number) if is_population else {}
     for trial in sorted(live, key=lambda trial: trial.row.number):
         one = by_number[trial.row.number]
@@ -290,7 +290,7 @@ def _judge_all(
 def _milestones(
     spec: SweepSpec, live: Sequence[LiveTrial], by_number: Mapping[int, ObservedTrial]
 ) -> dict[int, CurveJudgement]:
-    """Note which milestones the members of a population have reached."""
+    """Record which milestones the members of a population have reached."""
     found = {}
     for trial in live:
         one = by_number[trial.row.number]
@@ -306,14 +306,16 @@ def _replace(
     one: ObservedTrial,
     seen: Sequence[ObservedTrial],
 ) -> bool:
-    """Let a copy of a better trial take the place of one, where the rule says so."""
+    """Replace a trial with a copy of a better one, if the rule says so."""
     if spec.stop.method != "pbt":
         return False
     parent = replacement(spec.stop, one, seen, f"{spec.seed}:{one.number}:{len(one.rungs)}")
     if parent is None:
         return False
     change.replaced_by_copy_of = parent
-    words = f"It was at the bottom at {max(one.rungs)}; a copy of trial {parent} follows."
+    words = (
+        f"At step {max(one.rungs)} it was among the worst; a copy of trial {parent} replaces it."
+    )
     _prune(spec, trial, change, words, is_end=False)
     return True
 

@@ -1,8 +1,8 @@
-"""Handing a checkpoint on: a trial that begins with another one's is held until it has it.
+"""Hand-over of checkpoints: a trial that starts from another's checkpoint is held until it has it.
 
-Owns the copy of the newest complete checkpoint among the artifacts of one run into those of
-another, under the names that `trackyard.checkpoint` looks for. Repeating it changes nothing. Knows
-nothing of who is copied and why.
+Owns copying the newest complete checkpoint from the artifacts of one run to those of another,
+under the names that `trackyard.checkpoint` expects. Idempotent. Does not know which trials are
+copied or why.
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ import msgspec
 from trackyard.access.principal import Principal, Role
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.errors import NotFound, YardError
+from trackyard.core.job import JobState
 from trackyard.queue.records import JobRow, job_by_inner
 from trackyard.queue.transitions import release
 from trackyard.store.database import Database, Tx
-from trackyard.sweeps.records import SYSTEM, TrialRow
+from trackyard.sweeps.records import SYSTEM, TrialRow, change_sweep, change_trial
 
 log = logging.getLogger(__name__)
 
+#: How long a copy waits for the first checkpoint of a trial that is still running: uploads lag
+#: behind training.
+PATIENCE_MS = 120_000
+NONE_YET = "It began without a checkpoint: trial {parent} had uploaded none."
 FOLDER, POINTER, MANIFEST = "checkpoints", "latest.json", "manifest.json"
 
 
@@ -32,27 +37,39 @@ async def hand_over(
     waiting: Sequence[TrialRow],
     trials: Sequence[TrialRow],
 ) -> bool:
-    """Copy checkpoints to held trials and let them start; tell whether any was."""
+    """Copy checkpoints to held trials and release them; return whether any was released."""
     is_any = False
     for row in waiting:
         job = await database.read(partial(job_by_inner, inner=row.job))
         if not job.held or row.parent is None:
             continue
         source = await database.read(partial(job_by_inner, inner=trials[row.parent].job))
-        try:
-            await copy_newest(artifacts, source, job)
-        except YardError as fault:
-            # It begins anew rather than never.
-            log.warning("job %s begins without a checkpoint: %s", job.job_id, fault.message)
-        await database.write(partial(_let_go, job=job.id))
+        has_one = await _copied(artifacts, source, job)
+        is_late = database.clock.time_ms() - row.created_ms >= PATIENCE_MS
+        if not has_one and not is_late and not JobState(source.state).is_final:
+            continue
+        sentence = "" if has_one else NONE_YET.format(parent=row.parent)
+        await database.write(partial(_let_go, row=row, sentence=sentence))
         is_any = True
     return is_any
 
 
-def _let_go(tx: Tx, job: int) -> None:
-    row = job_by_inner(tx, job, lock=True)
-    if row.held and row.state == "queued":
-        release(tx, row, actor=SYSTEM)
+async def _copied(artifacts: Artifacts, source: JobRow, target: JobRow) -> bool:
+    try:
+        return await copy_newest(artifacts, source, target)
+    except YardError as fault:
+        # The newest may just have made room for a newer one.
+        log.warning("no checkpoint was handed to job %s: %s", target.job_id, fault.message)
+        return False
+
+
+def _let_go(tx: Tx, row: TrialRow, sentence: str) -> None:
+    job = job_by_inner(tx, row.job, lock=True)
+    if job.held and job.state == "queued":
+        if sentence:
+            change_trial(tx, row.sweep, row.number, sentence=sentence)
+            change_sweep(tx, row.sweep)
+        release(tx, job, actor=SYSTEM)
 
 
 async def copy_newest(artifacts: Artifacts, source: JobRow, target: JobRow) -> bool:

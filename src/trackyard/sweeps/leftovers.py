@@ -1,7 +1,7 @@
-"""Trials that still run although their sweep has ended: stopped part by part.
+"""Trials that still run after their sweep has ended: stopped in batches.
 
-Owns stopping many trials without holding up others' writes. Whoever ends a sweep calls it, and the
-leader calls it again for what a process that died has left.
+Owns stopping many trials without holding up others' writes. Called when a sweep ends, and again by
+the leader for trials left by a process that died.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def ended_with_live(reader: ReadConnection) -> list[SweepRow]:
 
 
 async def stop_all(database: Database, sweep: SweepRow, *, actor: str, sentence: str) -> None:
-    """Stop what runs of a sweep that has ended."""
+    """Stop the running trials of a sweep that has ended."""
     part = partial(_stop_part, sweep=sweep, actor=actor, sentence=sentence)
     while await database.write(part, is_long=True):
         pass

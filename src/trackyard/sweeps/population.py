@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from trackyard.sweeps.space import Parameter, Point, Space
 from trackyard.sweeps.stopping import ObservedTrial, StopRule
 
-#: How far a number is moved, one way or the other.
+#: Factors by which a number is perturbed.
 FACTORS = (0.8, 1.2)
 
 
 def replacement(
     rule: StopRule, trial: ObservedTrial, trials: Sequence[ObservedTrial], seed: str
 ) -> int | None:
-    """Return the trial whose checkpoint should replace this one; None: it goes on.
+    """Return the trial whose checkpoint should replace this one; None if it continues.
 
     Trials are compared by what they had at their last milestone, as far as they got.
     """
@@ -40,7 +40,7 @@ def replacement(
 
 
 def explore(rule: StopRule, space: Space, point: Point, seed: str) -> Point:
-    """Return a point beside another one."""
+    """Return a perturbed copy of a point."""
     source = random.Random(seed)  # noqa: S311 - a search, not a secret
     found: Point = {}
     for parameter in space.parameters:

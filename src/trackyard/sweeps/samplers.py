@@ -30,11 +30,11 @@ _STATES = {"complete": "COMPLETE", "pruned": "PRUNED", "running": "RUNNING"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastTrial:
-    """A trial as a sampler sees it; losses: less is better."""
+    """A trial as a sampler sees it; lower losses are better."""
 
     number: int
     point: Point
-    #: complete, pruned, running, or anything else for one that tells nothing
+    #: complete, pruned, running, or anything else for a trial without a result
     state: str
     loss: float | None = None
     curve: Curve = ()
@@ -43,7 +43,7 @@ class PastTrial:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The next point, and what the sampler must find again."""
+    """The next point, and attributes that the sampler needs to see again."""
 
     point: Point
     attributes: dict[str, Any]
@@ -68,7 +68,7 @@ def check_installed(sampler: str) -> None:
 def propose(
     sampler: str, space: Space, history: Sequence[PastTrial], *, seed: int, number: int
 ) -> Proposal | None:
-    """Return the point of trial `number`; None where a grid has no more."""
+    """Return the point of trial `number`; None once a grid is exhausted."""
     if sampler == "grid":
         points = space.grid()
         return Proposal(points[number], {}) if number < len(points) else None

@@ -44,21 +44,22 @@ from trackyard.sweeps.wishes import (
 PREVIEWED = 3
 #: Tag on the run of a full training: the sweep and the trial whose values it has.
 TRAINED_TAG = "sweep.trial"
-#: Of so many of the best trials the surroundings are searched.
+#: How many of the best trials a search around them considers by default.
 AROUND = 5
 
 
 class SearchAround(msgspec.Struct, forbid_unknown_fields=True):
     """A search around the best trials of a sweep."""
 
-    #: how many of the best; their span and an eighth of the range on each side is searched
+    #: how many of the best trials; the span of their values is searched, and an eighth of the
+    #: range on each side of it
     top: Int64 = AROUND
     budget: SweepBudget = msgspec.field(default_factory=SweepBudget)
     name: Word = ""
 
 
 class TrainRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """A training with the values of a trial, to its end."""
+    """A full training with the values of a trial."""
 
     #: null for the best
     trial: Int64 | None = None
@@ -68,7 +69,7 @@ class TrainRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Created(msgspec.Struct):
-    """A sweep that was made, or with dry_run what its first trials would be."""
+    """A sweep that was created, or with dry_run a preview of its first trials."""
 
     sweep: SweepView | None
     #: the command lines of the first trials, as far as they are known before any has run
@@ -112,7 +113,7 @@ class Sweeps:
     async def create(
         self, principal: Principal, wish: SweepRequest, *, origin: str = ""
     ) -> Created:
-        """Check a sweep and begin it."""
+        """Validate a sweep and start it."""
         loop = asyncio.get_running_loop()
         spec = await loop.run_in_executor(None, partial(_checked, wish))
         caller = await self._db.peek(lambda reader: acting_for(reader, principal, wish.job.team))
@@ -173,7 +174,7 @@ class Sweeps:
     # -- act --------------------------------------------------------------------------------
 
     async def stop(self, principal: Principal, text: str) -> SweepView:
-        """Stop a sweep and its running trials; what they have shown stays."""
+        """Stop a sweep and its running trials; their results are kept."""
         sentence = f"{principal.name} stopped it."
 
         def change(tx: Tx) -> None:
@@ -189,7 +190,7 @@ class Sweeps:
         return (await self.detail(principal, text)).sweep
 
     async def extend(self, principal: Principal, text: str, more: SweepBudget) -> SweepView:
-        """Give a sweep a larger budget; one that has ended goes on."""
+        """Give a sweep a larger budget; an ended sweep resumes."""
 
         def change(tx: Tx) -> None:
             row = records.lock_sweep(tx, _own(tx, principal, text, "extend").id)
@@ -213,9 +214,9 @@ class Sweeps:
         return (await self.detail(principal, text)).sweep
 
     async def around(self, principal: Principal, text: str, wish: SearchAround) -> Created:
-        """Begin a sweep in the part of the space where the best trials of another one lie."""
+        """Start a sweep in the part of the space where another sweep's best trials lie."""
         if not 1 <= wish.top <= 1000:
-            raise InvalidInput("top lies between 1 and 1000")
+            raise InvalidInput("top must be between 1 and 1000")
 
         def load(reader: ReadConnection) -> tuple[SweepRow, list[TrialRow]]:
             row = find_sweep(reader, principal, text)
@@ -254,7 +255,7 @@ class Sweeps:
         return await self.create(principal, again, origin=row.sweep_id)
 
     async def train(self, principal: Principal, text: str, wish: TrainRequest) -> JobView:
-        """Submit a job with the values of the best trial, which no rule stops early."""
+        """Submit a job with the values of the best trial and no early stopping."""
         row, trial = await self._chosen(principal, text, wish.trial)
         loop = asyncio.get_running_loop()
         job = await loop.run_in_executor(None, open_wish, row, self._seal)
@@ -272,7 +273,7 @@ class Sweeps:
     async def chosen_run(
         self, principal: Principal, text: str, trial: int | None
     ) -> tuple[str, int, str]:
-        """Return sweep, trial and run of a trial, the best unless one is named."""
+        """Return sweep, trial and run of a trial: the best one unless another is named."""
         row, found = await self._chosen(principal, text, trial)
         job = await self._db.read(lambda reader: job_by_inner(reader, found.job))
         return row.sweep_id, found.number, job.run_uuid
@@ -341,7 +342,7 @@ def _extended(spec: SweepSpec, more: SweepBudget, done: int) -> SweepSpec:
         raise InvalidInput("say how much more: trials, gpu_hours or time")
     for name, value in (("gpu_hours", more.gpu_hours), ("time", more.seconds)):
         if value is not None and not 0 < value < 1e9:
-            raise InvalidInput(f"{name} must lie above 0")
+            raise InvalidInput(f"{name} must be above 0")
     if spec.stop.method == "pbt":
         raise InvalidInput(
             "a population is made once: search around its best with `yard sweeps around`"

@@ -32,7 +32,7 @@ _KEYS = (*_KINDS, "points", "step", "when")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One thing that a sweep varies."""
+    """One parameter of the search."""
 
     name: str
     #: choice, int, log or range
@@ -44,11 +44,11 @@ class Parameter:
     #: how many values a grid takes of a range without steps
     points: int | None = None
     is_log: bool = False
-    #: it is there only if each of these has one of these values
+    #: conditions: it applies only if each of these has one of these values
     when: tuple[tuple[str, tuple[Value, ...]], ...] = ()
 
     def is_active(self, point: Mapping[str, Value]) -> bool:
-        """Tell whether a point with these values so far has this parameter."""
+        """Return whether this parameter applies, given the values chosen so far."""
         return all(name in point and point[name] in allowed for name, allowed in self.when)
 
     def draw(self, source: random.Random) -> Value:
@@ -98,7 +98,7 @@ class Parameter:
         return round(number) if self.kind == "int" else float(f"{number:.12g}")
 
     def around(self, values: Sequence[Value]) -> Parameter:
-        """Return it narrowed to where good points lie: their span and an eighth on each side."""
+        """Return it narrowed to the span of good points plus an eighth on each side."""
         if not values:
             return self
         if self.kind == "choice":
@@ -241,7 +241,7 @@ def _ranged(name: str, told: dict[str, Any]) -> Parameter:
     low, high = _bounds(name, kind, told[kind])
     is_log = kind == "log" or bool(is_log_int and told["log"])
     if is_log and low <= 0:
-        raise InvalidInput(f"parameter {name}: a log range begins above 0, not at {low:g}")
+        raise InvalidInput(f"parameter {name}: a log range must start above 0, not at {low:g}")
     step = _number(told.get("step"))
     if step is not None and (not _is_number(step) or step <= 0 or is_log):
         raise InvalidInput(f"parameter {name}: step is a number above 0, and not for log ranges")
@@ -249,7 +249,7 @@ def _ranged(name: str, told: dict[str, Any]) -> Parameter:
     if points is not None and (isinstance(points, bool) or not isinstance(points, int)):
         raise InvalidInput(f"parameter {name}: points is a whole number")
     if points is not None and not 1 <= points <= MAX_CHOICES:
-        raise InvalidInput(f"parameter {name}: points lies between 1 and {MAX_CHOICES}")
+        raise InvalidInput(f"parameter {name}: points must be between 1 and {MAX_CHOICES}")
     return Parameter(
         name=name, kind=kind, low=low, high=high, step=None if step is None else float(step),
         points=points, is_log=is_log, when=when,

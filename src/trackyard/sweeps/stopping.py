@@ -1,4 +1,4 @@
-"""Early stopping: which running trials are not worth their time, by what all have reported.
+"""Early stopping: which running trials are not worth continuing, given all reports.
 
 Owns the rules (ASHA, hyperband, median) and the milestones of population-based training. Pure: a
 trial is its curve of (resource, loss), where less is better. A trial is judged once at each rung,
@@ -69,11 +69,11 @@ class ObservedTrial:
 
 @dataclass(frozen=True, slots=True)
 class CurveJudgement:
-    """What a look at a trial's curve says."""
+    """The verdict on a trial's curve."""
 
-    #: rungs that it has reached now, with its loss there
+    #: rungs it has newly reached, with its loss there
     rungs: Mapping[int, float]
-    #: why it is to be stopped; empty: it goes on
+    #: why it is to be stopped; empty if it continues
     stop: str = ""
     #: whether it is stopped because it reached the end
     is_end: bool = False
@@ -156,7 +156,7 @@ def bracket_for(rule: StopRule, number: int) -> int:
 
 
 def judge(rule: StopRule, trial: ObservedTrial, trials: Sequence[ObservedTrial]) -> CurveJudgement:
-    """Say what a running trial's curve means, given all trials."""
+    """Judge a running trial's curve against all trials."""
     if not trial.curve:
         return CurveJudgement({})
     reached = trial.curve[-1][0]
@@ -195,18 +195,19 @@ def _at_rungs(
             rank = 1 + sum(other < loss for other in others)
             return CurveJudgement(
                 new,
-                f"At {at} it was {rank} of {len(others) + 1}; the best {share(rule.eta)} go on.",
+                f"At step {at} it ranked {rank} of {len(others) + 1};"
+                f" the best {share(rule.eta)} continue.",
             )
     return CurveJudgement(new)
 
 
 def share(eta: int) -> str:
-    """Say which part goes on."""
+    """Name the share of trials that continue."""
     return f"1 in {eta}"
 
 
 def cutoff(losses: Sequence[float], eta: int) -> float | None:
-    """Return the greatest loss with which a trial goes on: the best 1/eta of those before."""
+    """Return the greatest loss with which a trial continues: the best 1/eta of those before."""
     real = sorted(loss for loss in losses if not math.isnan(loss))
     if not real:
         return None
@@ -234,7 +235,9 @@ def _against_median(
     middle = median(real)
     if best <= middle:
         return CurveJudgement({})
-    return CurveJudgement({}, f"At {at} its best was worse than the median of {len(real)} trials.")
+    return CurveJudgement(
+        {}, f"At step {at} its best was worse than the median of {len(real)} trials."
+    )
 
 
 def _loss_at(curve: Curve, at: int) -> float:

@@ -1,4 +1,4 @@
-"""What someone may ask of a sweep: the fields of its creation, each checked.
+"""The request that creates a sweep: its fields and their checks.
 
 Owns SweepWish (as it comes over the wire), SweepSpec (as it is kept) and how a point becomes part
 of a job's command. Knows neither storage nor how trials run.
@@ -32,7 +32,7 @@ _METRIC = re.compile(r"[^\x00-\x1f\x7f]{1,250}\Z")
 
 
 class SweepBudget(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """What a sweep may use; whichever is reached first ends it."""
+    """What a sweep may use; the limit that is reached first ends it."""
 
     trials: Int64 | None = None
     gpu_hours: float | None = None
@@ -64,7 +64,7 @@ class SweepRequest(msgspec.Struct, forbid_unknown_fields=True):
     max_failed: Int64 = 5
     #: seconds that a trial has to leave when it is stopped early
     grace_seconds: float = 5.0
-    #: what the client calls this request; repeating it makes no second sweep
+    #: idempotency key: a repeated request creates no second sweep
     key: Word = ""
     dry_run: bool = False
 
@@ -86,7 +86,7 @@ class SweepSpec(msgspec.Struct, frozen=True, kw_only=True):
     value: str
     max_failed: int
     grace_seconds: float
-    #: the role it was asked for with; its trials are submitted with no more than that
+    #: role of the creator's token; trials are submitted with no more than that
     role: str = "member"
 
     @property

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -178,31 +179,42 @@ def test_its_folder_lasts_and_an_idle_one_is_warned_and_stopped(lab: Yard) -> No
     lab.until_state(first["job_id"], "stopped")
     log = lab.logs(first["job_id"])
     assert "it will be stopped in" in log
-    assert "in which nobody used it; its folder is kept" in log
-    second = lab.read("notebook", "--url", "--name", "short")
+    assert "without use; its folder is kept" in log
+    # The interpreter is chosen, as of an environment that is not on the node's PATH.
+    python = str(ENVS / "notebook" / "bin" / "python")
+    second = lab.read("notebook", "--url", "--name", "short", "--python", python)
     assert second["job_id"] != first["job_id"]
-    assert Kernel(second["url"]).run("print(open('kept.txt').read())") == "still here\n"
+    code = "import sys; print(open('kept.txt').read(), sys.executable)"
+    assert Kernel(second["url"]).run(code) == f"still here {python}\n"
     lab.ok("stop", second["job_id"], "--now", "--wait")
 
 
-APP = """
-import http.server, os
-class Handler(http.server.SimpleHTTPRequestHandler):
-    def translate_path(self, path):
-        return super().translate_path(path.removeprefix(os.environ["YARD_APP_PATH"]))
-http.server.ThreadingHTTPServer(("127.0.0.1", int(os.sys.argv[1])), Handler).serve_forever()
+#: Writes what TensorBoard shows: one scalar, as a training would.
+EVENTS = """
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+writer = EventFileWriter("logs")
+summary = Summary(value=[Summary.Value(tag="loss", simple_value=0.25)])
+writer.add_event(Event(step=3, wall_time=1.0, summary=summary))
+writer.close()
 """
 
 
-def test_another_app_is_served_by_the_same_proxy(lab: Yard, tmp_path: Path) -> None:
-    """`--app` fills in the port; the folder travels; large files come through whole."""
-    content = os.urandom(3_000_000)
-    (tmp_path / "large.bin").write_bytes(content)
-    (tmp_path / "app.py").write_text(APP)
-    words = ("notebook", "--url", "--json", "--app", "python app.py {port}")
+def test_tensorboard_is_served_by_the_same_proxy(lab: Yard, tmp_path: Path) -> None:
+    """`--app` fills in port and path; the folder travels; large files come through whole."""
+    programs = ENVS / "tensorboard" / "bin"
+    subprocess.run([str(programs / "python"), "-c", EVENTS], cwd=tmp_path, check=True)
+    app = f"{programs / 'tensorboard'} --logdir logs --host 127.0.0.1 --port {{port}}"
+    words = ("notebook", "--url", "--json", "--app", app + " --path_prefix {path}")
     found = json.loads(lab.ok(*words, folder=tmp_path))
     base, _, token = found["url"].partition("?")
-    answer = httpx.get(f"{base}large.bin?{token}", timeout=PATIENCE)
-    assert answer.content == content
-    assert answer.headers["content-security-policy"] == "sandbox"
+    with httpx.Client(base_url=base, params=token, timeout=PATIENCE) as client:
+        page = client.get("")
+        assert "<title>TensorBoard</title>" in page.text
+        assert page.headers["content-security-policy"].endswith("sandbox")
+        assert len(client.get("index.js").content) > 1_000_000
+        eventually(lambda: client.get("data/runs").json() == ["."], patience=PATIENCE)
+        points = client.get("data/plugin/scalars/scalars", params={"run": ".", "tag": "loss"})
+        assert [point[1:] for point in points.json()] == [[3, 0.25]]
     lab.ok("stop", found["job_id"], "--now", "--wait")

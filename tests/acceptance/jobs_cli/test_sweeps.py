@@ -1,11 +1,13 @@
 """Sweeps as users run them: by command, with real processes, through kills of the server."""
 
+import shlex
 import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 from tests.acceptance.jobs_cli.yarding import SCRIPTS, SOURCE, Yard
+from tests.acceptance.serving import ROOT
 
 FILE = """
 name: mlp
@@ -70,7 +72,7 @@ def test_a_population_hands_its_checkpoints_on(yard_with: Callable[..., Yard]) -
         "sweep", "-q", "--name", "population", "--param", "lr=log:1e-5:1e-1",
         "--metric", "val_loss", "--stop", "pbt:interval=4,quantile=0.5", "--sampler", "random",
         "--trials", "3", "--slots", "2", "--cpus", "0.1",
-        *COMMAND, "--save", "--epochs", "12", "--sleep", "0.5",
+        *COMMAND, "--save", "--model", "--epochs", "12", "--sleep", "0.5",
     ).strip()  # fmt: skip
     found = until(yard, sweep, lambda found: found["sweep"]["state"] != "running")
     assert found["sweep"]["state"] == "finished"
@@ -78,6 +80,34 @@ def test_a_population_hands_its_checkpoints_on(yard_with: Callable[..., Yard]) -
     assert len(copies) == 1
     assert "goes on after" in yard.logs(copies[0]["job_id"])
     assert copies[0]["step"] == 12
+    # What the best trial logged as a model becomes a version.
+    best = found["best"]["number"]
+    said = yard.ok("sweeps", "register", sweep, "mlp").strip()
+    assert said == f"mlp version 1 is trial {best}"
+    assert "holds no MLflow model" in yard.run("sweeps", "register", sweep, "mlp", "--trial",
+                                               _pruned(found)).err  # fmt: skip
+
+
+def _pruned(found: dict[str, Any]) -> str:
+    return next(str(one["number"]) for one in found["trials"] if one["state"] == "pruned")
+
+
+def test_what_the_page_shows_is_understood(shared: Yard) -> None:
+    """The file and the flags of docs/sweeps.md, as they are written there."""
+    page = (ROOT / "docs" / "sweeps.md").read_text()
+    (shared.folder / "sweep.yaml").write_text(page.split("```yaml\n")[1].split("```")[0])
+    (shared.folder / "train.py").write_text("")
+    lines = [
+        line for line in page.replace("\\\n", "").splitlines() if line.startswith("yard sweep ")
+    ]
+    assert len(lines) == 2
+    for line in lines:
+        before, after = shlex.split(line)[1:], []
+        at = before.index("--")
+        before, after = before[:at], before[at:]
+        shown = shared.ok(*before, "--dry-run", *after).splitlines()
+        assert len(shown) == 3
+        assert all(one.startswith("python train.py --lr ") for one in shown)
 
 
 def test_bad_input_has_its_sentence(shared: Yard) -> None:

@@ -113,7 +113,7 @@ async def test_contents_that_are_not_what_they_say_are_not_kept(platform: Platfo
     body = json.dumps([[sha(b"one"), 3], [sha(b"two"), 3]]).encode() + b"\n"
     assert "damaged" in refused(await admin("POST", f"{DATA}/contents", raw=body + b"oneTWO"), 400)
     assert "ended" in refused(await admin("POST", f"{DATA}/contents", raw=body + b"one"), 400)
-    assert "goes on" in refused(
+    assert "continues" in refused(
         await admin("POST", f"{DATA}/contents", raw=body + b"onetwo!"), 400
     )
     answer = await ok(admin, "POST", f"{DATA}/missing", {"contents": [sha(b"one")]})
@@ -185,7 +185,7 @@ async def test_a_job_names_a_version_and_its_run_says_so(platform: Platform) -> 
         (["nothing"], "no data set"),
         (["pets@v9"], "no version"),
         (["pets", "pets@v1"], "twice"),
-        (["pets@"], "no version"),
+        (["pets@"], "not a version"),
         (["MLFLOW_RUN_ID=pets"], "set by the platform"),
     ]:
         answer = await admin("POST", "/api/v1/jobs", {**wish, "data": data})

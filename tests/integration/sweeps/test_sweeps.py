@@ -9,6 +9,7 @@ from tests.integration.jobs.yard import member
 from tests.integration.sweeps.conftest import SweepYard
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.queue.specification import JobRequest
+from trackyard.sweeps.handover import NONE_YET, PATIENCE_MS
 from trackyard.sweeps.service import SearchAround, TrainRequest
 from trackyard.sweeps.wishes import SweepBudget
 
@@ -219,6 +220,30 @@ async def test_a_copy_begins_with_the_checkpoint_of_its_parent(sweeping: SweepYa
     assert found.trials[2].job_state == "starting"
     spec = sweeping.yard.specs[f"j{sweep[1:]}-2-a1"]
     assert spec.platform_env["YARD_CHECKPOINT_UPLOAD"] == "run"
+
+
+@pytest.mark.parametrize("is_uploaded", [True, False])
+async def test_a_copy_waits_for_the_first_checkpoint_of_its_parent_but_not_forever(
+    sweeping: SweepYard, is_uploaded: bool
+) -> None:
+    sweep = await sweeping.begin(
+        stop={"method": "pbt", "interval": 2, "quantile": 0.5}, budget=SweepBudget(trials=3)
+    )
+    for number, loss in enumerate((1.0, 9.0)):
+        await sweeping.yard.beat(f"j{sweep[1:]}-{number}")
+        await sweeping.report(sweep, number, 2, loss)
+    await sweeping.look()
+    copy = (await sweeping.show(sweep)).trials[2]
+    assert (copy.parent, copy.job_state) == (0, "queued")
+    if is_uploaded:
+        await keep_checkpoint(sweeping, sweep, 0)
+    else:
+        await sweeping.yard.beat(f"j{sweep[1:]}-0")
+        await sweeping.yard.tick(PATIENCE_MS / 1000)
+    await sweeping.look()
+    copy = (await sweeping.show(sweep)).trials[2]
+    assert copy.job_state == "starting"
+    assert copy.sentence == ("" if is_uploaded else NONE_YET.format(parent=0))
 
 
 async def keep_checkpoint(sweeping: SweepYard, sweep: str, number: int) -> None:

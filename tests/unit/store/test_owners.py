@@ -21,7 +21,7 @@ OWNERS = {
     "access": "child_runs identities members secrets sessions signins teams tokens users",
     "tracking": """assessments datasets eval_dataset_experiments eval_dataset_tags eval_datasets
         eval_records experiment_tags experiments imported metric_blocks metric_latest metric_log
-        names params rollbacks run_datasets run_models runs scorers tags trace_links
+        names params reports rollbacks run_datasets run_models runs scorers tags trace_links
         trace_metadata trace_runs trace_spans trace_tags traces logged_model_metrics""",
     "artifacts": "artifacts uploads",
     "datasets": "data_contents data_packs data_places data_sets data_uses data_versions",

@@ -68,7 +68,7 @@ def test_around_keeps_what_good_points_share() -> None:
     [
         ({}, "name at least one parameter"),
         ({"lr": {"logg": [1, 2]}}, "did you mean `log`"),
-        ({"lr": {"log": [0, 1]}}, "begins above 0"),
+        ({"lr": {"log": [0, 1]}}, "must start above 0"),
         ({"lr": {"range": [2, 1]}}, "2 is not below 1"),
         ({"lr": {"range": [1]}}, "two numbers"),
         ({"lr": {"range": [0, 1], "log": [1, 2]}}, "exactly one of"),

@@ -1,9 +1,10 @@
 /** Parquet as a table. In its own file, so that only who opens one loads the reader. */
-import { useQuery } from "@tanstack/react-query";
+import { useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { parquetMetadata, parquetReadObjects } from "hyparquet";
 import { useEffect, useState, type ReactElement } from "react";
 
 import { bytesQuery } from "../../api/artifacts";
+import { fileQuery, type DataVersion } from "../../api/data";
 import { ErrorCard, Skeleton } from "../../ui/parts";
 import { ValueTable } from "./value-table";
 
@@ -43,7 +44,16 @@ export async function readParquet(file: ArrayBuffer): Promise<Read> {
 }
 
 export default function Parquet({ artifactUri, path }: { artifactUri: string; path: string }): ReactElement {
-  const { data, error, refetch } = useQuery(bytesQuery(artifactUri, path));
+  return <Rows query={useQuery(bytesQuery(artifactUri, path))} />;
+}
+
+/** A Parquet file of a data set. */
+export function ParquetOfData({ version, path }: { version: DataVersion; path: string }): ReactElement {
+  return <Rows query={useQuery(fileQuery(version.name, version.version, path))} />;
+}
+
+function Rows({ query }: { query: UseQueryResult<ArrayBuffer> }): ReactElement {
+  const { data, error, refetch } = query;
   const [read, setRead] = useState<Read | null>(null);
   const [fault, setFault] = useState<unknown>(null);
   useEffect(() => {

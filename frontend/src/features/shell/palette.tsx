@@ -29,6 +29,7 @@ const PAGES: Entry[] = [
   { id: "data", name: "Data", kind: "page", icon: "data", go: { to: "/app/data" } },
   { id: "queue", name: "Queue of jobs", kind: "page", icon: "queue", go: { to: "/app/queue" } },
   { id: "submit", name: "Submit a job", kind: "page", icon: "plus", go: { to: "/app/submit" } },
+  { id: "notebook", name: "Start a notebook", kind: "page", icon: "plus", go: { to: "/app/submit", search: { kind: "notebook" } } },
   { id: "nodes", name: "Nodes and GPUs", kind: "page", icon: "nodes", go: { to: "/app/nodes" } },
   { id: "leases", name: "Leases: the calendar of nodes", kind: "page", icon: "calendar", go: { to: "/app/leases" } },
   { id: "alerts", name: "Alerts", kind: "page", icon: "bell", go: { to: "/app/alerts" } },

@@ -1,4 +1,4 @@
-/** Opens the app of a job on a host of its own; warns of one that will be stopped because nobody uses it. */
+/** Opens the app of a job on a host of its own; warns before an idle one is stopped. */
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactElement } from "react";
 
@@ -40,7 +40,7 @@ export function OpenApp({ job }: { job: Job }): ReactElement | null {
   );
 }
 
-/** Says that nobody uses a job, and when it will be stopped for that. */
+/** Says that a session is idle, and when it will be stopped. */
 export function IdleNote({ job }: { job: Job }): ReactElement | null {
   const now = useNow(10_000);
   const state = useQuery(appQuery(job));
@@ -50,8 +50,7 @@ export function IdleNote({ job }: { job: Job }): ReactElement | null {
   }
   return (
     <div className="note-box" role="status">
-      Nobody uses this: it will be stopped in {duration(at - now)}. Its folder is kept; run something in it to keep it
-      running.
+      Idle: it will be stopped in {duration(at - now)}. Its folder is kept; run something in it to keep it running.
     </div>
   );
 }

@@ -1,10 +1,15 @@
 /** Samples of a version: pictures and sounds as such, tables and texts by their beginning. */
 import { useQuery } from "@tanstack/react-query";
-import type { ReactElement } from "react";
+import { lazy, Suspense, type ReactElement } from "react";
 
 import { fileAddress, lookQuery, samplesQuery, type DataFile, type DataLook, type DataVersion } from "../../api/data";
 import { bytes } from "../../lib/format";
 import { ErrorCard, Skeleton } from "../../ui/parts";
+import "../../features/artifacts/artifacts.css";
+
+const Parquet = lazy(async () => ({ default: (await import("../../features/artifacts/parquet")).ParquetOfData }));
+/** The largest Parquet file that is opened: a browser needs all of it. */
+const MOST_BYTES = 64 * 1024 * 1024;
 
 /** Tables and texts that are opened at once. */
 const MOST_OPEN = 12;
@@ -37,9 +42,10 @@ export function Samples(props: { version: DataVersion; ofClass: string; onClass:
         {media.map((file) => (
           <Media key={file.path} version={version} file={file} />
         ))}
-        {texts.map((file) => (
-          <Beginning key={file.path} version={version} file={file} />
-        ))}
+        {texts.map((file) => {
+          const View = file.path.toLowerCase().endsWith(".parquet") ? Rows : Beginning;
+          return <View key={file.path} version={version} file={file} />;
+        })}
       </div>
     </section>
   );
@@ -79,6 +85,21 @@ function Beginning({ version, file }: { version: DataVersion; file: DataFile }):
         {look.error !== null && <ErrorCard title="The file could not be read" error={look.error} />}
         {look.data !== undefined && <Look look={look.data} />}
       </div>
+    </figure>
+  );
+}
+
+function Rows({ version, file }: { version: DataVersion; file: DataFile }): ReactElement {
+  return (
+    <figure className="sample wide">
+      <Caption file={file} />
+      {file.size_bytes > MOST_BYTES ? (
+        <p className="muted">It has {bytes(file.size_bytes)}, which is too much for a page. `yard data get` fetches it.</p>
+      ) : (
+        <Suspense fallback={<Skeleton />}>
+          <Parquet version={version} path={file.path} />
+        </Suspense>
+      )}
     </figure>
   );
 }

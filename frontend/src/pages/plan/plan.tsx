@@ -97,15 +97,7 @@ function Request(props: {
         ))}
       </Choice>
       {NUMBERS.map(([field, word]) => (
-        <label key={field}>
-          <span>{word}</span>
-          <input
-            className="field"
-            inputMode="numeric"
-            value={form[field]}
-            onChange={(event) => change({ [field]: event.target.value })}
-          />
-        </label>
+        <NumberField key={field} label={word} value={form[field]} onChange={(value) => change({ [field]: value })} />
       ))}
       <button type="button" className="btn plan-more" aria-expanded={more} onClick={() => setMore(!more)}>
         <Icon name={more ? "up" : "down"} />
@@ -132,6 +124,29 @@ function Request(props: {
         </div>
       )}
     </form>
+  );
+}
+
+/** A number; while the field is empty, the last value stays in force. */
+function NumberField(props: { label: string; value: string; onChange: (value: string) => void }): ReactElement {
+  const [draft, setDraft] = useState<string | null>(null);
+  const write = (text: string): void => {
+    setDraft(text);
+    if (text.trim() !== "") {
+      props.onChange(text.trim());
+    }
+  };
+  return (
+    <label>
+      <span>{props.label}</span>
+      <input
+        className="field"
+        inputMode="numeric"
+        value={draft ?? props.value}
+        onChange={(event) => write(event.target.value)}
+        onBlur={() => setDraft(null)}
+      />
+    </label>
   );
 }
 

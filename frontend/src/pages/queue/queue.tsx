@@ -184,6 +184,9 @@ function Head({ search, set, running, waiting, loaded }: HeadProps): ReactElemen
         </select>
       )}
       <Segments label="Whose jobs" value={whoseOf(search)} options={WHOSE} onChange={(next) => set({ mine: next === "mine" ? "1" : undefined, whose: next === "team" ? "team" : undefined })} />
+      <Link className="btn" to="/app/submit" search={{ kind: "notebook" }}>
+        Start a notebook
+      </Link>
       <Link className="btn primary" to="/app/submit" search={{}}>
         <Icon name="plus" />
         Submit a job

@@ -2,7 +2,7 @@
 import { useId, type ReactElement, type ReactNode } from "react";
 
 import { CodeFolder } from "./code";
-import { LAUNCHERS, PRIORITIES, STYLES, type Form } from "../../lib/submit-form";
+import { KINDS, LAUNCHERS, PRIORITIES, STYLES, type Form, type Kind } from "../../lib/submit-form";
 
 interface Props {
   form: Form;
@@ -12,6 +12,9 @@ interface Props {
   experiments: readonly string[];
   gpuTypes: readonly string[];
 }
+
+/** Examples of commands. */
+const COMMANDS = { command: "python train.py --lr 3e-4", app: "tensorboard --logdir /shared/logs --host 127.0.0.1 --port {port} --path_prefix {path}" };
 
 type TextKey = { [Key in keyof Form]: Form[Key] extends string ? Key : never }[keyof Form];
 type FlagKey = { [Key in keyof Form]: Form[Key] extends boolean ? Key : never }[keyof Form];
@@ -30,11 +33,19 @@ export function Fields(props: Props): ReactElement {
   return (
     <div className="stack">
       <Group title="Code and command">
-        {text("command", "Command", { area: 3, wide: true, hint: "python train.py --lr 3e-4" })}
-        <CodeFolder form={form} onChange={onChange} />
-        {text("git", "Or a git repository", { hint: "https://host/team/code.git" })}
-        {text("gitRef", "Branch, tag or commit", { hint: "the default branch" })}
-        {text("name", "Name", { hint: "Auto-generated" })}
+        <Choice label="Kind" value={form.kind} options={KINDS} onChange={(kind) => onChange({ kind: kind as Kind })} />
+        {form.kind === "notebook" ? (
+          text("python", "Python that has JupyterLab", { hint: "jupyter-lab on the node's PATH" })
+        ) : (
+          <>
+            {text("command", "Command", { area: 3, wide: true, hint: COMMANDS[form.kind] })}
+            <CodeFolder form={form} onChange={onChange} />
+            {text("git", "Or a git repository", { hint: "https://host/team/code.git" })}
+            {text("gitRef", "Branch, tag or commit", { hint: "the default branch" })}
+          </>
+        )}
+        {form.kind !== "command" && text("idle", "Stop when unused for", { hint: "2h; 0 for never" })}
+        {text("name", form.kind === "notebook" ? "Name, also of its lasting folder" : "Name", { hint: form.kind === "notebook" ? "notebook" : "Auto-generated" })}
         {text("experiment", "Experiment of its run", { hint: "Default", options: props.experiments })}
       </Group>
       <Group title="Resources, per node">
@@ -56,6 +67,7 @@ export function Fields(props: Props): ReactElement {
         {flag("hold", "Submit on hold")}
       </Group>
       <Group title="Environment">
+        {text("data", "Data sets, one NAME or NAME@v3 a line", { area: 2 })}
         {text("env", "Variables, one NAME=VALUE a line", { area: 3 })}
         {text("pip", "Packages to install, as in requirements.txt", { area: 3 })}
       </Group>

@@ -8,7 +8,7 @@ import { answerQuery, jobQuery, queuesQuery, submitJob, type Smaller, type Wish 
 import { experimentsQuery } from "../../api/runs";
 import { jobName } from "../../lib/job-states";
 import { amountOfTime } from "../../lib/amounts";
-import { EMPTY, formOf, readForm, submitLine, type Form } from "../../lib/submit-form";
+import { EMPTY, formOf, KINDS, readForm, submitLine, type Form, type Kind } from "../../lib/submit-form";
 import { ErrorCard, PageHead, Skeleton, YardLine } from "../../ui/parts";
 import { toast } from "../../ui/toast";
 import { AnswerCard } from "./answer";
@@ -35,8 +35,14 @@ export function SubmitPage(): ReactElement {
       </div>
     );
   }
-  return <SubmitForm key={search.from ?? ""} start={source.data === undefined ? EMPTY : formOf(source.data)} from={source.data === undefined ? null : jobName(source.data.job)} />;
+  const kind = KINDS.find(([one]) => one === search.kind)?.[0] ?? "command";
+  return <SubmitForm key={search.from ?? kind} start={source.data === undefined ? emptyOf(kind) : formOf(source.data)} from={source.data === undefined ? null : jobName(source.data.job)} />;
 }
+
+/** An empty form; a notebook asks for no GPU unless told to. */
+const emptyOf = (kind: Kind): Form => (kind === "command" ? EMPTY : { ...EMPTY, kind, gpus: "0" });
+
+const TITLES: Record<Kind, string> = { command: "Submit a job", notebook: "Start a notebook", app: "Start a web app" };
 
 /** The same value once it has rested for a while. */
 function useRested<T>(value: T, wait: number): T {
@@ -93,7 +99,7 @@ function SubmitForm({ start, from }: { start: Form; from: string | null }): Reac
     });
   return (
     <form onSubmit={(event) => void submit(event)}>
-      <PageHead title={from === null ? "Submit a job" : `Submit a copy of ${from}`} facts={<span>the queue answers before anything is queued</span>}>
+      <PageHead title={from === null ? TITLES[form.kind] : `Submit a copy of ${from}`} facts={<span>the queue answers before anything is queued</span>}>
         <button type="submit" className="btn primary" disabled={read.fields === null || busy}>
           {form.hold ? "Submit on hold" : "Submit"}
         </button>
@@ -109,20 +115,29 @@ function SubmitForm({ start, from }: { start: Form; from: string | null }): Reac
         />
         <aside className="stack submit-side">
           {fault !== null && <ErrorCard title="The job was not queued" error={fault} />}
-          <AnswerCard empty={form.command.trim() === ""} faults={Object.keys(read.faults).length} answer={asked === "" ? undefined : answer.data} error={asked === "" ? null : answer.error} onTake={take} />
+          <AnswerCard empty={form.kind !== "notebook" && form.command.trim() === ""} faults={Object.keys(read.faults).length} answer={asked === "" ? undefined : answer.data} error={asked === "" ? null : answer.error} onTake={take} />
           <section className="stack" style={{ gap: 6 }}>
             <h3>The same from a terminal</h3>
             {read.fields === null ? <YardLine line="yard submit --gpus 1 -- python train.py" /> : <YardLine line={submitLine(read.fields)} />}
             <p className="faint" style={{ fontSize: 12 }}>
-              {form.git.trim() !== ""
-                ? "The node fetches the repository before the command runs in it; it needs git and access to the address."
-                : form.package === ""
-                  ? "A terminal packages the folder you stand in (leave --no-working-dir out). Without code the command runs in an empty folder, with what is installed on the node."
-                  : "It runs in the packaged folder. A terminal packages the folder you stand in."}
+              {whereItRuns(form)}
             </p>
           </section>
         </aside>
       </div>
     </form>
   );
+}
+
+/** Where the command will run, in a sentence. */
+function whereItRuns(form: Form): string {
+  if (form.kind === "notebook") {
+    return "JupyterLab works in a folder of yours that lasts. Its page has a button to open it once it runs.";
+  }
+  if (form.git.trim() !== "") {
+    return "The node fetches the repository before the command runs in it; it needs git and access to the address.";
+  }
+  return form.package === ""
+    ? "A terminal packages the folder you stand in (leave --no-working-dir out). Without code the command runs in an empty folder, with what is installed on the node."
+    : "It runs in the packaged folder. A terminal packages the folder you stand in.";
 }

@@ -55,8 +55,8 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     users.add_argument("data", metavar="NAME[@VERSION]")
     remove = action("rm", "remove a version", remove_data)
     remove.add_argument("data", metavar="NAME@VERSION")
-    remove.add_argument("--force", action="store_true", help="though a model or job needs it")
-    clean = action("gc", "remove versions that nobody used for long", clean_data)
+    remove.add_argument("--force", action="store_true", help="even if a model or job needs it")
+    clean = action("gc", "remove versions that have not been used for long", clean_data)
     clean.add_argument(
         "--unused-days", type=int, metavar="N", help="versions not used for so many days"
     )
@@ -69,7 +69,7 @@ def add_data(args: argparse.Namespace) -> int:
 
     _reference(args.name)
     api = Api.from_environment()
-    # Before anything is fetched or digested: is there a server, and does it know us?
+    # Fail early if there is no server or it does not accept the token.
     api.get("/api/v1/data", {"limit": 1})
     with ProgressBar(is_quiet=args.json) as bar:
         origin = data_source.bring(
@@ -82,7 +82,7 @@ def add_data(args: argparse.Namespace) -> int:
         )
     if answer["version"] is None:
         raise SetupError(
-            f"{len(answer['missing'])} contents went missing meanwhile",
+            f"{len(answer['missing'])} contents have gone missing in the meantime",
             hint="run the same command again",
         )
     origin.clean()
@@ -117,7 +117,7 @@ def show_data(args: argparse.Namespace) -> int:
 
 
 def list_files(args: argparse.Namespace) -> int:
-    """List what lies in a folder of a version."""
+    """List a folder of a version."""
     api, path = Api.from_environment(), f"{_path(_reference(args.data))}/files"
     first = api.get(path, {"folder": args.folder, "limit": 1000})
     files, after = first["files"], first["next"]
@@ -197,7 +197,7 @@ def remove_data(args: argparse.Namespace) -> int:
 
 
 def clean_data(args: argparse.Namespace) -> int:
-    """Remove versions by last use, and what no version refers to."""
+    """Remove versions by last use, and contents no version refers to."""
     wish = {"unused_days": args.unused_days, "dry_run": args.dry_run}
     found = Api.from_environment().post("/api/v1/data/clean", wish)
     if args.json:

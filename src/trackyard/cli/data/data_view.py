@@ -11,17 +11,17 @@ _SIGNS = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}
 
 
 def size(count: int) -> str:
-    """Say a number of bytes."""
+    """Format a number of bytes."""
     return size_words(count) if count >= 1024**2 else f"{count / 1024:.1f} KiB"
 
 
 def label(version: dict[str, Any]) -> str:
-    """Return a version as people write it."""
+    """Return a version as `NAME@vN`."""
     return f"{version['name']}@v{version['version']}"
 
 
 def added(answer: dict[str, Any], sent: int) -> None:
-    """Say what came of adding a version."""
+    """Print the outcome of adding a version."""
     version = answer["version"]
     print(label(version))
     what = "is new" if answer["is_new"] else "has the same content already"
@@ -49,7 +49,7 @@ def listed(found: list[dict[str, Any]]) -> None:
             )
             for row in found
         ],
-        empty="no data sets yet; `yard data add NAME FOLDER` makes one",
+        empty="no data sets yet; `yard data add NAME FOLDER` adds one",
     )
 
 
@@ -83,7 +83,7 @@ def detail(shown: dict[str, Any], version: dict[str, Any]) -> None:
 
 
 def files(folders: list[dict[str, Any]], found: list[dict[str, Any]]) -> None:
-    """Print what lies in a folder."""
+    """Print a folder."""
     rows: list[tuple[Any, ...]] = [
         (f"{one['name']}/", one["files"], size(one["size_bytes"]), "folder") for one in folders
     ]
@@ -128,7 +128,7 @@ def users(found: dict[str, Any]) -> None:
 
 
 def cleaned(found: dict[str, Any]) -> None:
-    """Say what clean-up removed."""
+    """Print what clean-up removed."""
     verb = "would remove" if found["dry_run"] else "removed"
     for version in found["versions"]:
         say(f"{verb} {label(version)}, last used {ago(version['used_ms'])}")

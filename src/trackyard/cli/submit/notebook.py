@@ -19,6 +19,8 @@ from trackyard.client.api import Api, ApiFault
 from trackyard.core.errors import SetupError
 
 JUPYTER = ["jupyter-lab"]
+#: JupyterLab as a module of the interpreter that `--python` names.
+MODULE = ["-m", "jupyterlab"]
 NAME = "notebook"
 IDLE_SECONDS = 2 * 3600.0
 #: How long an app may take from its start to its first answer.
@@ -38,6 +40,11 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     wish.add_flags(parser)
     parser.add_argument("--app", metavar="CMD", help="a web app in place of JupyterLab")
     parser.add_argument(
+        "--python",
+        metavar="PATH",
+        help="interpreter on the node that has JupyterLab, as of a conda environment",
+    )
+    parser.add_argument(
         "--idle", metavar="T", help="stop it when nobody used it for so long (2h); 0: never"
     )
     parser.add_argument(
@@ -53,10 +60,17 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(args: argparse.Namespace) -> int:
     """Find or submit it, wait, open it."""
     api = Api.from_environment()
+    if args.app is not None and args.python:
+        raise SetupError("--python is for JupyterLab", hint="name the interpreter in --app")
     name = args.name or NAME
-    job_id = None if args.app else _running(api, name)
+    job_id = None if args.app is not None else _running(api, name)
     if job_id is None:
         job_id = _submit(api, args, name)
+    elif wish.is_given(args):
+        say(
+            f"{job_id} is already running with what it was started with;"
+            " --name OTHER starts a second one"
+        )
     job = wait_for_start(api, job_id)
     if job["state"] in FINAL:
         return told_end(job)
@@ -79,17 +93,16 @@ def _running(api: Api, name: str) -> str | None:
 
 
 def _submit(api: Api, args: argparse.Namespace, name: str) -> str:
-    if args.app:
-        args.command = shlex.split(args.app)
-        if not args.command:
-            raise SetupError("--app is empty", hint='write --app "streamlit run app.py"')
+    is_app = args.app is not None
+    if is_app:
+        args.command = _words(args.app)
     else:
-        args.command, args.no_working_dir = list(JUPYTER), True
-    args.name = name if not args.app else args.name
+        args.command = [args.python, *MODULE] if args.python else list(JUPYTER)
+        args.no_working_dir, args.name = True, name
     asked = wish.collect(args)
     fields = dict(asked.fields)
     fields["interactive"] = _interactive(args, name)
-    made = sending.build(asked) if args.app else None
+    made = sending.build(asked) if is_app else None
     if made is not None:
         sending.send(api, made)
         fields |= {"package": made.digest, "source": sending.source_fields(asked.folder)}
@@ -97,11 +110,23 @@ def _submit(api: Api, args: argparse.Namespace, name: str) -> str:
     return str(answer["jobs"][0]["job_id"])
 
 
+def _words(line: str) -> list[str]:
+    try:
+        found = shlex.split(line)
+    except ValueError as fault:
+        raise SetupError(f"--app {line!r}: {fault}", hint="close the quote") from fault
+    if not found:
+        raise SetupError("--app is empty", hint='write --app "streamlit run app.py"')
+    return found
+
+
 def _interactive(args: argparse.Namespace, name: str) -> dict[str, Any]:
     idle = IDLE_SECONDS
     if args.idle is not None:
         idle = 0.0 if args.idle.strip() == "0" else seconds(args.idle, what="--idle")
-    found: dict[str, Any] = {"kind": "app"} if args.app else {"kind": "notebook", "folder": name}
+    found: dict[str, Any] = (
+        {"kind": "app"} if args.app is not None else {"kind": "notebook", "folder": name}
+    )
     return {**found, "idle_seconds": idle} if idle else found
 
 

@@ -247,6 +247,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-f", "--file", type=Path, metavar="JOB.yaml", help="YAML job file")
 
 
+def is_given(args: argparse.Namespace) -> bool:
+    """Tell whether any flag but the name asks for something."""
+    keys = (*(flag.key for flag in FLAGS if flag.key != "name"), "pip", "file")
+    return any(getattr(args, key, None) for key in keys)
+
+
 def collect(
     args: argparse.Namespace, told: Mapping[str, Any] | None = None, base: Path | None = None
 ) -> SubmissionFlags:

@@ -19,9 +19,9 @@ import stat
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
-#: Time of change of files that were checked: 1 January 2000.
+#: Modification time that marks checked files: 1 January 2000.
 CHECKED_NS = 946_684_800 * 10**9
-#: Left free on the disk whatever the limit says.
+#: Kept free on the disk regardless of the limit.
 SPARE_BYTES = 256 * 1024**2
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 Pause = Callable[[float], None]
@@ -45,7 +45,7 @@ class Cache:
         return self.folder / digest
 
     def part(self, digest: str) -> Path:
-        """Return the folder of a version on its way."""
+        """Return the folder of a version being fetched."""
         return self.folder / ".part" / digest
 
     def manifest(self, digest: str) -> Path:
@@ -126,7 +126,7 @@ class Cache:
         return sorted(digests, key=used)
 
     def _evict(self, digest: str) -> bool:
-        """Remove a copy nobody uses; tell whether it is gone."""
+        """Remove a copy that is not in use; return whether it is gone."""
         descriptor = self._open(f"{digest}.use")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -136,7 +136,7 @@ class Cache:
         try:
             whole = self.whole(digest)
             if whole.exists():
-                # Out of sight at once: a copy that is half removed must not be found.
+                # Renamed first: a half-removed copy must not be found.
                 gone = self.folder / ".part" / f".gone-{digest}"
                 remove(gone)
                 whole.chmod(0o755)
@@ -163,12 +163,12 @@ class Cache:
 
     @contextlib.contextmanager
     def fetching(self, digest: str, pause: Pause) -> Iterator[None]:
-        """Let one process at a time bring a version here."""
+        """Let one process at a time fetch a version."""
         with self._lock(f"{digest}.fetch", pause):
             yield
 
     def is_fetching(self, digest: str) -> bool:
-        """Tell whether some process brings a version here now."""
+        """Return whether a process is fetching a version now."""
         descriptor = self._open(f"{digest}.fetch")
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -179,7 +179,7 @@ class Cache:
         return False
 
     def note_fault(self, digest: str, sentence: str) -> None:
-        """Leave word for others why a version does not come; an empty sentence takes it back."""
+        """Record for others why a version cannot be fetched; an empty sentence clears it."""
         place = self.folder / ".meta" / f"{digest}.fault"
         if sentence:
             place.write_text(sentence)
@@ -187,19 +187,19 @@ class Cache:
             place.unlink()
 
     def fault(self, digest: str) -> str:
-        """Return why a version does not come, if somebody left word."""
+        """Return why a version cannot be fetched, if that was recorded."""
         try:
             return (self.folder / ".meta" / f"{digest}.fault").read_text()
         except OSError:
             return ""
 
     def is_sound(self, digest: str, files: Sequence[Tuple[str, int]]) -> bool:
-        """Tell whether a whole version is here and nobody wrote to its files."""
+        """Return whether a version is complete and its files unmodified."""
         root = self.whole(digest)
         return root.is_dir() and all(is_checked(root / path, size) for path, size in files)
 
     def reopen(self, digest: str) -> None:
-        """Make a damaged copy one on its way again, so that what is sound in it is kept."""
+        """Turn a damaged copy back into one being fetched, keeping its intact files."""
         whole, part = self.whole(digest), self.part(digest)
         remove(part)
         whole.chmod(0o755)
@@ -208,7 +208,7 @@ class Cache:
             os.chmod(folder, 0o755)  # noqa: PTH101, S103
 
     def publish(self, digest: str) -> Path:
-        """Make a version that is complete visible, read only."""
+        """Publish a complete version, read only."""
         part, whole = self.part(digest), self.whole(digest)
         for folder, _, _ in os.walk(part, topdown=False):
             if folder != str(part):
@@ -245,7 +245,7 @@ class Cache:
 
 
 def is_checked(path: Path, size: int) -> bool:
-    """Tell whether a file is the one that was checked, as far as its size and time tell."""
+    """Return whether size and time say that a file is still the one that was checked."""
     facts = look(path)
     return facts is not None and facts.st_size == size and facts.st_mtime_ns == CHECKED_NS
 

@@ -1,4 +1,4 @@
-"""Brings the files of a data set to the node: several connections at once, each piece checked
+"""Fetches the files of a data set to the node: several connections at once, each piece checked
 against its SHA-256, going on where an earlier try ended. Knows nothing of limits and locks.
 """
 
@@ -31,7 +31,7 @@ Progress = Callable[[int], None]
 
 
 class FetchError(Exception):
-    """The data set cannot be brought here; the message says why."""
+    """The data set cannot be fetched; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class DatasetServer:
 
 
 def read_manifest(data: bytes) -> List[DatasetFile]:
-    """Read a manifest whose digest was checked; paths are checked all the same."""
+    """Read a manifest whose digest was checked; its paths are validated nevertheless."""
     found = []
     for line in data.splitlines():
         row = json.loads(line)
@@ -132,7 +132,7 @@ class DatasetTransfer:
         self._stopping = threading.Event()
 
     def run(self, pause: Pause, progress: Progress, twins: Dict[str, Path]) -> int:
-        """Bring every file here; return how many bytes came over the network."""
+        """Fetch every file; return how many bytes came over the network."""
         missing = self._prepare(twins)
         fetched = sum(file.size for file in missing)
         self._done_bytes = sum(file.size for file in self._files) - fetched
@@ -204,7 +204,7 @@ class DatasetTransfer:
     def _fetch(
         self, batch: List[FilePiece], connection: Optional[http.client.HTTPConnection]
     ) -> Optional[http.client.HTTPConnection]:
-        """Fetch a batch; what came whole is not asked for again."""
+        """Fetch a batch; pieces that arrived whole are not requested again."""
         trouble, left = "", batch
         for number in range(TRIES):
             if number and self._stopping.wait(_delay(number)):
@@ -230,7 +230,7 @@ class DatasetTransfer:
     def _take(
         self, response: http.client.HTTPResponse, pieces: List[FilePiece]
     ) -> List[FilePiece]:
-        """Write pieces as they come; return those from the first damaged one on."""
+        """Write pieces as they arrive; return the first damaged one and all after it."""
         for at, piece in enumerate(pieces):
             data = bytearray()
             while len(data) < piece.size:
@@ -285,7 +285,7 @@ def _pieces(file: DatasetFile) -> List[FilePiece]:
 
 
 def _finish(path: Path, mode: int) -> None:
-    """Mark a file as checked; on nodes it is read only from here on."""
+    """Mark a file as checked; on nodes it is read only from then on."""
     path.chmod(mode)
     os.utime(path, ns=(time.time_ns(), CHECKED_NS))
 

@@ -21,7 +21,7 @@ from trackyard.runner.spec import DataSet, RunnerSpec
 from trackyard.runner.workspace.workspace import WorkspaceError
 
 SAY_SECONDS = 10.0
-#: Without anybody who fetches it, a data set is waited for so long.
+#: How long to wait for a data set that no process is fetching.
 AWAIT_SECONDS = 120.0
 Pause = Callable[[float], None]
 
@@ -36,7 +36,7 @@ class Data:
         self._say = say
         self._beat = beat
         self._cache = Cache(spec.cache_dir / "data", limit_bytes=spec.data_cache_bytes)
-        #: a sentence for each data set: on its way, or here
+        #: a sentence for each data set: being fetched, or present
         self._sentences: Dict[str, str] = {}
         self._next_say = 0.0
         #: digests of all that the node holds, once everything is here
@@ -44,11 +44,11 @@ class Data:
 
     @property
     def notes(self) -> List[str]:
-        """What the attempt's page shows of them."""
+        """Sentences for the attempt's page."""
         return list(self._sentences.values())
 
     def prepare(self, pause: Pause) -> None:
-        """Bring every data set here, or raise SetupError with the reason."""
+        """Fetch every data set, or raise SetupError with the reason."""
         wanted = self._spec.data
         if not wanted:
             return
@@ -116,7 +116,7 @@ class Data:
             self._told(one, f"data set {one.label}: {_size(fetched)} fetched in {took:.1f} s")
 
     def _await(self, one: DataSet, pause: Pause) -> None:
-        """Wait for a copy that the server's side brings to a disk that both share."""
+        """Wait for the copy that the server's machine puts on the shared disk."""
         self._say(f"waiting for data set {one.label} on the shared disk")
         kept, patient_until = self._cache.manifest(one.digest), time.monotonic() + AWAIT_SECONDS
         while True:
@@ -132,8 +132,8 @@ class Data:
                 patient_until = time.monotonic() + AWAIT_SECONDS
             elif time.monotonic() >= patient_until:
                 raise WorkspaceError(
-                    f"Data set {one.label} did not come: whatever fetched it has ended. Submit"
-                    " the job again."
+                    f"Data set {one.label} did not arrive: the process fetching it has"
+                    " ended. Submit the job again."
                 )
             pause(0.5)
 
@@ -178,7 +178,7 @@ class Data:
 
 
 def fetch_for_nodes(spec: RunnerSpec) -> int:
-    """Bring an attempt's data sets to a disk that nodes without a way to the server share."""
+    """Put an attempt's data sets on a disk shared by nodes that cannot reach the server."""
     cache = Cache(spec.cache_dir / "data", limit_bytes=spec.data_cache_bytes)
     cache.make()
     for one in spec.data:

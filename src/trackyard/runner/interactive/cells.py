@@ -1,7 +1,8 @@
 """Cells of a notebook as versions of code: what IPython is given at its start.
 
-Owns the startup file, which runs in the user's kernel. MLflow reads tags for each new run from the
-variable MLFLOW_RUN_CONTEXT; the hook sets it before each cell. Nothing of MLflow is patched.
+Owns the IPython startup file, which runs in the user's kernel. MLflow reads tags for each new run
+from the variable MLFLOW_RUN_CONTEXT; the hook sets it before each cell. Nothing of MLflow is
+patched.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Interactive work of an attempt: its terminal or its app, and the tunnel that leads there.
+"""Interactive work of an attempt: its terminal or app, and the tunnel to it.
 
-Owns what is started for it beside the command: variables, flags of JupyterLab, the warning and
-stop of what nobody uses. Knows the supervisor by the functions it is given.
+Owns what it needs besides the command: variables, JupyterLab's flags, warning about and stopping
+idle sessions. Knows the supervisor only by the functions it is given.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ NO_WAY = (
 )
 LOOK_SECONDS = 15.0
 ANSWER_SECONDS = 5.0
-#: The part of the idle time, at its end, before which nobody is warned.
+#: The warning comes when this fraction of the idle limit is left.
 WARN_PART = 0.2
 
 
 class InteractiveSession:
-    """What one attempt offers to people; inert for a job that is not interactive."""
+    """The interactive session of an attempt; inert for a job that is not interactive."""
 
     def __init__(self, spec: RunnerSpec, *, say: Callable[[str], None]) -> None:
         self._spec = spec
@@ -57,7 +57,7 @@ class InteractiveSession:
     # Before the command starts
 
     def environment(self, env: Dict[str, str]) -> Dict[str, str]:
-        """Return the variables of the command, with those of its terminal or app."""
+        """Return the command's environment with the variables of its terminal or app."""
         facts = self.facts
         if facts is None:
             return env
@@ -107,7 +107,7 @@ class InteractiveSession:
             "--ServerApp.port_retries=0",
             f"--ServerApp.base_url={self.facts.path}",
             f"--ServerApp.root_dir={folder}",
-            # The Host is the server's; who comes proves the secret that it alone was told.
+            # The Host header is the server's; every request carries the secret known only to it.
             "--ServerApp.allow_remote_access=True",
             "--ServerApp.quit_button=False",
             "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -116,7 +116,7 @@ class InteractiveSession:
         return [*flags, "--allow-root"] if os.getuid() == 0 else flags
 
     def take_terminal(self) -> Optional[Tuple[int, int]]:
-        """Hand over both ends of the terminal, ours and the command's, to be closed by others."""
+        """Hand over both ends of the terminal, ours and the command's; the caller closes them."""
         return None if self.terminal is None else self.terminal.take()
 
     # While it runs
@@ -136,7 +136,7 @@ class InteractiveSession:
             self._spec,
             terminal=self.terminal,
             app_port=self._port,
-            # An open page of JupyterLab asks without end, used or not.
+            # An open JupyterLab page polls all the time, used or not.
             counts_bytes=not facts.is_notebook,
         )
         info: Dict[str, Any] = {"kind": facts.kind}
@@ -149,12 +149,12 @@ class InteractiveSession:
             self._idle.start()
 
     def warn(self, sentence: str) -> None:
-        """Tell whoever looks at the terminal."""
+        """Show a sentence in the terminal."""
         if self.terminal is not None:
             self.terminal.say(sentence)
 
     def close(self) -> None:
-        """End with the command."""
+        """Close tunnel and terminal when the command has ended."""
         if self._idle is not None:
             self._idle.ended.set()
         if self._tunnel is not None:
@@ -165,7 +165,7 @@ class InteractiveSession:
     # Idleness
 
     def last_used(self) -> float:
-        """Return when it was last used, by the monotonic clock."""
+        """Return the monotonic time of last use."""
         tunnel = self._tunnel
         assert tunnel is not None
         if not self._secret:
@@ -180,24 +180,24 @@ class InteractiveSession:
         return self.facts.path if self.facts is not None else "/"
 
     def idle_until(self, seconds: Optional[float]) -> None:
-        """Tell that it will be stopped in so many seconds; None: it is used again."""
+        """Announce the stop in so many seconds; None takes the announcement back."""
         at = None if seconds is None else time.time_ns() // 1_000_000 + int(seconds * 1000)
         if self._tunnel is not None:
             self._tunnel.tell(idle_stop_ms=at)
         if seconds is not None:
-            sentence = f"nobody uses this: it will be stopped in {_span(seconds)}"
+            sentence = f"idle: it will be stopped in {_span(seconds)} unless it is used"
             self.warn(sentence)
             self._say(f"{sentence}; its folder is kept")
 
     def stop_idle(self, seconds: float) -> None:
-        """Stop what nobody has used for so long."""
-        sentence = f"stopped after {_span(seconds)} in which nobody used it; its folder is kept"
+        """Stop the command after the idle limit."""
+        sentence = f"stopped after {_span(seconds)} without use; its folder is kept"
         self.warn(sentence)
         self._stop(sentence)
 
 
 class IdleWatch(threading.Thread):
-    """Warns and stops what nobody uses."""
+    """Warns about an idle session and stops it."""
 
     def __init__(self, session: InteractiveSession, seconds: float) -> None:
         super().__init__(name="idle", daemon=True)
@@ -207,7 +207,7 @@ class IdleWatch(threading.Thread):
         self._used = time.monotonic()
 
     def run(self) -> None:
-        """Look now and then."""
+        """Poll until the command ends or is stopped."""
         is_warned = False
         while not self.ended.wait(min(LOOK_SECONDS, self._seconds / 10)):
             self._used = max(self._used, self._session.last_used())
@@ -222,9 +222,9 @@ class IdleWatch(threading.Thread):
 
 
 def notebook_activity(port: int, path: str, secret: str) -> Optional[float]:
-    """Return when a kernel or terminal of JupyterLab was last used, by the monotonic clock.
+    """Return the monotonic time at which a kernel or terminal of JupyterLab was last used.
 
-    None: it does not answer; 0: it has neither.
+    None if it does not answer; 0 if it has neither.
     """
     last: float = 0.0
     for what in ("kernels", "terminals"):
@@ -254,7 +254,7 @@ def _ask(port: int, path: str, secret: str) -> Optional[List[Dict[str, Any]]]:
 
 
 def free_port() -> int:
-    """Return a port of the loopback that nobody has now."""
+    """Return a loopback port that is free at the moment."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -1,6 +1,7 @@
 """A training that logs over MLflow's protocol and saves with `trackyard.checkpoint`.
 
-`--sleep` makes an epoch take its time; with `--save` it goes on from the newest checkpoint.
+`--sleep` makes an epoch take its time; with `--save` it goes on from the newest checkpoint; with
+`--model` it leaves what MLflow takes for a model.
 """
 
 import argparse
@@ -33,12 +34,30 @@ def log(key: str, value: float, step: int) -> None:
             time.sleep(0.2)
 
 
+def log_model() -> None:
+    server, run = os.environ["MLFLOW_TRACKING_URI"], os.environ["MLFLOW_RUN_ID"]
+    token = {"Authorization": f"Bearer {os.environ['MLFLOW_TRACKING_TOKEN']}"}
+    ask = urllib.request.Request(f"{server}/api/2.0/mlflow/runs/get?run_id={run}", headers=token)
+    info = json.load(urllib.request.urlopen(ask, timeout=30))["run"]["info"]
+    place = info["artifact_uri"].partition(":/")[2].lstrip("/")
+    urllib.request.urlopen(
+        urllib.request.Request(
+            f"{server}/api/2.0/mlflow-artifacts/artifacts/{place}/net/MLmodel",
+            b"flavors: {}\n",
+            token,
+            method="PUT",
+        ),
+        timeout=30,
+    ).read()
+
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, default=0.001)
 parser.add_argument("--layers", type=int, default=3)
 parser.add_argument("--epochs", type=int, default=9)
 parser.add_argument("--sleep", type=float, default=0.1)
 parser.add_argument("--save", action="store_true")
+parser.add_argument("--model", action="store_true")
 args = parser.parse_args()
 
 first, loss = 0, 5.0
@@ -56,3 +75,5 @@ for epoch in range(first + 1, args.epochs + 1):
     if args.save:
         checkpoint.save({"step": epoch, "loss": loss}, step=epoch)
     log("val_loss", loss, epoch)
+if args.model:
+    log_model()

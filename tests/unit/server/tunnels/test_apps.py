@@ -1,5 +1,6 @@
 """What passes between a browser and an app, and on which host."""
 
+from trackyard.server.routes.jobs.apps import waiting_page
 from trackyard.server.tunnels.app_hosts import AppHosts
 from trackyard.server.tunnels.apps import cookies_to, lines_back, lines_to, query_to
 
@@ -60,3 +61,12 @@ def test_each_app_has_a_host_of_its_own_that_is_never_the_servers() -> None:
     assert not wide.is_host_of("yard.example.org", "j1")
     one = AppHosts("apps.example.org", is_secure=True)
     assert one.origin("yard.example.org", "444", "j1") == "https://apps.example.org:444"
+
+
+def test_a_page_of_an_app_that_is_starting_asks_again_and_escapes_what_it_says() -> None:
+    """What a node says of its app is text, never markup."""
+    page = waiting_page("the app said <script>no</script>")
+    assert page.status == 503
+    assert b'http-equiv="refresh"' in page.body
+    assert b"&lt;script&gt;no" in page.body
+    assert b"<script>" not in page.body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from typing import Annotated, Any
 
 import msgspec
@@ -14,7 +15,7 @@ from trackyard.access.app_tokens import (
     issue_app_token,
     trade_app_ticket,
 )
-from trackyard.core.errors import Conflict, Denied
+from trackyard.core.errors import Conflict, Denied, TooBusy
 from trackyard.queue.submit.interactive import AppAccess, find_door
 from trackyard.server.access import APP_COOKIE
 from trackyard.server.app import taken_over
@@ -34,6 +35,16 @@ NO_HOST = (
     " own pages: set apps_host in the config file to a second name of this server, as"
     ' "*.apps.example.org"; docs/notebooks.md says how'
 )
+
+#: Seconds after which the page of an app that is still starting asks again.
+AGAIN_SECONDS = 2
+WAITING = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Starting…</title>
+<meta http-equiv="refresh" content="{seconds}"></head>
+<body><h1>The app does not answer yet</h1>
+<p>It may still be starting. This page tries again every {seconds} seconds.</p>
+<p>{words}</p></body></html>
+"""
 
 
 class AppRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -125,11 +136,16 @@ class AppRoutes:
 
     async def page(self, request: Request) -> Response:
         """/apps/{job}/…: whatever the app answers."""
-        door, tunnel = await self._reach(request)
-        if request.method != "GET":
-            await tunnel.note_use()
-        guard = [] if self._gate.is_app_host(request, door.job_id) else SANDBOX
-        await carry(request, tunnel, prefix=self._services.settings.prefix, guard=guard)
+        try:
+            door, tunnel = await self._reach(request)
+            if request.method != "GET":
+                await tunnel.note_use()
+            guard = [] if self._gate.is_app_host(request, door.job_id) else SANDBOX
+            await carry(request, tunnel, prefix=self._services.settings.prefix, guard=guard)
+        except TooBusy as fault:
+            if request.header("sec-fetch-mode") != "navigate":
+                raise
+            return waiting_page(fault.message)
         return taken_over()
 
     async def socket(self, request: Request) -> Response:
@@ -155,6 +171,13 @@ class AppRoutes:
         tunnel = self._tunnels.of(door.attempt_id)
         stop = None if tunnel is None else tunnel.info.get("idle_stop_ms")
         return tunnel is not None, stop if isinstance(stop, int) else None
+
+
+def waiting_page(words: str) -> Response:
+    """Return a page for a browser whose app does not answer yet; it asks again by itself."""
+    body = WAITING.format(seconds=AGAIN_SECONDS, words=html.escape(words))
+    lines = [("content-type", "text/html; charset=utf-8"), ("cache-control", "no-store")]
+    return Response(body.encode(), status=503, headers=lines)
 
 
 def routes(services: Services) -> list[Route]:
