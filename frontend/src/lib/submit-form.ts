@@ -370,22 +370,21 @@ const time = (seconds: unknown): string => (typeof seconds === "number" ? amount
 /** What a job runs, and from where. */
 function sourceOf(spec: Source["spec"]): Partial<Form> {
   const command = (spec.command ?? []) as string[];
-  const git = ofGit(command);
   const asked = spec.interactive as Interactive | undefined | null;
   const kind = asked?.kind === "notebook" || asked?.kind === "app" ? asked.kind : "command";
   const data = ((spec.data ?? []) as DataInput[]).map(referenceOf).join("\n");
+  const idle = kind === "command" ? "" : time(asked?.idle_seconds) || "0";
   if (kind === "notebook") {
-    const python = command[1] === "-m" ? (command[0] ?? "") : "";
-    return { kind, command: "", python, idle: time(asked?.idle_seconds) || "0", data };
+    return { kind, command: "", python: command[1] === "-m" ? (command[0] ?? "") : "", idle, data };
   }
-  return {
-    kind,
-    command: (git?.command ?? command).map(shell).join(" "),
-    git: git?.address ?? "",
-    gitRef: git?.ref ?? "",
-    idle: kind === "command" ? "" : time(asked?.idle_seconds) || "0",
-    data,
-  };
+  return { kind, ...gitOf(command), idle, data };
+}
+
+function gitOf(command: string[]): Partial<Form> {
+  const git = ofGit(command);
+  return git === null
+    ? { command: command.map(shell).join(" ") }
+    : { command: git.command.map(shell).join(" "), git: git.address, gitRef: git.ref };
 }
 
 /** The form that would submit a job like this one; dependencies are left out. */
