@@ -53,11 +53,15 @@ export function LogbookView(props: Props): ReactElement {
   );
 }
 
-function FilterBar({ counts, filter, onFilter }: Props): ReactElement {
+function FilterBar({ counts, filter, onFilter }: Props): ReactElement | null {
   const flip = (kind: string): void => {
     const kinds = filter.kinds.includes(kind) ? filter.kinds.filter((one) => one !== kind) : [...filter.kinds, kind];
     onFilter({ ...filter, kinds });
   };
+  // The notes of a digest are few and have no kinds to choose from.
+  if (Object.keys(counts).length === 0) {
+    return null;
+  }
   return (
     <div className="logbook-bar">
       <input
