@@ -98,14 +98,16 @@ describe("waiting", () => {
     await page.getByLabel("GPUs", { exact: true }).fill("0");
     await page.getByRole("button", { name: "Submit", exact: true }).click();
     await page.waitForURL("**/app/jobs/*");
-    await page.getByText("packed one").first().waitFor();
+    await page.getByRole("tab", { name: "Logs" }).click();
+    await page.locator(".log-line", { hasText: "packed one" }).waitFor();
 
     // Its request again, with another argument: the same packaged folder.
-    await page.goto(`${yard.url}/app/submit?from=${page.url().split("/").pop()?.split("?")[0] ?? ""}`);
+    await page.goto(`${yard.url}/app/submit?from=${new URL(page.url()).pathname.split("/").pop() ?? ""}`);
     await page.getByLabel("Command", { exact: true }).fill("python3 train.py two");
     await page.getByRole("button", { name: "Submit", exact: true }).click();
     await page.waitForURL("**/app/jobs/*");
-    await page.getByText("packed two").first().waitFor();
+    await page.getByRole("tab", { name: "Logs" }).click();
+    await page.locator(".log-line", { hasText: "packed two" }).waitFor();
 
     await page.goto(`${yard.url}/app/submit`);
     await page.getByLabel("Command", { exact: true }).fill("python3 train.py three");
