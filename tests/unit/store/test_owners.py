@@ -14,7 +14,7 @@ from trackyard.store.schema import metadata
 
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "trackyard"
 #: The schema itself, and a reader of MLflow's own databases, whose tables have the same names.
-NOT_OURS = ("store/schema/", "store/migrations/", "moving/mlflow_sql.py")
+NOT_OURS = ("store/schema/", "store/migrations/", "moving/")
 
 OWNERS = {
     "store": "events journal lost_answers rejected_writes settings",
