@@ -18,7 +18,7 @@ from trackyard.core.clock import SystemClock
 from trackyard.store.connection import DatabaseConnection, PostgresConnection, SqliteConnection
 from trackyard.store.database import Database, ReadConnection
 from trackyard.store.migrate import prepare
-from trackyard.store.names import Names
+from trackyard.tracking.names import Names
 from trackyard.tracking.search.runs import find_runs
 
 TEAM = 1

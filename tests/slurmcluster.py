@@ -67,10 +67,38 @@ BatchStartTimeout=300
 MessageTimeout=5
 TCPTimeout=5
 JobRequeue=1
+JobSubmitPlugins=lua
 {nodes}
 PartitionName=gpu Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP PriorityTier=1
 PartitionName=urgent Nodes=n1,n2 MaxTime=60 State=UP PriorityTier=10
+PartitionName=whole Nodes=n1,n2 MaxTime=30 OverSubscribe=EXCLUSIVE State=UP PriorityTier=1
 PartitionName=short Nodes=n1 MaxTime=10 MaxNodes=1 State=UP PriorityTier=1
+"""
+#: as sites write them: whole nodes alone, and no more jobs while the file `full` is there
+SUBMIT_RULES = """\
+function has_memory(job)
+  return job.pn_min_memory and job.pn_min_memory < 1e15
+end
+
+function slurm_job_submit(job, partitions, uid)
+  if job.partition == "whole" and (job.tres_per_node or has_memory(job)) then
+    slurm.log_user("Whole nodes only: take --gres and --mem out")
+    return slurm.ERROR
+  end
+  local mark = io.open("{folder}/full")
+  if mark then
+    mark:close()
+    slurm.log_user("AssocMaxSubmitJobLimit")
+    return slurm.ESLURM_ACCOUNTING_POLICY
+  end
+  return slurm.SUCCESS
+end
+
+function slurm_job_modify(job, record, partitions, uid)
+  return slurm.SUCCESS
+end
+
+return slurm.SUCCESS
 """
 
 
@@ -109,6 +137,7 @@ class SlurmCluster:
         (self.folder / "gres.conf").write_text(
             f"NodeName={','.join(NODES)} Name=gpu Type=h100 File=/dev/null,/dev/zero\n"
         )
+        (self.folder / "job_submit.lua").write_text(SUBMIT_RULES.format(folder=self.folder))
         self._start_munge()
         self.start_controller()
         for name in NODES:
@@ -236,8 +265,14 @@ class SlurmCluster:
         for name in NODES:
             shutil.rmtree(self.folder / f"spool-{name}", ignore_errors=True)
 
+    def take_no_more(self, *, again: bool = False) -> None:
+        """Have the controller refuse jobs as over an account's limit, or take them again."""
+        mark = self.folder / "full"
+        mark.unlink(missing_ok=True) if again else mark.touch()
+
     def clear(self) -> None:
         """Cancel all jobs, drop reservations, and wait for idle nodes."""
+        self.take_no_more(again=True)
         for process in self._processes.values():
             process.send_signal(signal.SIGCONT)
         self.run("scancel", f"--user={getpass.getuser()}", check=False)

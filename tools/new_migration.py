@@ -1,10 +1,11 @@
-"""Writes the next migration by comparing the schema with an up-to-date, empty database.
+"""Writes the next migration: what the schema says beyond the last release and its migrations.
 
 Usage: python tools/new_migration.py NUMBER "what it does"
 """
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 import tempfile
 from pathlib import Path
@@ -12,21 +13,23 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 
-ROOT = Path(__file__).resolve().parent.parent
-MIGRATIONS = ROOT / "src" / "trackyard" / "store" / "migrations"
+from trackyard.store.migrate import FIRST, MIGRATIONS, stamped
+
+FROZEN = Path(__file__).resolve().parent.parent / "tests" / "data" / "schema"
 
 
 def main(number: str, message: str) -> None:
-    """Bring an empty SQLite file to the last migration, then write the difference as a new one."""
+    """Bring a database of the first release to the last migration; write the difference."""
     with tempfile.TemporaryDirectory() as folder:
+        database = sqlite3.connect(f"{folder}/first.db")
+        database.executescript(stamped((FROZEN / f"{FIRST}.sqlite.sql").read_text(), FIRST))
+        database.close()
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS))
         config.set_main_option("file_template", "%%(rev)s_%%(slug)s")
-        config.set_main_option("sqlalchemy.url", f"sqlite:///{folder}/empty.db")
+        config.set_main_option("sqlalchemy.url", f"sqlite:///{folder}/first.db")
         command.upgrade(config, "head")
         command.revision(config, message, autogenerate=True, rev_id=number)
-    print("run `python tools/fresh_schema.py`")
-    print(f"set HEAD in src/trackyard/store/migrate.py to {number!r}")
 
 
 if __name__ == "__main__":

@@ -2,13 +2,19 @@
 with the habits of its users.
 
 python bench/scheduling/philly.py TRACES [--policies fifo,sjf-oracle,default] [--gpus 640]
-    [--preemptible 0,0.5,1] [--checkpoint-every 1800] [--quotas]
+    [--preemptible 0,0.5,1] [--checkpoint-every 1800] [--stated 0,1] [--halving-days 1,2,4]
+    [--quotas]
+
+--stated and --halving-days vary the default alone: which part of the jobs states its true run
+time, and how long a wait halves a job's length in the order.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +41,8 @@ DAY, HOUR = 86_400.0, 3600.0
 HEAD = (
     "policy",
     "preemptible",
+    "stated",
+    "halving d",
     "average JCT s",
     "reference",
     "p50 wait s",
@@ -48,7 +56,15 @@ HEAD = (
 )
 
 
-def row(name: str, habits: Habits, found: Measures, outcome: Replayed, *, is_known: bool) -> str:
+def row(
+    name: str,
+    habits: Habits,
+    found: Measures,
+    outcome: Replayed,
+    *,
+    halving: float,
+    is_known: bool,
+) -> str:
     """Format one replay."""
     known = REFERENCE.get(name) if is_known else None
     jobs = [lived for lived in outcome.jobs if lived.ended_at >= 0]
@@ -57,9 +73,12 @@ def row(name: str, habits: Habits, found: Measures, outcome: Replayed, *, is_kno
     wait = np.array([lived.ended_at - lived.source.submitted_at for lived in jobs]) - length
     used = float((length * gpus).sum()) / HOUR
     share = "" if name in BASELINES else f"{habits.preemptible_share:.0%}"
+    stated = "" if name in BASELINES else f"{habits.stated_share:.0%}"
     cells = (
         name,
         share,
+        stated,
+        f"{halving / DAY:g}" if halving else "",
         f"{found.average_completion_seconds:,.2f}",
         f"{known[0]:,.0f}" if known else "",
         f"{found.p50_wait_seconds:,.0f}",
@@ -74,6 +93,10 @@ def row(name: str, habits: Habits, found: Measures, outcome: Replayed, *, is_kno
     return f"| {' | '.join(cells)} |"
 
 
+def _numbers(listed: str) -> list[float]:
+    return [float(one) for one in listed.split(",")]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("traces", type=Path)
@@ -83,6 +106,8 @@ def main() -> int:
     parser.add_argument("--gpus", default="640")
     parser.add_argument("--preemptible", default="0", help="parts of the jobs, by commas")
     parser.add_argument("--checkpoint-every", type=float, default=1800.0)
+    parser.add_argument("--stated", default="0", help="parts of the jobs, by commas")
+    parser.add_argument("--halving-days", default="2", help="days, by commas")
     parser.add_argument("--quotas", action="store_true", help="a quota for each virtual cluster")
     args = parser.parse_args()
     trace = read_trace(args.traces / "philly-pollux" / "philly_pai_format.csv.gz")
@@ -93,14 +118,21 @@ def main() -> int:
     print("|---|" + "---:|" * (len(HEAD) - 1))
     exact = True
     for name in args.policies.split(","):
-        shares = (
-            [0.0] if name != "default" else [float(one) for one in args.preemptible.split(",")]
-        )
-        for share in shares:
-            habits = Habits(preemptible_share=share, checkpoint_seconds=args.checkpoint_every)
+        varied = (args.preemptible, args.stated, args.halving_days)
+        chosen = list(product(*(_numbers(one) for one in varied)))
+        for share, stated, days in chosen if name == "default" else [(0.0, 0.0, 0.0)]:
+            habits = Habits(
+                preemptible_share=share,
+                stated_share=stated,
+                checkpoint_seconds=args.checkpoint_every,
+            )
             setting = setting_for(name, habits=habits, teams=teams)
+            if days:
+                policy = replace(setting.policy, halving_seconds=days * DAY)
+                setting = replace(setting, policy=policy)
             found, outcome = replay(trace, nodes, setting)
-            print(row(name, habits, found, outcome, is_known=is_known), flush=True)
+            line = row(name, habits, found, outcome, halving=days * DAY, is_known=is_known)
+            print(line, flush=True)
             if is_known and name in EXACT:
                 exact &= round(found.average_completion_seconds) == round(REFERENCE[name][0])
     return 0 if exact else 1

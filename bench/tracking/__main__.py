@@ -26,6 +26,7 @@ MEASURES: dict[str, Measure] = {
     "search": reads.search,
     "fetch": reads.fetch,
     "history": reads.history,
+    "history_fresh": reads.history_fresh,
     "chart": reads.chart,
     "crowd": writes.crowd,
     "thousand": writes.thousand,

@@ -37,6 +37,7 @@ ROWS = (
     Row("search_large", "p95_ms", "search with filter and order, 100,000 runs, p95", "ms", False),
     Row("fetch", "p50_ms", "fetch 1,000 whole runs", "ms", False),
     Row("history", "points_per_s", "read a 100,000-point history", "points/s"),
+    Row("history_fresh", "points_per_s", "read 200,000 points just written", "points/s"),
     Row("chart", "p95_ms", "chart of a 1,000,000-point metric, p95", "ms", False),
     Row("chart", "fresh_p95_ms", "the same right after it was written, p95", "ms", False),
     Row("chart", "bytes", "chart of a 1,000,000-point metric", "bytes", False),

@@ -176,6 +176,18 @@ const logbook = createRoute({
   validateSearch: words,
   component: page(() => import("./pages/logbook/logbook"), "LogbookPage"),
 });
+const reports = createRoute({
+  getParentRoute: () => app,
+  path: "reports",
+  validateSearch: words,
+  component: page(() => import("./pages/reports/reports"), "ReportsPage"),
+});
+const report = createRoute({
+  getParentRoute: () => app,
+  path: "reports/$reportId",
+  validateSearch: words,
+  component: page(() => import("./pages/reports/report"), "ReportPage"),
+});
 const settings = createRoute({
   getParentRoute: () => app,
   path: "settings",
@@ -211,6 +223,8 @@ export const router = createRouter({
       events,
       settings,
       logbook,
+      reports,
+      report,
     ]),
   ]),
   basepath: BASE === "" ? "/" : BASE,

@@ -15,6 +15,8 @@ beforeAll(async () => {
   const food = await yard.experiment("food11-classifier");
   const runs = await yard.runs(food);
   const { jobs } = await yard.call<{ jobs: { job_id: string }[] }>("POST", "/api/v1/jobs", { command: ["true"], name: "walk" });
+  const text = `\`\`\`runs\nexperiment: food11-classifier\nlimit: 2\n\`\`\`\n\n\`\`\`chart\nexperiment: food11-classifier\nlimit: 2\nmetric: val_loss\n\`\`\`\n`;
+  const report = await yard.call<{ report_id: string }>("POST", "/api/v1/reports", { title: "Findings", text });
   pages = [
     ["/app/home", "Recent runs"],
     ["/app/experiments", "food11-classifier"],
@@ -22,6 +24,9 @@ beforeAll(async () => {
     [`/app/runs/${runs[0]}`, "Charts"],
     [`/app/compare?runs=${runs.slice(0, 2).join(",")}`, "Compare"],
     ["/app/models", "Models"],
+    ["/app/reports", "Findings"],
+    [`/app/reports/${report.report_id}`, "Lines of the chart"],
+    [`/app/reports/${report.report_id}?edit=1`, "Preview"],
     ["/app/queue", "Queue"],
     [`/app/jobs/${jobs[0]?.job_id}`, "walk"],
     ["/app/submit", "Submit a job"],

@@ -1,4 +1,7 @@
 /** Jobs in a browser against a real server with two declared GPUs: submit, queue, run, follow, stop, explain. */
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 
@@ -79,6 +82,40 @@ describe("from the form to the end", () => {
 });
 
 describe("waiting", () => {
+  test("code comes from a folder that is chosen, or from git; the request is edited and sent again", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "code-"));
+    mkdirSync(join(folder, "lib"));
+    mkdirSync(join(folder, ".git"));
+    writeFileSync(join(folder, "train.py"), "import sys\nfrom lib import word\nprint(word.WORD, *sys.argv[1:])\n");
+    writeFileSync(join(folder, "lib", "word.py"), "WORD = 'packed'\n");
+    writeFileSync(join(folder, ".git", "config"), "secret");
+    const page = await yard.open("/app/submit");
+    await page.getByLabel("Folder of code").setInputFiles(folder);
+    await page.getByText("2 files").waitFor();
+    await page.getByText("1 file of history, environments and caches left out").waitFor();
+    await page.getByLabel("Command", { exact: true }).fill("python3 train.py one");
+    await page.getByLabel("Name", { exact: true }).fill("from-a-folder");
+    await page.getByLabel("GPUs", { exact: true }).fill("0");
+    await page.getByRole("button", { name: "Submit", exact: true }).click();
+    await page.waitForURL("**/app/jobs/*");
+    await page.getByText("packed one").first().waitFor();
+
+    // Its request again, with another argument: the same packaged folder.
+    await page.goto(`${yard.url}/app/submit?from=${page.url().split("/").pop()?.split("?")[0] ?? ""}`);
+    await page.getByLabel("Command", { exact: true }).fill("python3 train.py two");
+    await page.getByRole("button", { name: "Submit", exact: true }).click();
+    await page.waitForURL("**/app/jobs/*");
+    await page.getByText("packed two").first().waitFor();
+
+    await page.goto(`${yard.url}/app/submit`);
+    await page.getByLabel("Command", { exact: true }).fill("python3 train.py three");
+    await page.getByLabel("Or a git repository").fill("https://me:secret@127.0.0.1/code");
+    await page.getByText("leave the user and password out").waitFor();
+    expect(await page.getByRole("button", { name: "Submit", exact: true }).isDisabled()).toBe(true);
+    rmSync(folder, { recursive: true });
+    await page.context().close();
+  });
+
   test("a held job says so and starts when released from its card; what cannot fit does not look like a wait", async () => {
     const held = await submit("held-back", ["sh", "-c", "echo went; sleep 0.1"], { gpus: 1, hold: true });
     const huge = await submit("too-huge", ["true"], { gpus: 16 });
@@ -185,14 +222,14 @@ describe("the nodes", () => {
     await page.getByText(/^yard doctor --node /).waitFor();
     await page.getByRole("button", { name: /^Actions for / }).click();
     await page.getByRole("menuitem", { name: "Drain…" }).click();
-    await page.getByLabel("Why, for others to read").fill("new fan");
+    await page.getByLabel("Reason, visible to others").fill("new fan");
     await page.getByRole("dialog").getByRole("button", { name: "Drain", exact: true }).click();
     await page.getByText("drained").first().waitFor();
     await page.getByText("new fan").first().waitFor();
     await submit("after-drain", ["true"], { gpus: 1 });
-    await page.getByRole("region", { name: "Demand that is not met" }).getByText("Nodes out of service").waitFor();
+    await page.getByRole("region", { name: "Unmet demand" }).getByText("Nodes out of service").waitFor();
     await page.getByRole("button", { name: /^Actions for / }).click();
-    await page.getByRole("menuitem", { name: "Let it take jobs again" }).click();
+    await page.getByRole("menuitem", { name: "Return to service" }).click();
     await expect.poll(() => stateOf("after-drain"), { timeout: 120_000 }).toBe("succeeded");
     await yard.call("POST", "/api/v1/jobs/holder/stop", {});
     await page.context().close();

@@ -71,7 +71,7 @@ describe("the settings", () => {
     await page.getByRole("combobox", { name: "About" }).selectOption("queue.");
     await expect.poll(() => page.locator(".events tr").count()).toBe(2);
     await page.getByLabel("Done by").fill("nobody");
-    await page.getByText("Nothing happened yet").waitFor();
+    await page.getByText("Nothing has happened yet").waitFor();
   });
 
   test("who may not change something reads it", async () => {

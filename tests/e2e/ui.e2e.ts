@@ -439,7 +439,7 @@ describe("a run", () => {
     expect(await page.getByRole("alert").textContent()).toContain("not found");
     await page.getByRole("link", { name: "All runs" }).waitFor();
     await page.goto(`${yard.url}/app/nowhere`);
-    await page.getByText("No page has this address").waitFor();
+    await page.getByText("Page not found").waitFor();
     await page.context().close();
   });
 });
@@ -457,8 +457,8 @@ describe("models", () => {
     expect(model.aliases.find((one) => one.alias === "champion")?.version).toBe("1");
     await page.getByRole("columnheader", { name: "test_accuracy" }).waitFor();
     await page.getByTitle("the best test_accuracy").waitFor();
-    await page.getByLabel("Tick version 1").check();
-    await page.getByLabel("Tick version 2").check();
+    await page.getByLabel("Select version 1").check();
+    await page.getByLabel("Select version 2").check();
     await page.getByRole("button", { name: /Compare 2 versions/ }).click();
     await page.getByText("Parameters that differ").waitFor();
     await page.getByRole("button", { name: "Version 1", exact: true }).click();

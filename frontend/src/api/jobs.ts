@@ -125,3 +125,6 @@ export const appQuery = (job: Pick<Job, "job_id" | "state" | "interactive">) =>
 export function readLog(job: string, where: { attempt: number; rank: number; offset: number; limit?: number }): Promise<ArrayBuffer> {
   return binary(`${path(job)}/logs`, { limit: 512 * 1024, ...where });
 }
+
+/** Upload a working folder as a zip archive; its digest names it in a submission. */
+export const sendPackage = (archive: Blob): Promise<Schemas["PackageReply"]> => json("/api/v1/packages", { method: "POST", query: { format: "zip" }, raw: archive });

@@ -29,6 +29,14 @@ export const runLogbookQuery = (run: string, lineage = false) =>
     queryFn: ({ signal }) => json<Logbook>(bookPath(run), { query: { limit: 2000, lineage: lineage ? 1 : undefined }, signal }),
   });
 
+/** What people noted on a run. */
+export const runNotesQuery = (run: string) =>
+  queryOptions({
+    queryKey: ["logbook", currentTeam(), run, "notes"] as const,
+    queryFn: async ({ signal }) => (await json<Logbook>(bookPath(run), { query: { kind: "note", limit: 200 }, signal })).entries,
+    staleTime: 60_000,
+  });
+
 /** The logbook of the team: so many days up to now, or what stands before a page. */
 export const teamLogbookQuery = (days: number, before: number | null = null) =>
   queryOptions({

@@ -1304,6 +1304,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/packages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** POST /api/v1/packages: the same, from a caller that cannot compute the digest. */
+        post: operations["post_packages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/packages/{digest}": {
         parameters: {
             query?: never;
@@ -2036,6 +2053,43 @@ export interface paths {
         put: operations["put_teams_team_share"];
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/reports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/reports: the caller's team's. */
+        get: operations["get_reports"];
+        put?: never;
+        /** POST /api/v1/reports: create one. */
+        post: operations["post_reports"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/reports/{report}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** GET /api/v1/reports/{report}: one with its text. */
+        get: operations["get_reports_report_"];
+        /** PUT /api/v1/reports/{report}: change title and text. */
+        put: operations["put_reports_report_"];
+        post?: never;
+        /** DELETE /api/v1/reports/{report}. */
+        delete: operations["delete_reports_report_"];
         options?: never;
         head?: never;
         patch?: never;
@@ -5310,6 +5364,59 @@ export interface components {
             urgent_gpu_hours: number | null;
         };
         /**
+         * ReportList
+         * @description A team's reports, the one changed last first.
+         */
+        ReportList: {
+            reports: components["schemas"]["ReportSummary"][];
+        };
+        /**
+         * ReportSummary
+         * @description A report in a list.
+         */
+        ReportSummary: {
+            report_id: string;
+            title: string;
+            version: number;
+            user_name: string;
+            changed_by: string;
+            created_ms: number;
+            changed_ms: number;
+        };
+        /**
+         * ReportIn
+         * @description A new report.
+         */
+        ReportIn: {
+            title: string;
+            /** @default  */
+            text: string;
+        };
+        /**
+         * Report
+         * @description A report with its text.
+         */
+        Report: {
+            report_id: string;
+            title: string;
+            version: number;
+            user_name: string;
+            changed_by: string;
+            created_ms: number;
+            changed_ms: number;
+            text: string;
+        };
+        /**
+         * ReportChange
+         * @description A report's new title and text.
+         */
+        ReportChange: {
+            title: string;
+            /** @default  */
+            text: string;
+            version: number;
+        };
+        /**
          * TableQuery
          * @description Which runs and which of their columns.
          */
@@ -8074,6 +8181,29 @@ export interface operations {
             };
         };
     };
+    post_packages: {
+        parameters: {
+            query?: {
+                /** @description zip (default), tar or tar.gz; at most 104857600 bytes */
+                format?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PackageReply"];
+                };
+            };
+        };
+    };
     get_packages_digest_: {
         parameters: {
             query?: never;
@@ -9278,6 +9408,120 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TeamShare"];
+                };
+            };
+        };
+    };
+    get_reports: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ReportList"];
+                };
+            };
+        };
+    };
+    post_reports: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportIn"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Report"];
+                };
+            };
+        };
+    };
+    get_reports_report_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                report: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Report"];
+                };
+            };
+        };
+    };
+    put_reports_report_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                report: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ReportChange"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Report"];
+                };
+            };
+        };
+    };
+    delete_reports_report_: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                report: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
                 };
             };
         };

@@ -1,7 +1,7 @@
 // @vitest-environment node
 import { expect, test } from "vitest";
 
-import { marksOf } from "./chart-marks";
+import { marksOf, noteMarks } from "./chart-marks";
 import { ticksIn } from "./range";
 
 const job = {
@@ -31,4 +31,16 @@ test("an axis has at least four round ticks wherever that is possible", () => {
     expect(ticks.every((tick) => tick >= low - 1e-9 && tick <= high + 1e-9)).toBe(true);
   }
   expect(ticksIn(1, 3, 4, [1, 2, 5])).toEqual([1, 2, 3]);
+});
+
+test("notes stand at their step, or at their time; those without a step are left out over steps", () => {
+  const notes = [
+    { time_ms: 61_000, step: 40, actor: "ada", detail: "**lowered** the rate" },
+    { time_ms: 91_000, step: null, actor: "ben", detail: "x".repeat(200) },
+  ];
+  expect(noteMarks(notes, "step", 1000)).toEqual([{ at: 40, kind: "note", label: "ada: lowered the rate" }]);
+  expect(noteMarks(notes, "relative", 1000).map(({ at, label }) => [at, label.length])).toEqual([
+    [60, 21],
+    [90, 86],
+  ]);
 });

@@ -1,5 +1,6 @@
-/** What a job did, as marks on the charts of its run: where attempts began and where checkpoints were saved. Pure. */
+/** Marks on the charts of a run: where attempts of its job began, where checkpoints were saved, what people noted. Pure. */
 import { causeWord } from "./job-states";
+import { plain } from "./markdown";
 import type { XAxis } from "./view";
 
 interface MarkedJob {
@@ -9,7 +10,7 @@ interface MarkedJob {
 
 export interface JobMark {
   at: number;
-  kind: "attempt" | "checkpoint" | "fault";
+  kind: "attempt" | "checkpoint" | "fault" | "note";
   label: string;
 }
 
@@ -27,4 +28,23 @@ export function marksOf(job: MarkedJob, axis: XAxis, start: number | null): JobM
   });
   const saved = job.checkpoints.slice(0, MOST).map((one): JobMark => ({ at: axis === "step" ? one.step : place(one.created_ms), kind: "checkpoint", label: `checkpoint at step ${one.step}` }));
   return [...attempts, ...saved];
+}
+
+interface NoteEntry {
+  time_ms: number;
+  step: number | null;
+  actor: string;
+  detail: string;
+}
+
+/** Characters of a note that its mark shows. */
+const NOTE_WORDS = 80;
+
+/** The notes of a run's logbook; over steps only those that name one. */
+export function noteMarks(notes: readonly NoteEntry[], axis: XAxis, start: number | null): JobMark[] {
+  return notes.flatMap(({ time_ms: time, step, actor, detail }): JobMark[] => {
+    const at = axis === "step" ? step : axis === "time" ? time / 1000 : (time - (start ?? time)) / 1000;
+    const text = plain(detail);
+    return at === null ? [] : [{ at, kind: "note", label: `${actor}: ${text.length > NOTE_WORDS ? `${text.slice(0, NOTE_WORDS)}…` : text}` }];
+  });
 }

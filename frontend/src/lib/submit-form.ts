@@ -1,5 +1,6 @@
 /** The submit form: what is written in it, the wish it makes, and the `yard submit` line that does the same. Pure. */
 import { amountOfMemory, amountOfTime, readMemory, readPairs, readTime, splitCommand } from "./amounts";
+import { gitFault, ofGit, viaGit } from "./git-source";
 import { shell } from "./yard-line";
 
 /** What a job is: a command, JupyterLab, or a web app that the server's proxy leads to. */
@@ -42,9 +43,12 @@ export interface Form {
   progress: string;
   hold: boolean;
   tags: string;
-  /** the packaged folder of the job this one is copied from */
+  /** the packaged folder it runs in: dropped here, or that of the job this one is copied from */
   package: string;
   packageFormat: string;
+  /** a repository that is fetched into the folder before the command runs, and what of it */
+  git: string;
+  gitRef: string;
 }
 
 export const EMPTY: Form = {
@@ -84,6 +88,8 @@ export const EMPTY: Form = {
   tags: "",
   package: "",
   packageFormat: "zip",
+  git: "",
+  gitRef: "",
 };
 
 export const PRIORITIES = ["scavenge", "low", "normal", "high", "urgent"] as const;
@@ -108,7 +114,9 @@ export interface Read {
 type Faults = Partial<Record<keyof Form, string>>;
 
 /** Read the form into a wish; null while the command is empty or something is wrong. */
-export function readForm(form: Form): Read {
+export function readForm(written: Form): Read {
+  // A notebook works in its lasting folder, so code that was chosen before does not count.
+  const form = written.kind === "notebook" ? { ...written, git: "", gitRef: "", package: "" } : written;
   const faults: Faults = {};
   const fields: Record<string, unknown> = {};
   const command = form.kind === "notebook" ? jupyter(form.python) : readCommand(form.command, faults);
@@ -117,8 +125,27 @@ export function readForm(form: Form): Read {
   readNumbers(form, fields, faults);
   readTimes(form, fields, faults);
   readLists(form, fields, faults);
+  readGit(form, faults);
   const bad = Object.keys(faults).length > 0 || command.length === 0;
-  return { fields: bad ? null : { ...fields, command }, faults };
+  const whole = form.git.trim() === "" ? command : viaGit(form.git.trim(), form.gitRef.trim(), command);
+  return { fields: bad ? null : { ...fields, command: whole }, faults };
+}
+
+function readGit(form: Form, faults: Faults): void {
+  if (form.git.trim() === "") {
+    if (form.gitRef.trim() !== "") {
+      faults.git = "Which repository? Or leave the commit empty";
+    }
+    return;
+  }
+  const fault = gitFault(form.git.trim(), form.gitRef.trim());
+  if (fault !== null) {
+    faults[fault.about] = fault.sentence;
+  } else if (form.package !== "") {
+    faults.git = "Either a folder or a repository: remove one of them";
+  } else if (form.launcher !== "plain") {
+    faults.git = `Each process of ${form.launcher} would fetch it: choose the launcher plain, or drop a folder instead`;
+  }
 }
 
 const jupyter = (python: string): string[] => (python.trim() === "" ? ["jupyter-lab"] : [python.trim(), "-m", "jupyterlab"]);
@@ -340,18 +367,25 @@ interface Source {
 const lines = (pairs: unknown): string => Object.entries((pairs ?? {}) as Record<string, string>).map(([name, value]) => `${name}=${value}`).join("\n");
 const time = (seconds: unknown): string => (typeof seconds === "number" ? amountOfTime(seconds) : "");
 
+/** Command, code and kind of a stored job, as the form has them. */
+function whatRuns(spec: Source["spec"]): Partial<Form> {
+  const command = (spec.command ?? []) as string[];
+  const asked = spec.interactive as Interactive | undefined | null;
+  const idle = time(asked?.idle_seconds) || "0";
+  if (asked?.kind === "notebook") {
+    return { kind: "notebook", idle, python: command[1] === "-m" ? (command[0] ?? "") : "" };
+  }
+  const git = ofGit(command);
+  const code = { command: (git?.command ?? command).map(shell).join(" "), git: git?.address ?? "", gitRef: git?.ref ?? "" };
+  return asked?.kind === "app" ? { ...code, kind: "app", idle } : code;
+}
+
 /** The form that would submit a job like this one; dependencies are left out. */
 export function formOf({ job, spec }: Source): Form {
   const text = (value: unknown): string => (typeof value === "string" || typeof value === "number" ? String(value) : "");
-  const command = (spec.command ?? []) as string[];
-  const asked = spec.interactive as Interactive | undefined | null;
-  const kind = asked?.kind === "notebook" || asked?.kind === "app" ? asked.kind : "command";
   return {
     ...EMPTY,
-    kind,
-    command: kind === "notebook" ? "" : command.map(shell).join(" "),
-    python: kind === "notebook" && command[1] === "-m" ? (command[0] ?? "") : "",
-    idle: kind === "command" ? "" : time(asked?.idle_seconds) || "0",
+    ...whatRuns(spec),
     data: ((spec.data ?? []) as DataInput[]).map(referenceOf).join("\n"),
     name: job.name,
     gpus: String(job.gpus / Math.max(1, job.nodes)),

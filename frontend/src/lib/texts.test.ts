@@ -147,7 +147,7 @@ describe("words for events", () => {
   test("what, to what, and what else", () => {
     expect([verbOf("run.finished"), verbOf("planet.moved_on")]).toEqual(["ended", "planet moved on"]);
     expect(objectOf({ ...event, subject: "package", subject_id: "7".repeat(64) })).toBe("77777777");
-    expect(verbOf("lease.shaken")).toBe("mended the hold of");
+    expect(verbOf("lease.shaken")).toBe("repaired the reservation of");
     expect([objectOf(event), objectOf({ ...event, data: { name: "calm-hen" } }), objectOf({ ...event, subject_id: "food11" })]).toEqual(["ffffffff", "calm-hen", "food11"]);
     expect(detailOf(event)).toBe('status FAILED · deep {"a":1}');
     expect(detailOf({ ...event, data: { params: [], tags: ["a", "b"], sha256: "0f".repeat(32) } })).toBe("tags a, b · sha256 0f0f0f0f0f0f");

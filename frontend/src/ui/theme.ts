@@ -61,3 +61,24 @@ export function useColours(): number {
 export function token(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
+
+/** Do something while the page is light, for instance print: paper is white. */
+export async function inLight(act: () => void): Promise<void> {
+  const before = document.documentElement.dataset.theme;
+  document.documentElement.dataset.theme = "light";
+  drawn += 1;
+  listeners.forEach((listener) => listener());
+  // Two frames: the charts are drawn anew in the first.
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  try {
+    act();
+  } finally {
+    if (before === undefined) {
+      delete document.documentElement.dataset.theme;
+    } else {
+      document.documentElement.dataset.theme = before;
+    }
+    drawn += 1;
+    listeners.forEach((listener) => listener());
+  }
+}

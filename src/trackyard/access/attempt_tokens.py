@@ -37,6 +37,11 @@ class AttemptTokens:
     key: str = field(default="", repr=False)
 
 
+def drop_old_tokens(tx: Tx) -> None:
+    """Forget the credentials of attempts that ended long ago."""
+    tx.run("DELETE FROM tokens WHERE kind = 'attempt' AND expires_ms < ?", (tx.now_ms,))
+
+
 def issue_pair(
     tx: Tx, *, team_id: int, scope: AttemptScope, with_ticket: bool = False
 ) -> AttemptTokens:

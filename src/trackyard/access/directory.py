@@ -453,3 +453,9 @@ def user_id_of(tx: ReadConnection | Tx, name: str) -> int:
         raise NotFound(f"no user named {name!r}; `yard user list` shows the users")
     found: int = row[0]
     return found
+
+
+def count_users(reader: ReadConnection) -> int:
+    """Return how many users there are who are not disabled."""
+    row = reader.one("SELECT count(*) FROM users WHERE disabled_ms IS NULL")
+    return int(row[0]) if row else 0

@@ -7,17 +7,23 @@ for one purpose alone: the start of an attempt of the same team that names them.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from trackyard.access.principal import Principal, Role
-from trackyard.access.sealing import Seal
+from trackyard.access.sealing import Seal, key_of
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ports import ENV_NAME
 from trackyard.store.database import Database, ReadConnection, Tx
 
 MAX_SECRETS = 200
 MAX_BYTES = 32 * 1024
+
+
+def keys_of_secrets(reader: ReadConnection) -> Counter[str]:
+    """Count the secrets by the name of the key that sealed them."""
+    return Counter(key_of(row[0]) for row in reader.all("SELECT sealed FROM secrets"))
 
 
 class Secrets:

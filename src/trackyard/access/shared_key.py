@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from trackyard.access.sealing import Seal
 from trackyard.store.database import Database, ReadConnection, Tx
+from trackyard.store.settings import keep_first_setting, keep_setting, setting
 
 ROW = "secrets_key"
 
@@ -25,11 +26,7 @@ async def agree_on_key(database: Database, seal: Seal, *, is_named: bool) -> Non
         name = seal.key_name()
 
         def keep(tx: Tx) -> None:
-            change = "UPDATE SET value = excluded.value" if is_named else "NOTHING"
-            tx.run(
-                f"INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO {change}",
-                (ROW, name),
-            )
+            (keep_setting if is_named else keep_first_setting)(tx, ROW, name)
 
         await database.write(keep)
     # Another server may have been quicker.
@@ -38,5 +35,4 @@ async def agree_on_key(database: Database, seal: Seal, *, is_named: bool) -> Non
 
 def known_key(reader: ReadConnection) -> str | None:
     """Return the name of the key that this database's servers seal with."""
-    row = reader.one("SELECT value FROM settings WHERE key = ?", (ROW,))
-    return None if row is None else str(row[0])
+    return setting(reader, ROW)

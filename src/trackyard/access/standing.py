@@ -1,6 +1,6 @@
 """What a user may do in a team now, for work that goes on after the call that asked for it.
 
-Owns one look-up. A credential is not needed; a user who left the team or was disabled has none.
+Owns those look-ups. A credential is not needed; a user who left the team or was disabled has none.
 """
 
 from __future__ import annotations
@@ -30,3 +30,17 @@ def standing(
         default_experiment=row[3],
         role=min(has, at_most),
     )
+
+
+def role_in(reader: ReadConnection | Tx, team_id: int, user_id: int | None) -> Role | None:
+    """Return the role a user has in a team, or None for no member."""
+    row = reader.one(
+        "SELECT role FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id)
+    )
+    return None if row is None else Role.parse(row[0])
+
+
+def is_admin(reader: ReadConnection | Tx, user_id: int | None) -> bool:
+    """Tell whether a user is a platform admin."""
+    row = reader.one("SELECT is_admin FROM users WHERE id = ?", (user_id,))
+    return bool(row and row[0])

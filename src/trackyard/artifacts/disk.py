@@ -1,7 +1,7 @@
 """Blobs as files below one folder. Owns its layout, its durability and its reserve of free space.
 
-A write that has not ended is `incoming/<id>`; a complete blob is `blobs/<aa>/<id>`, where `aa` are
-the first two digits of its id.
+A blob is `blobs/<aa>/<id>`, where `aa` are the first two digits of its id; while its bytes come in
+it is `incoming/<id>`. It is on the disk, name and content, before anyone learns its id.
 """
 
 from __future__ import annotations
@@ -99,11 +99,15 @@ class DiskBlobs:
             self._promised -= promise
             if writing is not None and not writing.done():
                 await asyncio.gather(writing, return_exceptions=True)
-            # Not awaited: a cancelled request must still clean up behind itself.
-            self._pool.submit(partial.discard)
+            if not partial.is_finished:
+                # Not awaited: a cancelled request must still clean up behind itself.
+                self._pool.submit(partial.discard)
 
     async def read(self, blob: str, start: int, end: int) -> AsyncIterator[bytes]:
-        """Yield the file's bytes in pieces."""
+        """Yield the file's bytes in pieces; those of a small file in one."""
+        if end - start <= _PIECE:
+            yield await self._run(self._read_small, blob, start, end)
+            return
         descriptor = await self._run(self._open, blob, end)
         reading: asyncio.Future[bytes] | None = None
         try:
@@ -123,6 +127,18 @@ class DiskBlobs:
             if reading is not None:
                 await asyncio.gather(reading, return_exceptions=True)
             os.close(descriptor)
+
+    def _read_small(self, blob: str, start: int, end: int) -> bytes:
+        descriptor = self._open(blob, end)
+        try:
+            data = os.pread(descriptor, end - start, start)
+        except OSError as fault:
+            raise BlobFault(f"blob {blob} cannot be read: {fault.strerror}") from fault
+        finally:
+            os.close(descriptor)
+        if len(data) < end - start:
+            raise _short(blob)
+        return data
 
     def _read_on(self, descriptor: int, start: int, end: int) -> asyncio.Future[bytes]:
         return asyncio.ensure_future(
@@ -227,6 +243,7 @@ class _Partial:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self.is_finished = False
         self._descriptor: int | None = None
         self._digest = hashlib.sha256()
         self._size = 0
@@ -247,17 +264,25 @@ class _Partial:
         self._digest.update(batch)
 
     def finish(self, blob: str, target: Path, last: bytes | bytearray = b"") -> StoredBlob:
-        """Write the last batch, flush the file, give it its name, and flush the name."""
+        """Write the last batch, give the file its name, and flush the file, then the name.
+
+        A journal that takes in the new name with the file leaves the second flush nothing to do.
+        Nobody knows the name yet, so a crash between leaves an unknown blob, which is garbage.
+        """
         if last:
             self.append(last)
         descriptor = self._open()
+        try:
+            self._path.rename(target)
+        except FileNotFoundError:
+            _make_shards(target.parent)
+            self._path.rename(target)
+        self._path = target
         os.fsync(descriptor)
         os.close(descriptor)
         self._descriptor = None
-        if not target.parent.is_dir():
-            _make_shards(target.parent)
-        self._path.rename(target)
         _sync_folder(target.parent)
+        self.is_finished = True
         return StoredBlob(blob=blob, size=self._size, sha256=self._digest.hexdigest())
 
     def discard(self) -> None:
@@ -269,8 +294,7 @@ class _Partial:
 
     def _open(self) -> int:
         if self._descriptor is None:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _HAS_NOFOLLOW
-            self._descriptor = os.open(self._path, flags, 0o600)
+            self._descriptor = _create(self._path)
         return self._descriptor
 
 
@@ -297,12 +321,21 @@ def _short(blob: str) -> BlobFault:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    beside = _Partial(path.with_name(f"{path.name}.{new_blob_id()}"))
+    beside = path.with_name(f"{path.name}.{new_blob_id()}")
     try:
-        beside.append(data)
-        beside.finish("", path)
+        with os.fdopen(_create(beside), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.rename(path)
     finally:
-        beside.discard()
+        beside.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+
+
+def _create(path: Path) -> int:
+    """Create a file that nobody else may read."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _HAS_NOFOLLOW, 0o600)
 
 
 def _make_shards(missing: Path) -> None:

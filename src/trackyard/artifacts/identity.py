@@ -9,7 +9,8 @@ import secrets
 
 from trackyard.artifacts.blobs import BlobStore
 from trackyard.core.errors import SetupError
-from trackyard.store.database import Database, ReadConnection, Tx
+from trackyard.store.database import Database, ReadConnection
+from trackyard.store.settings import keep_setting, setting
 
 #: Name of the file or object that holds the id.
 MARKER = "store.id"
@@ -74,16 +75,8 @@ def _clean(text: str | None) -> str | None:
 
 
 def _known(reader: ReadConnection) -> str | None:
-    row = reader.one("SELECT value FROM settings WHERE key = ?", (KEY,))
-    return None if row is None else str(row[0])
+    return setting(reader, KEY)
 
 
 async def _keep(database: Database, value: str) -> None:
-    def change(tx: Tx) -> None:
-        tx.run(
-            "INSERT INTO settings (key, value) VALUES (?, ?)"
-            " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            (KEY, value),
-        )
-
-    await database.write(change)
+    await database.write(lambda tx: keep_setting(tx, KEY, value))

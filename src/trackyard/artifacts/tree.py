@@ -6,6 +6,7 @@ Folders are not stored: a path with more segments makes them. Order is by bytes 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trackyard.artifacts.paths import ancestors, client_spelling
 from trackyard.store.connection import Dialect, Row
@@ -19,8 +20,7 @@ _SPELLINGS = 20_000
 _AFTER_SLASH = "0"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """A file or folder directly below a folder."""
 
     #: path from the owner's root
@@ -54,10 +54,13 @@ def children(reader: ReadConnection | Tx, owner_id: str, folder: str) -> list[Tr
         for path, size in rows:
             if path < start:
                 continue
-            name, slash, _ = path[len(prefix) :].partition("/")
-            child = prefix + name
-            found.append(TreeEntry(path=child, is_dir=bool(slash), size=None if slash else size))
-            start = child + (_AFTER_SLASH if slash else "\x01")
+            end_of_name = path.find("/", len(prefix))
+            if end_of_name < 0:
+                found.append(TreeEntry(path, False, size))
+                start = path + "\x01"
+            else:
+                found.append(TreeEntry(path[:end_of_name], True, None))
+                start = path[:end_of_name] + _AFTER_SLASH
         if len(rows) < _PAGE:
             return _by_name(found)
 

@@ -39,6 +39,7 @@ from trackyard.queue.records import (
     job_by_inner,
     load_attempts,
     load_spec,
+    note_settled,
 )
 from trackyard.queue.retry_policy import AttemptVerdict
 from trackyard.queue.shares.queues import load_queues
@@ -425,11 +426,7 @@ class Dispatcher:
         )
         done = [attempt.id for attempt in rows if await self._settle(attempt)]
         if done:
-            await self._db.write(
-                lambda tx: tx.many(
-                    "UPDATE attempts SET settled = 1 WHERE id = ?", [(inner,) for inner in done]
-                )
-            )
+            await self._db.write(lambda tx: note_settled(tx, done))
 
     async def _settle(self, attempt: AttemptRow) -> bool:
         try:
@@ -461,7 +458,7 @@ class Dispatcher:
 
 def _batch_options(reader: ReadConnection, queue: str) -> BatchOptions:
     rules = load_queues(reader).get(queue)
-    return BatchOptions() if rules is None or rules.slurm is None else rules.slurm.options
+    return BatchOptions() if rules is None else rules.batch_options
 
 
 def _array_size(reader: ReadConnection, job: JobRow) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from trackyard.access.attempt_tokens import drop_old_tokens
 from trackyard.control.dispatch import Dispatcher
 from trackyard.control.isolation import Weigher
 from trackyard.control.launching import environment_of
@@ -37,7 +38,6 @@ from trackyard.queue.transitions import (
     admit,
     ask_stop,
     claimant,
-    drop_old_tokens,
     grant,
     job_event,
 )
@@ -522,7 +522,7 @@ class SchedulingLoop:
         if job.version != seen.version:
             return None
         labels = {
-            node.id: dict(node.labels)
+            node.id: {"gpu_type": node.gpu_type, **dict(node.labels)}
             for node in looked.loaded.snapshot.nodes
             if node.id in admission.placement.nodes
         }

@@ -18,6 +18,7 @@ JOB_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?\Z")
 ATTEMPT_ID = re.compile(r"j[a-z0-9]{10}(-[0-9]{1,7})?-a[0-9]{1,6}\Z")
 LEASE_ID = re.compile(r"l[a-z0-9]{10}\Z")
 SWEEP_ID = re.compile(r"s[a-z0-9]{10}\Z")
+REPORT_ID = re.compile(r"r[a-z0-9]{10}\Z")
 NOTE_ID = re.compile(r"n[a-z0-9]{10}\Z")
 LEASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}\Z")
 QUEUE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}\Z")
@@ -90,6 +91,11 @@ def new_sweep_id(key: str = "") -> str:
 def new_note_id() -> str:
     """Return a fresh id of a note."""
     return "n" + "".join(secrets.choice(_ALPHABET) for _ in range(10))
+
+
+def new_report_id() -> str:
+    """Return a fresh report id."""
+    return "r" + "".join(secrets.choice(_ALPHABET) for _ in range(10))
 
 
 def new_name() -> str:

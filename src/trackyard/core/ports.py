@@ -258,6 +258,8 @@ class BatchOptions:
     constraint: str = ""
     #: further options, each as `--name=value`
     directives: tuple[str, ...] = ()
+    #: longest time limit that the batch system accepts; None: not known
+    most_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Owns which ends look like hardware, and when the word of attempts is confirmed: never by one job,
 and where there are several teams never by one team, since a quarantine keeps all of them off.
-Knows nothing of jobs: what they report is told to it.
+Knows nothing of jobs: callers pass in what they report.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class EvidenceReporter(NamedTuple):
 
 
 def hardware_like(cause: ExitCause, number: int | None, error_line: str | None) -> str | None:
-    """Say what in an attempt's end looks like broken hardware; None if nothing does."""
+    """Describe what in an attempt's end looks like broken hardware; None if nothing does."""
     if cause is ExitCause.NODE_UNFIT:
         return "a check before the start that failed"
     if cause is ExitCause.SIGNAL and number == signal.SIGBUS:

@@ -156,7 +156,7 @@ def facts_of(report: NodeReport) -> NodeFacts:
 
 
 def properties_of(facts: NodeFacts, labels: Mapping[str, str]) -> NodeProperties:
-    """Say what a node is made of."""
+    """Describe a node's hardware."""
     first = facts.gpus[0] if facts.gpus else None
     model = first.model if first else ""
     return NodeProperties(

@@ -252,7 +252,7 @@ def _take_one(
         f" ON CONFLICT (node_id, name) DO UPDATE SET {news}",
         row,
     )
-    # A fault that an attempt told of is in the log already, in its own words.
+    # A fault that an attempt reported is in the log already, in its own words.
     is_logged = look.reporter is not None and is_bad
     if not is_logged and (not is_same or (is_fail and row.failed <= policy.quarantine_after)):
         _log(tx, row, look.reporter)

@@ -290,7 +290,7 @@ def _clip(spans: Iterable[NodeSpan], since: int, until: int) -> list[NodeSpan]:
 def _fit(
     shares: Sequence[tuple[AttemptSpan, Share]], spans: Sequence[NodeSpan], now_ms: int
 ) -> list[_Piece]:
-    """Say what attempts really had: nothing of a node that is down, no more than there is."""
+    """Return what attempts really had: nothing on a node that is down, never more than it has."""
     found: list[_Piece] = []
     for span in spans:
         if span.is_down:

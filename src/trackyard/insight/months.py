@@ -16,6 +16,7 @@ from trackyard.insight.rates import RateCard
 from trackyard.insight.report import UsageAccount
 from trackyard.queue.shares.budgets import month_bounds
 from trackyard.store.database import ReadConnection, Tx
+from trackyard.store.settings import keep_setting, setting
 
 RATES_KEY = "usage_rates"
 _decode = msgspec.msgpack.Decoder(UsageAccount).decode
@@ -32,18 +33,14 @@ class ClosedMonth(NamedTuple):
 
 def load_rates(reader: ReadConnection | Tx) -> RateCard:
     """Return the rate card in force; an empty one where none was set."""
-    row = reader.one("SELECT value FROM settings WHERE key = ?", (RATES_KEY,))
-    return RateCard() if row is None else _decode_rates(row[0])
+    text = setting(reader, RATES_KEY)
+    return RateCard() if text is None else _decode_rates(text)
 
 
 def set_rates(tx: Tx, card: RateCard, *, actor: str) -> None:
     """Change the rate card."""
     card.check()
-    tx.run(
-        "INSERT INTO settings (key, value) VALUES (?, ?)"
-        " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-        (RATES_KEY, msgspec.json.encode(card).decode()),
-    )
+    keep_setting(tx, RATES_KEY, msgspec.json.encode(card).decode())
     tx.event(
         "usage.rates_set",
         team_id=None,

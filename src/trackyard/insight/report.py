@@ -177,10 +177,12 @@ def make_report(
     fleet: dict[str, int] = dict.fromkeys((kind.value for kind in GpuClass), 0)
     for entry in found.entries:
         fleet[entry.kind] += entry.amount
-    inside = [one for one in found.entries if is_charged(one) and wanted.takes(one)]
+    inside = [one for one in found.entries if is_charged(one)]
+    if not wanted.is_open:
+        inside = [one for one in inside if wanted.takes(one)]
     shown = inside
     if wanted.is_open and set(by) & {"node", "gpu", "class"}:
-        # Of hardware the time that nobody held is told, too.
+        # For hardware, include the time that nobody held.
         shown = found.entries
     groups = group(shown, by, card)
     total = next(iter(group(inside, (), card)), UsageGroup({}, 0.0, {}, None, 0.0, 0.0))

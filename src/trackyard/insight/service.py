@@ -22,6 +22,7 @@ from trackyard.insight.fleet_map import FleetHistory, edges_of, fleet_map, queue
 from trackyard.insight.goodput import account
 from trackyard.insight.loading import LoadedHistory, load_history
 from trackyard.insight.rates import RateCard
+from trackyard.insight.recent import RecentAccounts
 from trackyard.insight.report import (
     Filter,
     UsageAccount,
@@ -99,6 +100,7 @@ class Usage:
         self._db = database
         self._task: asyncio.Task[None] | None = None
         self._counter: GpuSeconds | None = None
+        self._recent = RecentAccounts(self._account, database.clock)
         #: told when a budget began or ceased to hold jobs
         self._on_change = on_change
         #: whether this server is the one that counts
@@ -114,7 +116,7 @@ class Usage:
             raise InvalidInput(
                 "give a window that ends after it begins and spans at most 400 days"
             )
-        found = await self.account(since_ms, until_ms, by_day=needs_days(by))
+        found = await self._recent.get(since_ms, until_ms, by_day=needs_days(by))
         return await asyncio.to_thread(make_report, found, by, wanted)
 
     async def month(self, month: str, by: Sequence[str], wanted: Filter) -> UsageReport:
@@ -130,8 +132,7 @@ class Usage:
         report.month, report.closed_ms, report.closed_by = month, kept.closed_ms, kept.actor
         return report
 
-    async def account(self, since_ms: int, until_ms: int, *, by_day: bool) -> UsageAccount:
-        """Account for a window."""
+    async def _account(self, since_ms: int, until_ms: int, by_day: bool) -> UsageAccount:
         now_ms = self._db.clock.time_ms()
 
         def load(reader: ReadConnection) -> tuple[LoadedHistory, RateCard, dict[str, float]]:
@@ -212,7 +213,7 @@ class Usage:
     async def close_month(self, month: str, *, actor: str) -> months.ClosedMonth:
         """Freeze a month that is over."""
         since, until = months.check_closable(month, self._db.clock.time_ms())
-        found = await self.account(since, until, by_day=True)
+        found = await self._account(since, until, by_day=True)
         packed = await asyncio.to_thread(months.pack, found)
         return await self._db.write(lambda tx: months.store_month(tx, month, packed, actor=actor))
 
@@ -227,6 +228,7 @@ class Usage:
     async def set_rates(self, card: RateCard, *, actor: str) -> None:
         """Change the rate card."""
         await self._db.write(lambda tx: months.set_rates(tx, card, actor=actor))
+        self._recent.forget()
 
     # -- budgets ------------------------------------------------------------------------------
 

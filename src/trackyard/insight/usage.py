@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,6 +23,9 @@ from trackyard.insight.rates import RateCard
 
 HOUR_US = 3_600_000_000
 _HELD = frozenset(HELD)
+#: Somebody pays for these.
+_CHARGED = _HELD | {GpuClass.IDLE_LEASED}
+_UNPRODUCTIVE = _CHARGED - {GpuClass.PRODUCTIVE}
 #: Ends that a job did not bring about itself.
 INTERRUPTIONS = frozenset(("node_lost", "node_unfit", "engine", "fenced"))
 DAY_MS = 86_400_000
@@ -77,6 +81,8 @@ class UsageEntry(NamedTuple):
     amount: int
 
 
+#: `.value` of an enumeration's member is slow to read tens of thousands of times.
+_WORDS = {kind: kind.value for kind in GpuClass}
 NOBODY = UsageHolder("", "")
 _ANY = NodeHardware()
 
@@ -88,10 +94,10 @@ def entries(ledger: GpuLedger, facts: LedgerNames) -> list[UsageEntry]:
     for (key, node, kind), amount in ledger.held.items():
         if amount:
             holder, machine = facts.attempts.get(key, NOBODY), machines.get(node, _ANY)
-            found.append(UsageEntry(*holder, node, *machine, kind.value, day, amount))
+            found.append(UsageEntry(*holder, node, *machine, _WORDS[kind], day, amount))
     for (node, kind, lease), amount in ledger.unheld.items():
         holder, machine = facts.leases.get(lease, NOBODY), machines.get(node, _ANY)
-        found.append(UsageEntry(*holder, node, *machine, kind.value, day, amount))
+        found.append(UsageEntry(*holder, node, *machine, _WORDS[kind], day, amount))
     return found
 
 
@@ -103,20 +109,22 @@ def _week(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, tz=UTC).strftime("%G-W%V")
 
 
-#: What usage can be grouped by.
-DIMENSIONS: Mapping[str, Callable[[UsageEntry], str]] = {
-    "team": lambda one: one.team,
-    "user": lambda one: one.user,
-    "project": lambda one: one.project,
-    "queue": lambda one: one.queue,
-    "job": lambda one: one.job,
-    "node": lambda one: one.node,
-    "gpu": lambda one: one.gpu_type,
-    "cause": lambda one: one.cause,
-    "class": lambda one: one.kind,
-    "day": lambda one: _day(one.day_ms),
-    "week": lambda one: _week(one.day_ms),
+#: What usage can be grouped by, and the field of an entry that says it.
+_FIELDS: Mapping[str, str] = {
+    "team": "team",
+    "user": "user",
+    "project": "project",
+    "queue": "queue",
+    "job": "job",
+    "node": "node",
+    "gpu": "gpu_type",
+    "cause": "cause",
+    "class": "kind",
+    "day": "day_ms",
+    "week": "day_ms",
 }
+DIMENSIONS = tuple(_FIELDS)
+_SHOWN: Mapping[str, Callable[[Any], str]] = {"day": _day, "week": _week}
 #: These need an account that is cut by days.
 BY_TIME = frozenset(("day", "week"))
 
@@ -157,14 +165,6 @@ class UsageLoss(msgspec.Struct):
     job_name: str
 
 
-@dataclass(slots=True)
-class _Sum:
-    amounts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    cost: float = 0.0
-    carbon: float = 0.0
-    name: str = ""
-
-
 class _Prices:
     """Price and emission of an hour, looked up once for each kind of GPU."""
 
@@ -172,8 +172,8 @@ class _Prices:
         self._card = card
         self._known: dict[tuple[str, bool, bool], tuple[float, float]] = {}
 
-    def of(self, entry: UsageEntry) -> tuple[float, float]:
-        key = (entry.gpu_type, entry.is_spot, entry.kind in _HELD)
+    def of(self, gpu_type: str, is_spot: bool, kind: str) -> tuple[float, float]:
+        key = (gpu_type, is_spot, kind in _HELD)
         found = self._known.get(key)
         if found is None:
             gpu, spot, held = key
@@ -197,27 +197,48 @@ def parse_by(text: str) -> tuple[str, ...]:
 
 def is_charged(entry: UsageEntry) -> bool:
     """Tell whether somebody pays for it: what is free or broken is nobody's."""
-    return entry.kind in _HELD or entry.kind == GpuClass.IDLE_LEASED
+    return entry.kind in _CHARGED
 
 
 def group(found: Iterable[UsageEntry], by: Sequence[str], card: RateCard) -> list[UsageGroup]:
     """Add entries up by the names asked for, the most used first."""
-    readers = [DIMENSIONS[name] for name in by]
+    fields = (*(_FIELDS[name] for name in by), "job_name", "gpu_type", "is_spot", "kind")
+    if "job" not in by:
+        fields = tuple(name for name in fields if name != "job_name")
     prices = _Prices(card)
-    sums: dict[tuple[str, ...], _Sum] = defaultdict(_Sum)
-    for entry in found:
-        one = sums[tuple(read(entry) for read in readers)]
-        one.amounts[entry.kind] += entry.amount
-        price, carbon = prices.of(entry)
-        hours = entry.amount / HOUR_US
-        one.cost += hours * price
-        one.carbon += hours * carbon
-        one.name = entry.job_name
-    groups = [_group(dict(zip(by, key, strict=True)), one) for key, one in sums.items()]
+    groups: dict[tuple[str, ...], _Sum] = defaultdict(_Sum)
+    shown = [_SHOWN.get(name, str) for name in by]
+    for key, amount in _sums(found, fields).items():
+        gpu_type, is_spot, kind = key[-3:]
+        words = tuple(show(value) for show, value in zip(shown, key, strict=False))
+        one = groups[words]
+        one.amounts[kind] += amount
+        price, carbon = prices.of(gpu_type, is_spot, kind)
+        one.cost += amount / HOUR_US * price
+        one.carbon += amount / HOUR_US * carbon
+        one.name = key[len(by)] if "job" in by else ""
+    made = [_group(dict(zip(by, key, strict=True)), one) for key, one in groups.items()]
     timed = next((name for name in by if name in BY_TIME), None)
     if timed is not None:
-        return sorted(groups, key=lambda one: (one.key[timed], -one.gpu_hours))
-    return sorted(groups, key=lambda one: (-one.gpu_hours, sorted(one.key.items())))
+        return sorted(made, key=lambda one: (one.key[timed], -one.gpu_hours))
+    return sorted(made, key=lambda one: (-one.gpu_hours, *one.key.values()))
+
+
+@dataclass(slots=True)
+class _Sum:
+    amounts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    cost: float = 0.0
+    carbon: float = 0.0
+    name: str = ""
+
+
+def _sums(found: Iterable[UsageEntry], fields: Sequence[str]) -> dict[tuple[Any, ...], int]:
+    """Add amounts up by some fields; a month has tens of thousands of entries."""
+    read = itemgetter(*(UsageEntry._fields.index(name) for name in fields))
+    sums: dict[tuple[Any, ...], int] = defaultdict(int)
+    for entry in found:
+        sums[read(entry)] += entry.amount
+    return sums
 
 
 def _group(key: dict[str, str], one: _Sum) -> UsageGroup:
@@ -230,24 +251,24 @@ def _group(key: dict[str, str], one: _Sum) -> UsageGroup:
         goodput=one.amounts.get(GpuClass.PRODUCTIVE.value, 0) / held if held else None,
         cost=round(one.cost, 6),
         carbon_kg=round(one.carbon, 6),
-        name=one.name if "job" in key else "",
+        name=one.name,
     )
 
 
 def losses(found: Iterable[UsageEntry], card: RateCard, most: int = 20) -> list[UsageLoss]:
     """Return the most expensive causes of held time that did not count."""
     prices = _Prices(card)
+    lost = (one for one in found if one.kind in _UNPRODUCTIVE)
+    fields = ("kind", "cause", "job", "job_name", "gpu_type", "is_spot")
     sums: dict[tuple[str, str], tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     jobs: dict[tuple[str, str], dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
-    for entry in found:
-        if not is_charged(entry) or entry.kind == GpuClass.PRODUCTIVE:
-            continue
-        key = (entry.kind, entry.cause if entry.kind == GpuClass.LOST else "")
+    for (kind, ended, job, name, gpu_type, is_spot), more in _sums(lost, fields).items():
+        key = (kind, ended if kind == GpuClass.LOST else "")
         amount, cost = sums[key]
-        hours = entry.amount / HOUR_US
-        sums[key] = (amount + entry.amount, cost + hours * prices.of(entry)[0])
-        if entry.job:
-            jobs[key][entry.job, entry.job_name] += entry.amount
+        price, _ = prices.of(gpu_type, is_spot, kind)
+        sums[key] = (amount + more, cost + more / HOUR_US * price)
+        if job:
+            jobs[key][job, name] += more
     ordered = sorted(sums.items(), key=lambda one: (-one[1][1], -one[1][0]))[:most]
     lines = []
     for (kind, cause), (amount, cost) in ordered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trackyard.access.directory import team_id_of, user_id_of
 from trackyard.access.principal import Role
+from trackyard.access.standing import is_admin, role_in
 from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.leases.plan.world import LeaseHolder
 from trackyard.leases.records import LeaseRecord, find_lease, load_leases
@@ -96,14 +97,14 @@ def _named(
     team, user = team or who.team, user or who.name
     team_id = who.team_id if team == who.team else team_id_of(reader, team)
     if team_id != who.team_id and not who.is_admin:
-        role = _role(reader, team_id, who.user_id)
+        role = role_in(reader, team_id, who.user_id)
         if role is None or role < Role.member:
             raise Denied(f"{who.name} is no member of team {team}; ask one of its owners")
     user_id = who.user_id if user == who.name else user_id_of(reader, user)
     if user != who.name:
         if not (who.is_admin or who.is_maintainer or hands_over):
             raise Denied("a lease for someone else is made by maintainers of the team and admins")
-        if _role(reader, team_id, user_id) is None and not _is_admin(reader, user_id):
+        if role_in(reader, team_id, user_id) is None and not is_admin(reader, user_id):
             raise InvalidInput(f"{user} is no member of team {team}; `yard team` shows who is")
     holder = LeaseHolder(
         team=team,
@@ -113,15 +114,3 @@ def _named(
         zone=zone_of(zone),
     )
     return Named(holder, team_id, user_id)
-
-
-def _role(reader: ReadConnection | Tx, team_id: int, user_id: int | None) -> Role | None:
-    row = reader.one(
-        "SELECT role FROM members WHERE team_id = ? AND user_id = ?", (team_id, user_id)
-    )
-    return None if row is None else Role.parse(row[0])
-
-
-def _is_admin(reader: ReadConnection | Tx, user_id: int | None) -> bool:
-    row = reader.one("SELECT is_admin FROM users WHERE id = ?", (user_id,))
-    return bool(row and row[0])

@@ -1,7 +1,7 @@
 """Leases as the server uses them: make, change, hand over, give back, look up.
 
 Owns that each change is judged and written in one transaction under the calendar's lock, so that
-of simultaneous requests for one slot exactly one wins. What jobs do is told to it by the queue.
+of simultaneous requests for one slot exactly one wins. The queue reports what jobs do.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def imagined(
 
 
 def drained(record: LeaseRecord, world: LeaseWorld, who: LeaseCaller) -> Iterable[JobEffect]:
-    """Say what becomes of the jobs that run on a lease's nodes now."""
+    """Describe what will happen to the jobs now running on a lease's nodes."""
     ask = NodeQuery(team=record.team, only_user=record.only_user)
     for one in world.occupants:
         if not set(one.nodes) & set(record.nodes) or ask.covers(one):

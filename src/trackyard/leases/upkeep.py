@@ -78,7 +78,7 @@ IDLE = Activity()
 
 
 def due(world: LeaseWorld, activities: Mapping[str, Activity]) -> list[DueChange]:
-    """Say what is to be done now, at most one step of each lease's life at a time."""
+    """Return the steps that are due, at most one for each lease."""
     known = by_id(world.machines)
     found: list[DueChange] = []
     taken: set[str] = set()
@@ -115,7 +115,7 @@ def _life(
 
 
 def _use(record: LeaseRecord, world: LeaseWorld, activity: Activity) -> DueKind | None:
-    """Say what follows from a lease's being used, or not."""
+    """Return the steps that follow from a lease's use or disuse."""
     row, now, rules = record.row, world.now_ms, world.rules
     if record.state is not LeaseState.ACTIVE or record.is_pool:
         return None

@@ -221,7 +221,7 @@ def view(
 
 
 def sentence_of(record: LeaseRecord, now_ms: int, zone: tzinfo = UTC) -> str:
-    """Say how a lease stands."""
+    """Describe the state of a lease."""
     row, nodes = record.row, names(record.nodes)
     state = record.state
     if state is LeaseState.PENDING:

@@ -26,14 +26,14 @@ def zone_of(name: str) -> tzinfo:
 
 
 def spoken(time_ms: int, zone: tzinfo = UTC) -> str:
-    """Say a moment with its offset: `Sun 1 Mar 2026 14:00 +01:00`."""
+    """Format a moment with its offset: `Sun 1 Mar 2026 14:00 +01:00`."""
     local = datetime.fromtimestamp(time_ms / 1000, zone)
     offset = local.strftime("%z")
     return f"{local:%a} {local.day} {local:%b %Y %H:%M} {offset[:3]}:{offset[3:5]}"
 
 
 def span(start_ms: int, end_ms: int, zone: tzinfo = UTC) -> str:
-    """Say a span; the day of its end only where it is another."""
+    """Format a span, with the day of its end only if that differs."""
     start = datetime.fromtimestamp(start_ms / 1000, zone)
     end = datetime.fromtimestamp(end_ms / 1000, zone)
     if start.date() == end.date() and start.utcoffset() == end.utcoffset():
@@ -43,7 +43,7 @@ def span(start_ms: int, end_ms: int, zone: tzinfo = UTC) -> str:
 
 
 def length(ms: int) -> str:
-    """Say how long: `2 days 3 h`, `1 h 30 min`, `5 min`."""
+    """Format a duration: `2 days 3 h`, `1 h 30 min`, `5 min`."""
     minutes = max(0, ms) // 60_000
     days, rest = divmod(minutes, 1440)
     hours, minutes = divmod(rest, 60)
@@ -70,7 +70,7 @@ def whose(promise: PromisedLease) -> str:
 
 
 def slot_fact(slot: Slot, zone: tzinfo) -> dict[str, Any]:
-    """Say a slot for programs, with its sentence."""
+    """Describe a slot as data, with a sentence."""
     return {
         "starts_ms": slot.starts_ms,
         "ends_ms": slot.ends_ms,
@@ -96,7 +96,7 @@ def promise_fact(promise: PromisedLease, nodes: Sequence[str]) -> dict[str, Any]
 def job_fact(
     one: RunningJob, *, effect: str, at_ms: int | None, sentence: str, team: str, sees_all: bool
 ) -> dict[str, Any]:
-    """Say what becomes of a job; of another team's only that there is one."""
+    """Describe the effect on a job; of another team's only that there is one."""
     open_ = sees_all or one.team == team
     return {
         "job_id": one.job_id if open_ else "",

@@ -17,11 +17,13 @@ import numpy as np
 
 from trackyard.moving.files import local_files
 from trackyard.moving.records import (
+    SourceEvalDataset,
     SourceExperiment,
     SourceFile,
     SourceLoggedModel,
     SourceModel,
     SourceRun,
+    SourceScorer,
     SourceSeries,
     SourceTrace,
 )
@@ -116,6 +118,14 @@ class FlatSource:
 
     def traces(self, experiment: SourceExperiment) -> Iterable[SourceTrace]:  # noqa: ARG002
         """Yield nothing: their traces, where they have any, are of other kinds."""
+        return ()
+
+    def eval_datasets(self) -> Iterable[SourceEvalDataset]:
+        """Yield nothing: such trackers have none."""
+        return ()
+
+    def scorers(self) -> Iterable[SourceScorer]:
+        """Yield nothing: such trackers have none."""
         return ()
 
     def models(self) -> Iterable[SourceModel]:

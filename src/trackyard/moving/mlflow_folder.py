@@ -20,11 +20,13 @@ from trackyard.moving.mlflow_forms import (
 )
 from trackyard.moving.records import (
     CannotRead,
+    SourceEvalDataset,
     SourceExperiment,
     SourceFile,
     SourceLoggedModel,
     SourceModel,
     SourceRun,
+    SourceScorer,
     SourceSeries,
     SourceTrace,
     present,
@@ -230,6 +232,14 @@ class MlflowFolder:
         """Yield files: those beside the records, wherever that folder is now, or by address."""
         beside = self._places[owner] / "artifacts"
         return local_files(beside) if beside.is_dir() else self._files.below(uri)
+
+    def eval_datasets(self) -> Iterable[SourceEvalDataset]:
+        """Yield nothing: a file store has none."""
+        return ()
+
+    def scorers(self) -> Iterable[SourceScorer]:
+        """Yield nothing: a file store has none."""
+        return ()
 
     def left_out(self) -> Iterable[tuple[str, int, str]]:
         """Yield what could not be read."""

@@ -7,11 +7,13 @@ was deleted, and the numbers of deleted versions.
 from __future__ import annotations
 
 import base64
+import json
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from operator import itemgetter
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -30,11 +32,13 @@ from trackyard.moving.mlflow_forms import (
 from trackyard.moving.records import (
     CannotRead,
     LatestValue,
+    SourceEvalDataset,
     SourceExperiment,
     SourceFile,
     SourceLoggedModel,
     SourceModel,
     SourceRun,
+    SourceScorer,
     SourceSeries,
     SourceTrace,
 )
@@ -238,6 +242,57 @@ class MlflowServer:
             # 2.x with a file store fails on the traces of a deleted experiment.
             if fault.status not in _UNKNOWN_CALL and experiment.lifecycle == "active":
                 raise CannotRead(f"the old server does not list them: {fault}") from fault
+
+    # -- what is evaluated ------------------------------------------------------------------
+
+    def eval_datasets(self) -> Iterator[SourceEvalDataset]:
+        """Yield the evaluation data sets; a server that knows none has none."""
+        path = f"{_V3}/datasets"
+        try:
+            found = list(self._pages("datasets", "POST", f"{path}/search", {"max_results": 1000}))
+        except ApiFault as fault:
+            if fault.status not in _UNKNOWN_CALL:
+                raise
+            return
+        for one in found:
+            own = f"{path}/{quote(one['dataset_id'])}"
+            yield SourceEvalDataset(
+                name=one["name"],
+                experiments=self._api.get(f"{own}/experiment-ids").get("experiment_ids", []),
+                tags=json.loads(one.get("tags") or "{}"),
+                records=list(self._records(f"{own}/records")),
+            )
+
+    def _records(self, path: str) -> Iterator[dict[str, Any]]:
+        query: dict[str, Any] = {"max_results": 1000}
+        while True:
+            page = self._api.get(path, query)
+            yield from json.loads(page.get("records") or "[]")
+            if not page.get("next_page_token"):
+                return
+            query["page_token"] = page["next_page_token"]
+
+    def scorers(self) -> Iterator[SourceScorer]:
+        """Yield the scorers of active experiments."""
+        for experiment in self.experiments():
+            if experiment.lifecycle != "active":
+                continue
+            asked = {"experiment_id": experiment.source_id}
+            try:
+                found = self._api.get(f"{_V3}/scorers/list", asked).get("scorers", [])
+            except ApiFault as fault:
+                if fault.status not in _UNKNOWN_CALL:
+                    raise
+                return
+            for one in found:
+                name = one["scorer_name"]
+                several = self._api.get(f"{_V3}/scorers/versions", {**asked, "name": name})
+                versions = sorted(several["scorers"], key=itemgetter("scorer_version"))
+                yield SourceScorer(
+                    experiment=experiment.source_id,
+                    name=name,
+                    versions=[version["serialized_scorer"] for version in versions],
+                )
 
     # -- files ------------------------------------------------------------------------------
 

@@ -13,7 +13,9 @@ from urllib.parse import quote
 
 from trackyard.client.api import Api, ApiFault
 from trackyard.core.storage_uri import scheme_of
+from trackyard.moving.evaluation import EvaluationSender
 from trackyard.moving.mlflow_rest import server_api
+from trackyard.moving.mlflow_send_traces import TraceSender
 from trackyard.moving.mlflow_write import DELETED_STAGE
 from trackyard.moving.records import (
     CannotRead,
@@ -48,6 +50,9 @@ class MlflowSender:
         self._progress = progress
         #: old id of a run or logged model -> its id there, and where its files are there
         self._ids: dict[str, tuple[str, str]] = {}
+        #: active experiment's old id -> its id there
+        self._experiments: dict[str, str] = {}
+        self._traces = TraceSender(source, self._api, report, self._ids)
         self._has_files = True
 
     def run(self, *, experiments: Collection[str] = (), has_files: bool = True) -> None:
@@ -61,6 +66,8 @@ class MlflowSender:
                 continue
             self._progress.doing(f"experiment {one.name}")
             self._experiment(one)
+        sender = EvaluationSender(self._source, self._api, self._report, self._experiments)
+        sender.send(is_whole=not experiments)
         if experiments:
             return
         for model in self._source.models():
@@ -76,6 +83,8 @@ class MlflowSender:
     def _experiment(self, one: SourceExperiment) -> None:
         there, is_new = self._find_experiment(one)
         self._did("experiments", is_new=is_new)
+        if one.lifecycle == "active":
+            self._experiments[one.source_id] = there
         known = self._known_runs(there)
         links: list[tuple[str, SourceRun]] = []
         for run in self._source.runs(one):
@@ -89,10 +98,10 @@ class MlflowSender:
             self._logged(there, model)
         for new_id, run in links:
             self._finish(new_id, run)
-        traces = sum(1 for _ in self._source.traces(one))
-        if traces:
-            why = "export a folder (`yard export mlruns`) to keep traces"
-            self._report.miss("traces", f"{traces} of {one.name}", why, traces)
+        for trace in self._source.traces(one):
+            was_sent = self._traces.send(there, trace)
+            if was_sent is not None:
+                self._did("traces", is_new=was_sent)
         if one.lifecycle == "deleted" and is_new:
             self._call("POST", "experiments/delete", experiment_id=there)
 

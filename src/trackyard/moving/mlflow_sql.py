@@ -27,12 +27,15 @@ from trackyard.moving.mlflow_forms import (
     stored_span,
     trace_info,
 )
+from trackyard.moving.mlflow_sql_evaluation import read_eval_datasets, read_scorers
 from trackyard.moving.records import (
+    SourceEvalDataset,
     SourceExperiment,
     SourceFile,
     SourceLoggedModel,
     SourceModel,
     SourceRun,
+    SourceScorer,
     SourceSeries,
     SourceTrace,
     batches,
@@ -43,8 +46,6 @@ _PAGE = 500
 _POINTS = 200_000
 #: Tables that are not brought, with what to do about them.
 _LEFT_OUT = {
-    "evaluation_datasets": "evaluation data sets are made again with MLflow's client",
-    "scorers": "scorers are registered again with MLflow's client",
     "webhooks": "webhooks hold secrets of the old server; set them up again",
     "endpoints": "gateway endpoints have no counterpart here",
     "jobs": "MLflow's own background jobs have no counterpart here",
@@ -421,6 +422,18 @@ class MlflowDatabase:
         return [row["destination_id"] for row in self._db.rows(sql, (trace_id,))]
 
     # -- the rest ---------------------------------------------------------------------------
+
+    def eval_datasets(self) -> Iterator[SourceEvalDataset]:
+        """Yield the evaluation data sets."""
+        columns = self._columns.get("evaluation_datasets", set())
+        if columns:
+            where, values = self._of_workspace() if "workspace" in columns else ("", [])
+            yield from read_eval_datasets(self._db, where, values)
+
+    def scorers(self) -> Iterator[SourceScorer]:
+        """Yield the scorers; those of other workspaces belong to experiments that do not come."""
+        if "scorer_versions" in self._columns:
+            yield from read_scorers(self._db)
 
     def files(self, uri: str, owner: str) -> Iterator[SourceFile]:  # noqa: ARG002
         """Yield the files below an address."""

@@ -17,12 +17,12 @@ from typing import Any
 import yaml
 
 from trackyard.core.errors import SetupError
+from trackyard.core.span_file import file_span
 from trackyard.moving.mlflow_forms import (
     LOCATION_TAG,
     MODEL_STATUSES,
     RUN_STATUSES,
     SPANS_TAG,
-    content_span,
 )
 from trackyard.moving.records import (
     CannotRead,
@@ -263,7 +263,7 @@ class MlflowFolderWriter:
             name = f"{one['assessment_id']}.yaml"
             _write_yaml(_inside(folder / "assessments", name), one)
         if trace.spans:
-            spans = [content_span(one["data"]) for one in trace.spans]
+            spans = [file_span(one["data"]) for one in trace.spans]
             (folder / "artifacts").mkdir()
             (folder / "artifacts" / "traces.json").write_text(json.dumps({"spans": spans}))
 

@@ -122,6 +122,26 @@ class SourceTrace:
 
 
 @dataclass(slots=True, kw_only=True)
+class SourceEvalDataset:
+    """An evaluation data set with its records, as MLflow 3 writes them."""
+
+    name: str
+    experiments: list[str] = field(default_factory=list)
+    tags: dict[str, str] = field(default_factory=dict)
+    #: {inputs, outputs, expectations, tags, source}
+    records: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class SourceScorer:
+    """A registered scorer with its versions, the first one first."""
+
+    experiment: str
+    name: str
+    versions: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
 class SourceFile:
     """A file that can be read."""
 
@@ -161,6 +181,14 @@ class RecordSource(Protocol):
 
     def models(self) -> Iterable[SourceModel]:
         """Yield registered models and prompts."""
+        ...
+
+    def eval_datasets(self) -> Iterable[SourceEvalDataset]:
+        """Yield the evaluation data sets of all experiments."""
+        ...
+
+    def scorers(self) -> Iterable[SourceScorer]:
+        """Yield the scorers of all experiments."""
         ...
 
     def files(self, uri: str, owner: str) -> Iterable[SourceFile]:

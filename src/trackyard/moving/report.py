@@ -15,6 +15,8 @@ KINDS = (
     "logged models",
     "models",
     "traces",
+    "evaluation data sets",
+    "scorers",
     "files",
 )
 

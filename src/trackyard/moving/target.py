@@ -10,14 +10,16 @@ import hashlib
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
 from trackyard.client.api import Api, ApiFault
-from trackyard.moving.records import LatestValue, SourceFile, SourceSeries
+from trackyard.moving.evaluation import EvaluationSender
+from trackyard.moving.records import LatestValue, RecordSource, SourceFile, SourceSeries
+from trackyard.moving.report import ImportReport
 
 _BASE = "/api/v1/import"
 #: What one request may hold; the server takes ten times the bytes and twice the values.
@@ -126,6 +128,12 @@ class ServerTarget:
         )
         answer = self._try("POST", f"{_BASE}/points", body, _PACKED)
         return answer["written"], answer["refused"]
+
+    def evaluation(
+        self, source: RecordSource, report: ImportReport, experiments: Mapping[str, str]
+    ) -> EvaluationSender:
+        """Return what sends evaluation data sets and scorers, by the calls that MLflow has."""
+        return EvaluationSender(source, self._own, report, experiments)
 
     # -- files ------------------------------------------------------------------------------
 

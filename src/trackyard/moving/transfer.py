@@ -99,7 +99,10 @@ class ServerTransfer:
             self._progress.doing(f"models and traces of {experiment.name}")
             self._logged_models(experiment)
             self._traces(experiment)
-        if not self._choices.experiments:
+        self._progress.doing("evaluation data sets and scorers")
+        is_whole = not self._choices.experiments
+        self._target.evaluation(self._source, self._report, self._ids).send(is_whole=is_whole)
+        if is_whole:
             self._progress.doing("registered models")
             self._models()
             for kind, number, why in self._source.left_out():

@@ -82,7 +82,7 @@ class Webhooks:
         self.on_change: Callable[[], None] = lambda: None
 
     async def create(self, principal: Principal, change: WebhookChange) -> WebhookRow:
-        """Make a webhook; it is told of what happens from now on."""
+        """Create a webhook; it receives events from now on."""
         await self._check(change)
         webhook_id = str(uuid.uuid4())
         sealed = await self._sealed(webhook_id, change.secret)
@@ -260,7 +260,7 @@ def read_row(row: Sequence[Any]) -> WebhookRow:
 
 
 def active(reader: Tx | ReadConnection) -> list[tuple[WebhookRow, int, int]]:
-    """Return every active webhook with its team and the last event it was told of."""
+    """Return every active webhook with its team and the last event it received."""
     lock = reader.dialect.for_update if isinstance(reader, Tx) else ""
     rows = reader.all(
         f"SELECT {_COLUMNS}, team_id, after_event FROM webhooks WHERE status = 'ACTIVE'"

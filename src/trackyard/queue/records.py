@@ -302,3 +302,8 @@ def is_large_array(reader: ReadConnection, principal: Principal, text: str) -> b
     array = newest[0] if newest is not None and newest[0] else text
     row = reader.one("SELECT 1 FROM jobs WHERE array_id = ? LIMIT 1 OFFSET ?", (array, FEW_JOBS))
     return row is not None
+
+
+def note_settled(tx: Tx, attempts: Sequence[int]) -> None:
+    """Note that the engine keeps nothing of these attempts any more, by inner id."""
+    tx.many("UPDATE attempts SET settled = 1 WHERE id = ?", [(inner,) for inner in attempts])

@@ -270,11 +270,6 @@ def note_running(
     )
 
 
-def drop_old_tokens(tx: Tx) -> None:
-    """Forget the credentials of attempts that ended long ago."""
-    tx.run("DELETE FROM tokens WHERE kind = 'attempt' AND expires_ms < ?", (tx.now_ms,))
-
-
 # -- towards the end --------------------------------------------------------------------------
 
 

@@ -23,6 +23,7 @@ from trackyard.queue.records import (
 )
 from trackyard.queue.specification import HIDDEN, JobSpec, RaySpec
 from trackyard.store.database import ReadConnection
+from trackyard.tracking.watched import experiments_of
 
 _PRIORITIES = {level.value: level.name.lower() for level in PriorityClass}
 #: Names of variables whose values are kept from the team's other members.
@@ -348,16 +349,12 @@ def load_facts(reader: ReadConnection, rows: Sequence[JobRow]) -> JobReferences:
     teams, defaults = {}, {}
     for team_id, name, default in reader.all("SELECT id, name, default_experiment_id FROM teams"):
         teams[team_id], defaults[team_id] = name, default
-    runs = [row.run_uuid for row in rows]
-    experiments: dict[str, str] = {}
-    for at in range(0, len(runs), 500):
-        part = runs[at : at + 500]
-        marks = ",".join("?" * len(part))
-        for uuid, experiment, team_id in reader.all(
-            f"SELECT uuid, experiment_id, team_id FROM runs WHERE uuid IN ({marks})", part
-        ):
-            is_default = experiment == defaults.get(team_id)
-            experiments[uuid] = "0" if is_default else str(experiment)
+    experiments = {
+        uuid: "0" if experiment == defaults.get(team_id) else str(experiment)
+        for uuid, (experiment, team_id) in experiments_of(
+            reader, [row.run_uuid for row in rows]
+        ).items()
+    }
     live = {
         attempt.job: attempt
         for attempt in load_attempts(reader, "state IN ('starting', 'running', 'stopping')")

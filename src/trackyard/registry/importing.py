@@ -33,6 +33,7 @@ from trackyard.tracking.importing import provenance
 from trackyard.tracking.importing.provenance import ImportOutcome, KnownImport, digest_of
 from trackyard.tracking.importing.records import MAX_ITEMS, Lifecycle, Params, Tags
 from trackyard.tracking.importing.runs import check_left
+from trackyard.tracking.metrics.model_metrics import write_model_points
 from trackyard.tracking.validation import check_name
 
 _STATUSES = ("PENDING", "READY", "UPLOAD_FAILED")
@@ -325,10 +326,8 @@ def _write_logged(tx: Tx, item: ImportedLoggedModel) -> None:
             " ON CONFLICT (model_id, key) DO UPDATE SET value = excluded.value",
             [(item.model_id, key, value) for key, value in pairs.items()],
         )
-    tx.many(
-        "INSERT INTO logged_model_metrics (model_id, key, time_ms, step, value, run_uuid,"
-        " dataset_name, dataset_digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (model_id, key, time_ms, step, run_uuid) DO NOTHING",
+    write_model_points(
+        tx,
         [
             (
                 item.model_id,

@@ -210,13 +210,15 @@ class ReservationSet:
         order = np.argsort(likely, kind="stable")
         found: list[tuple[float, Part, tuple[str, ...]]] = []
         for looked, at in enumerate(order):
-            # The k best so far are final once the next row cannot be sooner than the last of them.
-            if len(found) >= shape.node_count and (
-                likely[at] >= found[shape.node_count - 1][0]
-                or looked >= _MOST_ROWS + 4 * shape.node_count
-            ):
-                break
-            option = self._open_row(job, shape, seconds, int(rows[at]))
+            row = int(rows[at])
+            if len(found) >= shape.node_count:
+                # The k best so far are final once no row that follows can beat the last of them.
+                last_at, (last_row, _), _ = found[shape.node_count - 1]
+                if likely[at] >= last_at or looked >= _MOST_ROWS + 4 * shape.node_count:
+                    break
+                if (self._soonest(shape, row), row) > (last_at, last_row):
+                    continue
+            option = self._open_row(job, shape, seconds, row)
             if option is not None:
                 found.append(option)
                 found.sort(key=lambda option: (option[0], option[1][0]))
@@ -239,6 +241,14 @@ class ReservationSet:
             self._sorted = (np.sort(late, axis=1), len(self.kept))
         column: Floats = self._sorted[0][rows, shape.gpus - 1]
         return column
+
+    def _soonest(self, shape: Shape, row: int) -> float:
+        """A lower bound of when a row has room: a full one, not before someone leaves it."""
+        if self._capacity.fits_row(shape, row):
+            return self._state.now
+        ends = [self._end(held) for held in self._state.on_row(row).values()]
+        ends += [kept.ends_at for kept in self.kept if any(at == row for at, _ in kept.parts)]
+        return min(ends, default=inf)
 
     def _open_row(
         self, job: Job, shape: Shape, seconds: float, row: int

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from math import inf
 
+import numpy as np
+
 from trackyard.core.reasons import Code, Reason
 from trackyard.core.resources import WHOLE
 from trackyard.scheduling.backfill import ReservationSet
@@ -150,7 +152,7 @@ class SchedulingPass:
         capacity, shape = self._capacity, pending.shape
         for held in victims:
             capacity.give(held.shape, held.parts)
-        parts = self._place(capacity, shape, None)
+        parts = self._place_on_freed(shape, victims)
         for held in victims:
             capacity.take(held.shape, held.parts)
         if parts is None:
@@ -166,6 +168,23 @@ class SchedulingPass:
             code=Code.PREEMPTING, holders=names, until=until, needed=shape.total_milli / 1000
         )
         return True
+
+    def _place_on_freed(self, shape: Shape, victims: list[HeldJob]) -> list[Part] | None:
+        """Place a claimant on what its victims leave, if that is enough for it.
+
+        What is free already may have been freed for someone else, who starts in this pass.
+        """
+        freed: dict[int, set[int]] = {}
+        for held in victims:
+            for row, gpus in held.parts:
+                freed.setdefault(row, set()).update(gpus)
+        capacity = self._capacity
+        rows: Mask = np.zeros(capacity.table.count, dtype=np.bool_)
+        rows[list(freed)] = True
+        parts = self._place(capacity, shape, rows) or self._place(capacity, shape, None)
+        if parts is None:
+            return None
+        return [(row, capacity.pick_among(shape, row, freed.get(row, set()))) for row, _ in parts]
 
     def _visit(self, bucket: Bucket, entry: Entry) -> Entry | None:
         """Try one job; return the entry of its bucket to look at next, if any."""

@@ -83,8 +83,7 @@ def build(settings: Settings) -> Services:
     gate = _gate(settings, directory, sessions, clock)
     hub, tally = Hub(database), Tally()
     database.listen(tally.committed)
-    tracking = Tracking(database)
-    tracking.on_points = tally.counting(hub.points)
+    tracking = Tracking(database, tally.counting(hub.points))
     blobs = open_blobs(
         settings.artifacts_url, endpoint=settings.artifacts_endpoint or None, home=settings.home
     )

@@ -19,9 +19,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from trackyard.access.directory import create_team, create_user
+from trackyard.access.first_admin import ADMIN, make_first_admin
 from trackyard.access.shared_key import agree_on_key
-from trackyard.access.tokens import digest, new_token
 from trackyard.core.errors import InvalidInput, SetupError
 from trackyard.fleet.policy import read_policy
 from trackyard.leases.rules import read_rules
@@ -55,7 +54,6 @@ from trackyard.server.startup.home import (
 from trackyard.server.startup.sealed import key_warnings
 from trackyard.server.startup.store_check import check_store, check_store_later
 from trackyard.server.wire import HttpListener
-from trackyard.store.database import Tx
 from trackyard.store.faults import is_damaged
 from trackyard.store.migrate import prepare
 
@@ -66,7 +64,6 @@ SCHEDULING_SECONDS, DRAIN_SECONDS = 3.0, 3.0
 #: The database is waited for until the ending as a whole is out of time.
 ENDLESS = 3600.0
 TOUCH_EVERY = 30.0
-ADMIN, FIRST_TEAM = "admin", "default"
 #: Told the settings in force, a code to sign in with, and what an operator must know.
 Announce = Callable[[Settings, str | None, str], None]
 
@@ -190,38 +187,9 @@ async def _first_start(services: Services) -> str | None:
     token_path = services.settings.token_path
     need_token = not token_path.exists()
 
-    def change(tx: Tx) -> tuple[int, str | None]:
-        row = tx.one("SELECT id FROM users WHERE name = ?", (ADMIN,))
-        if row is None:
-            team_id = create_team(tx, FIRST_TEAM, actor="system")
-            user_id = create_user(tx, ADMIN, actor="system", is_admin=True)
-            tx.run(
-                "INSERT INTO members (team_id, user_id, role) VALUES (?, ?, 'owner')",
-                (team_id, user_id),
-            )
-        else:
-            user_id = row[0]
-        if not need_token:
-            return user_id, None
-        team = tx.one("SELECT id FROM teams ORDER BY id LIMIT 1")
-        assert team is not None
-        public, secret = new_token()
-        tx.run(
-            "INSERT INTO tokens (id, digest, kind, user_id, team_id, role, label, created_ms)"
-            " VALUES (?, ?, 'user', ?, ?, 'owner', 'first admin token', ?)",
-            (public, digest(secret), user_id, team[0], tx.now_ms),
-        )
-        tx.event(
-            "token.created",
-            team_id=team[0],
-            actor="system",
-            subject="token",
-            subject_id=public,
-            user=ADMIN,
-        )
-        return user_id, secret
-
-    user_id, secret = await services.database.write(change)
+    user_id, secret = await services.database.write(
+        lambda tx: make_first_admin(tx, with_token=need_token)
+    )
     if secret is not None:
         write_secret(token_path, secret + "\n")
     return await services.sessions.new_code(user_id)

@@ -7,7 +7,9 @@ was set back, a window may begin or end that much early.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from trackyard.store.database import ReadConnection
 
@@ -111,3 +113,54 @@ def pages_between(
         if len(rows) < PAGE:
             return
         since = int(rows[-1][0]) + 1
+
+
+def read_events(
+    reader: ReadConnection,
+    team_id: int | None,
+    *,
+    since: int = 0,
+    limit: int = 100,
+    kind: str | None = None,
+    subject: str | None = None,
+    subject_id: str | None = None,
+    actor: str | None = None,
+    before: int | None = None,
+    newest_first: bool = False,
+) -> list[dict[str, Any]]:
+    """Return events after a cursor; a kind that ends in `.` matches its whole family."""
+    where, params = ["id > ?"], [since]  # type: list[str], list[Any]
+    for column, value in (
+        ("team_id", team_id),
+        ("subject", subject),
+        ("subject_id", subject_id),
+        ("actor", actor),
+    ):
+        if value is not None:
+            where.append(f"{column} = ?")
+            params.append(value)
+    if before is not None:
+        where.append("id < ?")
+        params.append(before)
+    if kind is not None and kind.endswith("."):
+        where.append("kind >= ? AND kind < ?")
+        params += [kind, kind[:-1] + "/"]
+    elif kind is not None:
+        where.append("kind = ?")
+        params.append(kind)
+    order = "DESC" if newest_first else "ASC"
+    rows = reader.all(
+        f"SELECT {_COLUMNS} FROM events WHERE {' AND '.join(where)} ORDER BY id {order} LIMIT ?",
+        [*params, limit],
+    )
+    keys = EventRow._fields[:7]
+    return [
+        {**dict(zip(keys, row[:7], strict=True)), "data": msgspec.Raw(row[7].encode())}
+        for row in rows
+    ]
+
+
+def newest_id(reader: ReadConnection) -> int:
+    """Return the id of the newest event, 0 where there is none."""
+    row = reader.one("SELECT max(id) FROM events")
+    return int(row[0] or 0) if row else 0

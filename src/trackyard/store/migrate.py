@@ -1,4 +1,6 @@
-"""Brings a database to the schema this release knows. Refuses one that a newer release wrote."""
+"""Brings a database to the schema this release knows. Refuses one that it cannot upgrade: of a
+newer release, or of a build from before the first one.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +8,46 @@ from pathlib import Path
 
 from trackyard.core.errors import SetupError
 from trackyard.store.connection import DatabaseConnection, PostgresConnection, SqliteConnection
+from trackyard.store.fresh import fresh_schema
+from trackyard.store.transaction import ReadConnection
 
-#: The migration this release ends at; a test compares it with the migrations folder.
-HEAD = "0029"
 MIGRATIONS = Path(__file__).parent / "migrations"
-#: The present schema as SQL, so that a first start need not load SQLAlchemy.
-FRESH_SQLITE = Path(__file__).parent / "fresh_sqlite.sql"
+#: The revision of the first release's schema, and the same schema as builds before it numbered it.
+FIRST, LAST_BEFORE_FIRST = "0030", "0029"
+#: The revision this release ends at: that of the last file.
+HEAD = max(path.name.partition("_")[0] for path in (MIGRATIONS / "versions").glob("[0-9]*.py"))
 #: Serialises several servers that start at once on one PostgreSQL.
 _MIGRATION_LOCK = 0x7961_7265
 
 
 def prepare(url: str) -> None:
     """Create or upgrade the schema at `url`; do nothing when it is current."""
-    if url.startswith("sqlite:///"):
-        conn: SqliteConnection | PostgresConnection = SqliteConnection(
-            Path(url[len("sqlite:///") :])
-        )
-    else:
-        conn = PostgresConnection(url)
-        conn.all("SELECT pg_advisory_lock(?)", (_MIGRATION_LOCK,))
+    conn = _connect(url)
     try:
-        version = current(conn)
-        if version == HEAD:
+        revision = current(conn)
+        if revision is None:
+            _create(conn)
             return
-        if version is None and isinstance(conn, SqliteConnection):
-            _create_sqlite(conn)
-        else:
-            _upgrade(url, version)
+        if revision == LAST_BEFORE_FIRST:
+            # Nothing but the number has changed since.
+            conn.run("UPDATE alembic_version SET version_num = ?", (FIRST,))
+            revision = FIRST
+        if revision != HEAD:
+            _upgrade(url, revision)
     finally:
         conn.close()
 
 
-def current(conn: DatabaseConnection) -> str | None:
-    """Return the schema version the database holds, or None for an empty one."""
+def _connect(url: str) -> SqliteConnection | PostgresConnection:
+    if url.startswith("sqlite:///"):
+        return SqliteConnection(Path(url[len("sqlite:///") :]))
+    conn = PostgresConnection(url)
+    conn.all("SELECT pg_advisory_lock(?)", (_MIGRATION_LOCK,))
+    return conn
+
+
+def current(conn: DatabaseConnection | ReadConnection) -> str | None:
+    """Return the revision the database is at, or None for an empty one."""
     if conn.dialect.name == "sqlite":
         known = conn.one("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'")
     else:
@@ -57,39 +66,25 @@ def sqlalchemy_url(url: str) -> str:
     return url
 
 
-def _create_sqlite(conn: SqliteConnection) -> None:
-    """Make the present schema in an empty file, whole or not at all."""
-    conn.raw().executescript(
-        "BEGIN IMMEDIATE;\n"
-        + FRESH_SQLITE.read_text()
+def stamped(schema: str, revision: str) -> str:
+    """Return statements that make a schema and say its revision."""
+    return (
+        schema
         + "CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY);\n"
-        f"INSERT INTO alembic_version VALUES ('{HEAD}');\nCOMMIT;"
+        + f"INSERT INTO alembic_version VALUES ('{revision}');\n"
     )
 
 
-def _upgrade(url: str, version: str | None) -> None:
-    from sqlalchemy import create_engine, text
-
-    from trackyard.store.schema import metadata
-
-    engine = create_engine(sqlalchemy_url(url))
-    try:
-        if version is None:
-            # An empty database gets the present schema at once; a test proves that the
-            # migrations end there too.
-            with engine.begin() as conn:
-                metadata.create_all(conn)
-                conn.execute(
-                    text("CREATE TABLE alembic_version (version_num VARCHAR(32) PRIMARY KEY)")
-                )
-                conn.execute(text("INSERT INTO alembic_version VALUES (:head)"), {"head": HEAD})
-            return
-        _run_migrations(url, version)
-    finally:
-        engine.dispose()
+def _create(conn: SqliteConnection | PostgresConnection) -> None:
+    """Give an empty database today's schema, whole or not at all."""
+    script = stamped(fresh_schema(conn.dialect.name), HEAD)
+    if isinstance(conn, SqliteConnection):
+        conn.raw().executescript(f"BEGIN IMMEDIATE;\n{script}COMMIT;")
+    else:
+        conn.raw().execute(f"BEGIN;\n{script}COMMIT;".encode())
 
 
-def _run_migrations(url: str, version: str) -> None:
+def _upgrade(url: str, revision: str) -> None:
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -98,10 +93,21 @@ def _run_migrations(url: str, version: str) -> None:
     config.set_main_option("script_location", str(MIGRATIONS))
     config.set_main_option("sqlalchemy.url", sqlalchemy_url(url).replace("%", "%%"))
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if version not in known:
-        raise SetupError(
-            f"the database has schema {version}, which this release does not know"
-            f" (it knows {HEAD})",
-            hint="a newer Trackyard wrote it: upgrade this one, or restore a backup made before",
-        )
+    if revision not in known:
+        raise _refusal(revision)
     command.upgrade(config, "head")
+
+
+def _refusal(revision: str) -> SetupError:
+    if revision < FIRST:
+        return SetupError(
+            f"the database has schema {revision}, of a build from before the first release, which"
+            " this release cannot upgrade",
+            hint=f"start the last build from before the first release once, which brings it to"
+            f" {LAST_BEFORE_FIRST}, and then this one; or start anew with another --home or"
+            " --database",
+        )
+    return SetupError(
+        f"the database has schema {revision}, which this release does not know (it knows {HEAD})",
+        hint="a newer Trackyard wrote it: upgrade this one, or restore a backup made before",
+    )

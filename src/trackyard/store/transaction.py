@@ -108,6 +108,12 @@ class ReadConnection(Protocol):
         ...
 
 
+def count_rows(reader: ReadConnection, table: str) -> int:
+    """Return how many rows a table has."""
+    row = reader.one(f"SELECT count(*) FROM {table}")
+    return int(row[0]) if row else 0
+
+
 def size_bytes(reader: ReadConnection) -> int:
     """Return the size of the database."""
     if reader.dialect.name == "sqlite":

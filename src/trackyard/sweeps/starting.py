@@ -18,12 +18,12 @@ from trackyard.queue.specification import JobRequest, JobSpec, check
 from trackyard.queue.submit.submission import add_member
 from trackyard.queue.submit.variables import sealed
 from trackyard.store.database import ReadConnection, Tx
-from trackyard.store.names import Names
 from trackyard.sweeps import records
 from trackyard.sweeps.records import SweepRow
 from trackyard.sweeps.space import Point
 from trackyard.sweeps.wishes import applied, words
 from trackyard.tracking.metrics.curves import add_params
+from trackyard.tracking.names import Names
 
 #: Tags on the run of each trial.
 SWEEP_TAG, TRIAL_TAG = "yard.sweep", "yard.trial"

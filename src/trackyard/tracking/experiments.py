@@ -147,6 +147,45 @@ def get_experiment_by_name(
     return get_experiment(reader, principal, row[0])
 
 
+def summarize_experiments(
+    reader: ReadConnection, team_id: int, *, deleted: bool
+) -> list[tuple[Any, ...]]:
+    """Return a team's experiments as rows, the latest used first.
+
+    Each has id, name, lifecycle, creation and last change, active runs, running ones and the last
+    start.
+    """
+    return reader.all(
+        "SELECT e.id, e.name, e.lifecycle, e.created_ms, e.updated_ms, count(r.id),"
+        " sum(CASE WHEN r.status = 'RUNNING' THEN 1 ELSE 0 END), max(r.start_ms)"
+        " FROM experiments e LEFT JOIN runs r ON r.experiment_id = e.id"
+        " AND r.lifecycle = 'active' WHERE e.team_id = ? AND e.lifecycle = ?"
+        " GROUP BY e.id, e.name, e.lifecycle, e.created_ms, e.updated_ms"
+        " ORDER BY max(coalesce(r.start_ms, e.created_ms)) DESC",
+        (team_id, "deleted" if deleted else "active"),
+    )
+
+
+def experiment_name(reader: ReadConnection, run: int) -> str:
+    """Return the name of a run's experiment, by the run's inner id."""
+    row = reader.one(
+        "SELECT e.name FROM experiments e JOIN runs r ON r.experiment_id = e.id WHERE r.id = ?",
+        (run,),
+    )
+    return str(row[0]) if row else ""
+
+
+def find_experiment(
+    reader: ReadConnection | Tx, team_id: int, *, name: str | None = None, inner: int | None = None
+) -> int | None:
+    """Return the inner id of a team's experiment by its name or id; None if it has none such."""
+    row = reader.one(
+        "SELECT id FROM experiments WHERE team_id = ? AND (name = ? OR id = ?)",
+        (team_id, name, inner),
+    )
+    return None if row is None else int(row[0])
+
+
 def load_experiments(
     reader: ReadConnection, principal: Principal, ids: Sequence[int]
 ) -> list[dict[str, Any]]:

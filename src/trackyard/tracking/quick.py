@@ -17,7 +17,6 @@ from trackyard.access.principal import Principal
 from trackyard.core.ids import new_run_id
 from trackyard.store.database import NOT_QUICK, Database, Tx
 from trackyard.store.idempotency.rule import Create
-from trackyard.store.names import Names
 from trackyard.store.sqlite import journal
 from trackyard.store.sqlite.changes import EVERYTHING
 from trackyard.tracking.experiments import outer_experiment_id
@@ -30,6 +29,7 @@ from trackyard.tracking.metrics.ingest import (
     record_logged,
 )
 from trackyard.tracking.metrics.log_rows import pack_log
+from trackyard.tracking.names import Names
 from trackyard.tracking.runs import (
     ENDED,
     RUN_NAME_TAG,

@@ -21,6 +21,7 @@ RELATIONS = {
     "yard.resumed_from": "resumed from",
 }
 COMMIT_TAG = "mlflow.source.git.commit"
+DIFF_TAG = "yard.git.diff"
 MAX_RUNS = 20
 
 

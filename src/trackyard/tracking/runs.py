@@ -11,12 +11,12 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.access.reach import check_reach
-from trackyard.core.errors import InvalidInput, NotFound
+from trackyard.core.errors import Denied, InvalidInput, NotFound
 from trackyard.core.ids import RUN_ID, new_name, new_run_id
 from trackyard.store.database import ReadConnection, Tx
-from trackyard.store.names import Names
 from trackyard.store.sqlite.journal import INSERT_RUN, UPSERT_TAG
 from trackyard.tracking.experiments import outer_experiment_id, require_active
+from trackyard.tracking.names import Names
 from trackyard.tracking.validation import MAX_TAG, check_name, check_run_name, clip
 
 if TYPE_CHECKING:
@@ -265,6 +265,15 @@ def update_run(
     ended = status in ENDED and run.status not in ENDED
     kind = "run.finished" if ended else "run.updated"
     record(tx, kind, principal, run_id, run.experiment_id, **dict(changes))
+
+
+def check_own(tx: Tx, principal: Principal, run_id: str) -> None:
+    """Refuse a run that another user of the team created."""
+    row = tx.one(
+        "SELECT user_name FROM runs WHERE uuid = ? AND team_id = ?", (run_id, principal.team_id)
+    )
+    if row is not None and row[0] != principal.name:
+        raise Denied(f"run {run_id} is {row[0]}'s; deleting it needs the role maintainer")
 
 
 def delete_run(tx: Tx, principal: Principal, run_id: str) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InternalFault
 from trackyard.store.database import Database, ReadConnection
-from trackyard.store.names import Names
 from trackyard.tracking.metrics import compaction
 from trackyard.tracking.metrics.points import BLOCK_POINTS
 from trackyard.tracking.metrics.settling import (
@@ -23,28 +22,39 @@ from trackyard.tracking.metrics.settling import (
     QuietRuns,
     share_of,
 )
-from trackyard.tracking.quick import QuickRuns
+from trackyard.tracking.names import Names
 from trackyard.tracking.run_cache import RunCache
 from trackyard.tracking.runs import RunView, find_run, load_runs
+from trackyard.tracking.writes import RunWrites
 
 log = logging.getLogger(__name__)
+
+
+def _nobody(_team: int, _run_id: str, _count: int) -> None:
+    """Hear of points where nobody follows them."""
 
 
 class Tracking:
     """Experiments, runs and metrics of every team."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, on_points: Callable[[int, str, int], None] = _nobody
+    ) -> None:
         self.database = database
         self.names = Names(database)
-        self.quick = QuickRuns(database, self.names)
+        self._on_points = on_points
+        self.writes = RunWrites(database, self.names, on_points)
         #: finished runs; None where another process may change them behind our back
         self.cache = RunCache() if database.is_sqlite else None
         if self.cache is not None:
             database.commit_hooks.append(self.cache.committed)
         self.pace = QuietRuns()
         self._task: asyncio.Task[None] | None = None
-        #: told (team id, run id) after points of a run were committed
-        self.on_points: Callable[[int, str, int], None] = lambda _team, _run, _count: None
+
+    @property
+    def on_points(self) -> Callable[[int, str, int], None]:
+        """Who is told team id, run id and count after points of a run were committed."""
+        return self._on_points
 
     def start(self) -> None:
         """Begin to settle points in the background."""

@@ -12,10 +12,13 @@ import msgspec
 
 from trackyard.access.principal import Principal
 from trackyard.store.database import ReadConnection
-from trackyard.store.names import Names
 from trackyard.tracking.experiments import outer_experiment_id
 from trackyard.tracking.metrics.points import Buckets
+from trackyard.tracking.names import Names
 from trackyard.tracking.search.values import INDEXED_LENGTH
+
+#: Ids given to the database at once; both kinds take far more than this.
+CHUNK = 500
 
 
 class MetricColumn(msgspec.Struct):
@@ -242,3 +245,19 @@ def shape_series(run_id: str, key: str, buckets: Buckets | None) -> MetricSeries
 
 def _rounded(values: list[Any]) -> list[float | None]:
     return [None if value is None or isnan(value) else float(f"{value:.7g}") for value in values]
+
+
+def inner_ids(reader: ReadConnection, team_id: int, run_ids: Sequence[str]) -> list[int]:
+    """Return the inner ids of a team's runs, in order, without those it does not have."""
+    known: dict[str, int] = {}
+    for start in range(0, len(run_ids), CHUNK):
+        some = run_ids[start : start + CHUNK]
+        marks = ",".join("?" * len(some))
+        known.update(
+            (row[0], row[1])
+            for row in reader.all(
+                f"SELECT uuid, id FROM runs WHERE team_id = ? AND uuid IN ({marks})",
+                (team_id, *some),
+            )
+        )
+    return [known[one] for one in dict.fromkeys(run_ids) if one in known]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trackyard.store.database import ReadConnection, Tx
 
@@ -26,6 +26,76 @@ class WatchedRun(NamedTuple):
     user_name: str
     start_ms: int
     status: str
+
+
+def latest_values(reader: ReadConnection, run: int) -> list[tuple[Any, ...]]:
+    """Return name, last, least and greatest value, step and time of a run's metrics, by name."""
+    return reader.all(
+        "SELECT n.name, m.value, m.least, m.most, m.step, m.time_ms FROM metric_latest m"
+        " JOIN names n ON n.id = m.name_id WHERE m.run_id = ? ORDER BY n.name",
+        (run,),
+    )
+
+
+def last_logged_ms(reader: ReadConnection | Tx, run_uuid: str) -> int | None:
+    """Return when a run was last logged a metric of its own, or None."""
+    row = reader.one(
+        "SELECT max(m.time_ms) FROM metric_latest m JOIN runs r ON r.id = m.run_id"
+        " JOIN names n ON n.id = m.name_id WHERE r.uuid = ? AND n.name NOT LIKE 'system/%'",
+        (run_uuid,),
+    )
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def last_logged_step(reader: ReadConnection | Tx, run_uuid: str, since_ms: int) -> int | None:
+    """Return the last step of a run's own metrics logged since a time, or None."""
+    row = reader.one(
+        "SELECT max(m.step) FROM metric_latest m JOIN runs r ON r.id = m.run_id"
+        " JOIN names n ON n.id = m.name_id WHERE r.uuid = ? AND m.time_ms >= ?"
+        " AND n.name NOT LIKE 'system/%'",
+        (run_uuid, since_ms),
+    )
+    return None if row is None or row[0] is None else int(row[0])
+
+
+def lost_loss(reader: ReadConnection | Tx, run_uuid: str) -> tuple[str, int] | None:
+    """Return name and step of a loss of a run that is no number any more, or None."""
+    row = reader.one(
+        "SELECT n.name, m.step FROM metric_latest m JOIN runs r ON r.id = m.run_id"
+        " JOIN names n ON n.id = m.name_id WHERE r.uuid = ? AND m.value IS NULL"
+        " AND lower(n.name) LIKE '%loss%' LIMIT 1",
+        (run_uuid,),
+    )
+    return None if row is None else (str(row[0]), int(row[1]))
+
+
+def experiments_of(reader: ReadConnection, run_uuids: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return the experiment and team of runs, by their ids."""
+    found: dict[str, tuple[int, int]] = {}
+    for at in range(0, len(run_uuids), SLICE):
+        part = run_uuids[at : at + SLICE]
+        marks = ",".join("?" * len(part))
+        for uuid, experiment, team_id in reader.all(
+            f"SELECT uuid, experiment_id, team_id FROM runs WHERE uuid IN ({marks})", part
+        ):
+            found[uuid] = (experiment, team_id)
+    return found
+
+
+def points_after(
+    reader: ReadConnection, after: int, most: int
+) -> tuple[int, list[tuple[int, str]]]:
+    """Return the newest row of the log, and team and id of runs with rows after one."""
+    row = reader.one("SELECT max(id) FROM metric_log")
+    newest = int(row[0] or 0) if row else 0
+    if not after or newest <= after:
+        return max(newest, after), []
+    rows = reader.all(
+        "SELECT team_id, uuid FROM runs WHERE id IN (SELECT run_id FROM metric_log WHERE id > ?)"
+        " LIMIT ?",
+        (after, most),
+    )
+    return newest, [(row[0], row[1]) for row in rows]
 
 
 class LatestPoint(NamedTuple):

@@ -35,7 +35,7 @@ def test_a_job_is_watched_from_its_submission_on(shared: Yard) -> None:
         return found if len(found["incidents"]) == 2 else None
 
     sentences = {one["sentence"] for one in until(both)["incidents"]}
-    assert "Its log has: boom" in sentences
+    assert "Log line: boom" in sentences
     assert any(one.startswith("It failed.") for one in sentences)
     first = until(both)["incidents"][0]["id"]
     shared.ok("alert", "ack", str(first))

@@ -1,4 +1,4 @@
-"""`yard import tensorboard|wandb|trackio|neptune`: files that their own packages wrote.
+"""`yard import tensorboard|wandb|trackio|neptune|aim`: files that their own packages wrote.
 
 `tests/data/moving/make_others.py` made them: one run, `first`, with a curve of 25 steps.
 """
@@ -19,6 +19,7 @@ PROJECTS = {
     "wandb": "vision",
     "trackio": "vision",
     "neptune": "neptune",
+    "aim": "vision",
 }
 
 
@@ -44,7 +45,7 @@ def runs_of(server: TrackingServer, token: str, experiment: str) -> list[dict[st
 def test_a_run_comes_with_its_curve(tracking: TrackingServer, folder: Path, name: str) -> None:
     token = new_team(tracking, f"from-{name}")
     words = ("import", name, "--from", str(folder / name))
-    report = yard(tracking, *words, token=token, rc=1 if name == "neptune" else 0)
+    report = yard(tracking, *words, token=token, rc=1 if name in ("neptune", "aim") else 0)
     found = runs_of(tracking, token, PROJECTS[name])
     run = next(one for one in found if one["info"]["run_name"] == "first")
     headers = {"Authorization": f"Bearer {token}"}
@@ -82,6 +83,14 @@ def check(name: str, found: list[dict[str, Any]], run: dict[str, Any]) -> None:
     elif name == "trackio":
         assert params == {"lr": "0.1"}
         assert metrics["odd"] == "NaN"
+    elif name == "aim":
+        assert params == {
+            "hparams.lr": "0.1",
+            "hparams.nested.depth": "4",
+            "hparams.layers": "[1, 2]",
+        }
+        assert (metrics["odd"], metrics["val/loss"]) == ("NaN", 2 / 25)
+        assert (tags["mlflow.note.content"], tags["aim.tags"]) == ("hello", "a, b")
     else:
         assert params == {"params/lr": "0.1", "params/name": "x"}
         assert tags["sys/tags"] == "a"

@@ -1,6 +1,7 @@
 """Moving between running servers: stock MLflow 2.20 and 3.17 on one side, ours on the other."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,10 @@ import pytest
 from tests.acceptance.moving.stores import Store, name_this_place, new_team, say, unpack, yard
 from tests.acceptance.moving.test_import_mlflow import check_same
 from tests.acceptance.serving import TrackingServer, free_port, pairs, python_of
+from trackyard.client.api import Api
+from trackyard.moving.mlflow_rest import MlflowServer
+from trackyard.moving.mlflow_sql import MlflowDatabase
+from trackyard.moving.records import RecordSource
 
 
 @dataclass
@@ -31,9 +36,10 @@ class StockServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def call(self, method: str, path: str, **body: Any) -> Any:
+    def call(self, method: str, path: str, *, version: str = "2.0", **body: Any) -> Any:
         how = {"params": body} if method == "GET" else {"json": body}
-        answer = httpx.request(method, f"{self.url}/api/2.0/mlflow/{path}", timeout=180, **how)
+        url = f"{self.url}/api/{version}/mlflow/{path}"
+        answer = httpx.request(method, url, timeout=180, **how)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -84,11 +90,70 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("live")
 
 
+RECORDS = [
+    {"inputs": {"q": "2+2"}, "expectations": {"a": "4"}, "tags": {"split": "test"}},
+    {"inputs": {"q": "1+1"}, "outputs": "two"},
+]
+SCORERS = [
+    '{"name": "short", "original_func_name": "len"}',
+    '{"name": "short", "original_func_name": "max"}',
+]
+
+
+def add_evaluation(server: StockServer) -> None:
+    """Let a stock server hold an evaluation data set and two versions of a scorer."""
+    found = server.call("GET", "experiments/get-by-name", experiment_name="vision")
+    experiment = found["experiment"]["experiment_id"]
+    tags = json.dumps({"owner": "qa"})
+    made = server.call(
+        "POST",
+        "datasets/create",
+        version="3.0",
+        name="sums",
+        experiment_ids=[experiment],
+        tags=tags,
+    )
+    path = f"datasets/{made['dataset']['dataset_id']}/records"
+    server.call("POST", path, version="3.0", records=json.dumps(RECORDS))
+    for text in SCORERS:
+        server.call(
+            "POST",
+            "scorers/register",
+            version="3.0",
+            experiment_id=experiment,
+            name="short",
+            serialized_scorer=text,
+        )
+
+
+def check_evaluation(source: RecordSource) -> None:
+    """What `add_evaluation` made is what a source says."""
+    (found,) = source.eval_datasets()
+    assert found.name == "sums"
+    assert found.tags["owner"] == "qa"
+    assert len(found.experiments) == 1
+    records = [
+        {key: one[key] for key in one.keys() & RECORD_KEYS if one[key]} for one in found.records
+    ]
+    assert sorted(map(plain, records)) == sorted(map(plain, RECORDS))
+    (scorer,) = source.scorers()
+    assert (scorer.name, scorer.versions) == ("short", SCORERS)
+
+
+RECORD_KEYS = {"inputs", "outputs", "expectations", "tags"}
+
+
+def plain(record: dict[str, Any]) -> str:
+    """A record as text, whatever the order of its keys."""
+    return json.dumps(record, sort_keys=True)
+
+
 @pytest.fixture(scope="module")
 def moved(tracking: TrackingServer, world: Path) -> Iterator[tuple[StockServer, Store, str]]:
     """A stock 3.x server, and a team that everything on it came to."""
     store = unpack("sql3", world)
     with StockServer("mlflow3", store.where, world / "old").running() as old:
+        add_evaluation(old)
         token = new_team(tracking, "live-three")
         report = yard(tracking, "import", "mlflow", "--from", old.url, token=token)
         assert report["missing"] == []
@@ -98,12 +163,19 @@ def moved(tracking: TrackingServer, world: Path) -> Iterator[tuple[StockServer, 
 Moved = tuple[StockServer, Store, str]
 
 
+def judged(trace: dict[str, Any]) -> list[dict[str, Any]]:
+    """The assessments of a trace; a server that takes one anew leaves out that it is valid."""
+    found = [dict(json.loads(text)) for text in trace["assessments"]]
+    return [{key: value for key, value in one.items() if key != "valid"} for one in found]
+
+
 def test_a_running_3_x_server_comes_whole(
     tracking: TrackingServer, moved: Moved, world: Path
 ) -> None:
     _, store, token = moved
     here = say(world, tracking.url, token)[0]
     check_same(here, store.said)
+    check_evaluation(MlflowServer(tracking.url, lambda: Api(tracking.url, token)))
 
 
 def test_a_second_pass_brings_what_the_old_server_took_meanwhile(
@@ -131,9 +203,8 @@ def test_a_running_server_takes_it_back(
     _, store, token = moved
     new = StockServer("mlflow3", f"sqlite:///{world}/new.db", world / "new")
     with new.running():
-        report = yard(tracking, "export", "mlflow", new.url, token=token, rc=1)
-        # Traces have no place in this export, and the report says so.
-        assert {one["kind"] for one in report["missing"]} == {"traces"}
+        report = yard(tracking, "export", "mlflow", new.url, token=token)
+        assert report["missing"] == []
         found = new.call("GET", "experiments/get-by-name", experiment_name="vision")
         asked = {
             "experiment_ids": [found["experiment"]["experiment_id"]],
@@ -159,9 +230,20 @@ def test_a_running_server_takes_it_back(
         assert {one["path"] for one in files} == {"conf.json", "notes", "table.csv"}
         model = new.call("GET", "registered-models/get", name="net")["registered_model"]
         assert model["aliases"] == [{"alias": "champion", "version": "1"}]
-        again = yard(tracking, "export", "mlflow", new.url, token=token, rc=1)
+        (said,) = say(world, new.url)
+        traces = said["experiments"]["vision"]["traces"]
+        expected = store.said["experiments"]["vision"]["traces"]
+        assert set(traces) == set(expected)
+        for key, trace in traces.items():
+            assert trace["spans"] == expected[key]["spans"]
+            assert judged(trace) == judged(expected[key])
+        again = yard(tracking, "export", "mlflow", new.url, token=token)
         assert again["counts"]["runs"] == {"unchanged": 6}
+        assert set(again["counts"]["traces"]) == {"unchanged"}
+        assert again["counts"]["evaluation data sets"] == {"unchanged": 1}
+        assert again["counts"]["scorers"] == {"unchanged": 1}
         assert "points" not in again["counts"]
+    check_evaluation(MlflowDatabase(new.backend))
 
 
 def test_a_running_2_20_server_comes_whole(tracking: TrackingServer, world: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 from typing import Any
 
 import httpx
+import yaml
 
 from tests.acceptance.jobs.yard import eventually
 from tests.acceptance.ray.conftest import Front, lines
 from tests.acceptance.ray_door.conftest import small_wheel
+from tests.acceptance.serving import ROOT
 
 PATIENCE = 240.0
 
@@ -179,3 +182,23 @@ def test_everything_is_listed_with_exit_codes_after_the_server_restarts(front: F
     assert "taste sour" in front.ray("job", "logs", "plain")
     assert lines(after, r"submission_id='(plain)'")
     assert server.detail("plain")["attempts"][0]["exit_code"] == 0
+
+
+def test_prometheus_finds_ray_exporters_where_the_configuration_looks(front: Front) -> None:
+    """Ray's own HTTP service discovery names an exporter for each node, and it can be scraped."""
+    text = (ROOT / "deploy" / "prometheus" / "prometheus.yml").read_text()
+    jobs = {job["job_name"]: job for job in yaml.safe_load(text)["scrape_configs"]}
+    [discovery] = jobs["ray"]["http_sd_configs"]
+    path = httpx.URL(discovery["url"]).path
+
+    def metrics() -> list[str]:
+        groups = httpx.get(f"{front.cluster.address}{path}", timeout=60).json()
+        targets = [target for group in groups for target in group["targets"]]
+        return [httpx.get(f"http://{one}/metrics", timeout=60).text for one in targets]
+
+    def is_told() -> bool:
+        with contextlib.suppress(httpx.TransportError):
+            return any("ray_node_cpu_count" in text for text in metrics())
+        return False
+
+    eventually(is_told, PATIENCE)

@@ -29,5 +29,9 @@ def test_torchrun_on_two_nodes_goes_on_from_its_snapshot(yard: Yard) -> None:
     programs.twice_over_two_nodes(yard)
 
 
+def test_the_trainer_on_two_nodes(yard: Yard) -> None:
+    programs.trainer(yard, 2)
+
+
 def test_mpirun_reaches_the_other_node_without_ssh(yard: Yard) -> None:
     programs.by_mpirun(yard)

@@ -47,6 +47,10 @@ def test_slurms_reason_is_told_and_an_admins_scancel_stops_the_job(
     )
     told = behind.ok("why", waiting)
     assert "(Resources)" in told or "(Priority)" in told, told
+    # Slurm's own estimate: when the jobs before it reach their limit of an hour.
+    behind.until(
+        waiting, lambda _: "Slurm expects it to start at" in behind.ok("why", waiting), PATIENCE
+    )
     running = next(job for job in jobs if job != waiting)
     attempt = behind.page(running)["attempts"][0]["attempt_id"]
     slurm_cluster.run("scancel", f"--name={attempt}")

@@ -80,13 +80,24 @@ def test_sbatch_takes_a_stock_script_and_names_what_it_does_not_honour(
     assert "node n2" in printed
 
 
+def test_arrays_and_dependencies_of_batch_scripts(yard: Yard, scripts: Path) -> None:
+    (scripts / "part.sh").write_text('#!/bin/sh\necho "part $SLURM_ARRAY_TASK_ID"\n')
+    (scripts / "merge.sh").write_text("#!/bin/sh\necho merged\n")
+    parts = yard.ok("sbatch", "--parsable", "--array=3-4%1", "part.sh").strip()
+    after = yard.ok("sbatch", "--parsable", f"--dependency=afterok:{parts}", "merge.sh").strip()
+    yard.until_state(after, "succeeded", "failed", "stopped")
+    assert "merged" in yard.logs(after)
+    members = yard.ok("ps", "--all", "--quiet", "--array", parts).split()
+    assert sorted(yard.logs(member).strip() for member in members) == ["part 3", "part 4"]
+
+
 def test_the_sites_limits_refuse_at_once_in_its_own_words(
     yard: Yard, slurm_cluster: SlurmCluster
 ) -> None:
     said = json.loads(
         yard.ok("queue", "import-slurm", "--conf", str(slurm_cluster.conf), "--json")
     )
-    assert {row["name"] for row in said["queues"]} == {"gpu", "urgent", "short"}
+    assert {row["name"] for row in said["queues"]} == {"gpu", "urgent", "whole", "short"}
     refused = yard.run(
         "submit", "--queue", "short", "--time", "1h", "--no-working-dir", "--", "true"
     )
@@ -94,7 +105,8 @@ def test_the_sites_limits_refuse_at_once_in_its_own_words(
     assert "MaxTime=00:10:00 of partition short" in refused.err
     refused = yard.run("submit", "--queue", "short", "--no-working-dir", "--", "true")
     assert "give --time" in refused.err
-    job = yard.submit("--queue", "short", "--time", "2m", "--no-working-dir", "--", "true")
+    # All that the partition gives, and not a minute more, is what Slurm is asked for.
+    job = yard.submit("--queue", "short", "--time", "10m", "--no-working-dir", "--", "true")
     page = yard.until_state(job, "succeeded", "failed")
     assert page["job"]["state"] == "succeeded", page
 

@@ -1,6 +1,6 @@
 """Makes small stores of other trackers with their own packages, in the present folder.
 
-    pip install wandb tensorboardX trackio neptune && python make_others.py
+    pip install wandb tensorboardX trackio neptune aim && python make_others.py
 
 One run each, `first`, with a parameter, a curve of 25 steps, a NaN, and a note where there is one.
 """
@@ -77,6 +77,24 @@ def neptune() -> None:
     run.stop()
 
 
+def aim() -> None:
+    import aim
+
+    Path("aim").mkdir()
+    quiet = {"system_tracking_interval": None, "capture_terminal_logs": False}
+    run = aim.Run(repo="aim", experiment="vision", **quiet)
+    run.name, run.description = "first", "hello"
+    run["hparams"] = {"lr": 0.1, "nested": {"depth": 4}, "layers": [1, 2]}
+    run.add_tag("a")
+    run.add_tag("b")
+    for step in range(STEPS):
+        run.track(loss(step), name="loss", step=step, context={"subset": "train"})
+        run.track(2 * loss(step), name="loss", step=step, context={"subset": "val"})
+    run.track(math.nan, name="odd", step=3)
+    run.track(aim.Text("hello"), name="note", step=0)
+    run.close()
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ("tensorboard", "wandb", "trackio", "neptune"):
+    for name in sys.argv[1:] or ("tensorboard", "wandb", "trackio", "neptune", "aim"):
         globals()[name]()

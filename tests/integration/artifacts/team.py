@@ -8,7 +8,7 @@ from trackyard.access.principal import AttemptScope, Principal, Role
 from trackyard.artifacts.owners import ArtifactOwner, find_owner
 from trackyard.core.ids import new_model_id
 from trackyard.store.database import Database, Tx
-from trackyard.store.names import Names
+from trackyard.tracking.names import Names
 from trackyard.tracking.runs import create_run
 
 

@@ -116,10 +116,10 @@ async def test_a_failing_flush_is_never_acknowledged(
     assert [path.name for path in files(tmp_path)] == [after.blob]
 
 
-async def test_a_blob_is_on_the_disk_before_it_has_its_name(
+async def test_a_blob_is_on_the_disk_before_anyone_learns_its_name(
     disk: DiskBlobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The order is: flush the file, rename, flush the folder that got the name."""
+    """The order is: rename, flush the file, flush the folder that got the name."""
     steps: list[str] = []
     real_fsync, real_rename = os.fsync, Path.rename
 
@@ -135,7 +135,7 @@ async def test_a_blob_is_on_the_disk_before_it_has_its_name(
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(Path, "rename", rename)
     await disk.write(stream(b"x"))
-    assert steps == ["flush file", "flush folder", "rename", "flush folder"]
+    assert steps == ["rename", "flush folder", "rename", "flush file", "flush folder"]
 
 
 async def test_a_planted_link_is_not_followed(disk: DiskBlobs, tmp_path: Path) -> None:

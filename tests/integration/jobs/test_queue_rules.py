@@ -11,7 +11,7 @@ from trackyard.control.service import Submitted
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.queue.requeue import Requeue
 from trackyard.queue.shares.queues import set_queue, set_share
-from trackyard.queue.shares.settings import QueueSettings, TeamShare
+from trackyard.queue.shares.settings import QueueSettings, SlurmOptions, TeamShare
 from trackyard.queue.specification import After, JobRequest
 
 GIB = 2**30
@@ -162,6 +162,20 @@ async def test_the_urgent_budget_is_a_bound(yard: Yard) -> None:
     assert (await ask(yard, priority="urgent")).jobs
     yard.clock.advance(8 * 24 * HOUR)
     assert (await ask(yard, gpus=1, priority="urgent", time_limit_seconds=4 * HOUR)).jobs
+
+
+# -- a site of whole nodes ------------------------------------------------------------------------
+
+
+async def test_jobs_of_a_partition_of_whole_nodes_share_no_node(yard: Yard) -> None:
+    rules = {"whole_nodes": "OverSubscribe=EXCLUSIVE of partition gh: whole nodes alone"}
+    await queue(yard, "gh", slurm=SlurmOptions(partition="gh", rules=rules))
+    jobs = [(await ask(yard, queue="gh", gpus=1)).jobs[0].job_id for _ in range(2)]
+    await yard.tick()
+    # The node has two GPUs, and the site gives it to one job.
+    assert await yard.states(*jobs) == ["starting", "queued"]
+    with pytest.raises(InvalidInput, match="leave --memory and parts of GPUs out"):
+        await ask(yard, queue="gh", memory_bytes=GIB)
 
 
 # -- preemption by intent ------------------------------------------------------------------------

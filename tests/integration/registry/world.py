@@ -10,7 +10,7 @@ from trackyard.registry.models import Registry
 from trackyard.registry.versions import VersionDraft
 from trackyard.store.database import Database, Tx
 from trackyard.store.idempotency.rule import Creates
-from trackyard.store.names import Names
+from trackyard.tracking.names import Names
 from trackyard.tracking.runs import create_run
 
 

@@ -285,6 +285,11 @@ async def _put_package(world: World) -> Ask:
     return Ask(raw=data, path={"digest": hashlib.sha256(data).hexdigest()})
 
 
+@asks("POST /api/v1/packages")
+async def _post_package(world: World) -> Ask:
+    return Ask(raw=package(world.fresh()))
+
+
 @asks("GET /api/jobs/{job}")
 async def _ray_job(world: World) -> Ask:
     return Ask(path={"job": world.ray_job})

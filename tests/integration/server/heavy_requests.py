@@ -10,12 +10,26 @@ import json
 from typing import Any
 from urllib.parse import quote
 
-from tests.integration.server import heavy_alerts, heavy_data, heavy_moving, heavy_sweeps
+from tests.integration.server import (
+    heavy_alerts,
+    heavy_data,
+    heavy_moving,
+    heavy_reports,
+    heavy_sweeps,
+)
 from tests.integration.server.heavy_made import MADE, Ask
 from tests.integration.server.heavy_world import LATER_MS, MINUTE_MS, World, trace
 from trackyard.server.routing import Route
 
-__all__ = ["heavy_alerts", "heavy_data", "heavy_moving", "heavy_sweeps", "made", "target"]
+__all__ = [
+    "heavy_alerts",
+    "heavy_data",
+    "heavy_moving",
+    "heavy_reports",
+    "heavy_sweeps",
+    "made",
+    "target",
+]
 
 FILTER = " AND ".join(["metrics.loss > 0"] * 30)
 NAMES = " AND ".join(["name LIKE '%n%e%t%'"] * 30)

@@ -130,6 +130,11 @@ async def test_a_threshold_opens_one_incident_and_resolves_it(yard: Platform, ho
     signed = f"{headers['x-yard-delivery']}.{headers['x-yard-timestamp']}.{body.decode()}"
     digest = hmac.new(b"k", signed.encode(), hashlib.sha256).digest()
     assert headers["x-yard-signature"] == f"v1,{base64.b64encode(digest).decode()}"
+    book = await ask(yard.admin, "GET", f"runs/{run}/logbook?kind=alert")
+    fired, resolved = [entry["sentence"] for entry in book["entries"]]
+    assert fired.startswith('Alert "loss > 10" fired for ')
+    assert resolved.startswith('Alert "loss > 10" for ')
+    assert [lane["name"] for lane in book["lanes"] if lane["name"] == "Alerts"] == ["Alerts"]
 
 
 async def test_a_server_that_dies_anywhere_opens_no_incident_twice(

@@ -2,6 +2,7 @@
 made early, and the calls of 2.x clients.
 """
 
+import json
 import math
 from typing import Any
 
@@ -238,3 +239,5 @@ async def test_a_client_of_the_second_generation_traces(platform: Platform) -> N
     await fill(platform.admin)
     spans = (await call("GET", f"get-trace-artifact?request_id={trace_id(3)}")).json()["spans"]
     assert [span["name"] for span in spans] == ["plan"]
+    # Each attribute's value is JSON text, as in the file that clients upload.
+    assert json.loads(spans[0]["attributes"]["mlflow.spanType"]) == '"CHAIN"'

@@ -1,7 +1,8 @@
 """Kills a migration before each of its statements, one after the other, and prints what was left.
 
-python kill_migrations.py URL FIRST: from a database at revision FIRST to the newest. Each child is
-forked from this process, which has loaded everything, and dies by the product's own crash point.
+python kill_migrations.py URL MIGRATIONS: upgrades a prepared database by the migrations in that
+folder. Each child is forked from this process, which has loaded everything, and dies by the
+product's own crash point.
 Prints a line of JSON for each kill: revision and schema before it, and after it.
 """
 
@@ -9,13 +10,14 @@ import hashlib
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
-import alembic.command
+import alembic.command  # noqa: F401 - loaded before forking
 
-from tests.integration.store.test_migrations import _config, _open
-from trackyard.store import crashpoints
-from trackyard.store.migrate import HEAD, prepare
+from tests.integration.store.test_migrations import open_database, use_migrations
+from trackyard.store import crashpoints, migrate
+from trackyard.store.migrate import prepare
 
 #: More than all migrations have.
 MOST_STATEMENTS = 5000
@@ -23,7 +25,7 @@ MOST_STATEMENTS = 5000
 
 def state(url: str) -> list[Any]:
     """Return revision, a count of rows and the schema, as facts that can be compared."""
-    conn = _open(url)
+    conn = open_database(url)
     try:
         if conn.dialect.name == "sqlite":
             shape = conn.all("SELECT name, sql FROM sqlite_master ORDER BY name")
@@ -59,11 +61,8 @@ def killed_at(url: str, statement: int) -> bool:
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
-def main(url: str, first: str) -> None:
-    alembic.command.upgrade(_config(url), first)
-    conn = _open(url)
-    conn.run("INSERT INTO teams (name, created_ms, settings) VALUES ('kept', 1, '{}')")
-    conn.close()
+def main(url: str, migrations: str) -> None:
+    use_migrations(Path(migrations))
     before, statement = state(url), 1
     for _ in range(MOST_STATEMENTS):
         was_killed = killed_at(url, statement)
@@ -74,7 +73,7 @@ def main(url: str, first: str) -> None:
         # A migration that was finished before the kill stays; count on from there.
         statement = 1 if after[0] != before[0] else statement + 1
         before = after
-    assert state(url)[0] == HEAD, f"ended at {state(url)[0]}"
+    assert state(url)[0] == migrate.HEAD, f"ended at {state(url)[0]}"
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from tests.unit.tracking.search.trees import random_filter, write_filter, write_
 from trackyard.core.errors import InvalidInput
 from trackyard.store.connection import PostgresConnection, SqliteConnection
 from trackyard.store.database import Database
-from trackyard.store.names import Names
+from trackyard.tracking.names import Names
 from trackyard.tracking.search import plan, runs
 from trackyard.tracking.search.experiments import find_experiments
 from trackyard.tracking.search.grammar import Key, SortKey

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from dataclasses import replace
 from typing import Any
 
 from trackyard.insight.logbook.books import lineage_entries, run_entries, team_entries
@@ -155,6 +156,29 @@ def test_events_of_nodes_notes_and_checkpoints_stand_between_them_in_order() -> 
     )
 
 
+def test_alerts_are_entries_and_marks_on_the_timeline() -> None:
+    log = Log()
+    alert = {"alert": "loss > 10", "incident": 7, "severity": "warning"}
+    log.run(1, "alert.fired", actor="system", name="opt", sentence="loss is 12.", **alert)
+    log.run(2, "alert.acknowledged", actor="bob", name="opt", **alert)
+    log.run(3, "alert.escalated", actor="system", name="opt", **alert)
+    log.run(4, "alert.resolved", actor="system", name="opt", sentence="loss is 2.", **alert)
+    log.job(5, "job.succeeded", attempts=1)
+    facts = RunFacts(run_id=RUN, name="opt", job_id=JOB, start_ms=T0, events=log.events)
+    wanted = [
+        'Alert "loss > 10" fired for opt: loss is 12.',
+        'Bob acknowledged alert "loss > 10" for opt.',
+        'Nobody acknowledged alert "loss > 10" for opt: escalated.',
+        'Alert "loss > 10" for opt was resolved: loss is 2.',
+    ]
+    assert [one.lower() for one in sentences(facts, "alert")] == [one.lower() for one in wanted]
+    (lane,) = [one for one in lanes_of([facts], run_entries(facts), T0) if one.name == "Alerts"]
+    assert [span.from_ms - T0 for span in lane.spans] == [MINUTE * at for at in (1, 2, 3, 4)]
+    # A run with a job is told of by its job; its alerts are its own.
+    told = team_entries(log.events, {RUN: "opt"})
+    assert [one.sentence.lower() for one in told][:4] == [one.lower() for one in wanted]
+
+
 def test_a_rebuilt_logbook_is_the_same_to_the_last_letter() -> None:
     """The same facts in another order of reading give equal entries with equal ids."""
     facts = two_attempts()
@@ -217,6 +241,61 @@ def test_a_fork_tells_which_parameters_changed() -> None:
         "Run fork is a fork of base; changed: lr 3e-4 → 1e-4 and git commit"
         " aaaaaaaaaaaa → bbbbbbbbbbbb."
     )
+
+
+def test_a_fork_tells_what_changed_in_its_code_and_environment() -> None:
+    def diff(name: str, *lines: str) -> str:
+        return "\n".join(
+            [f"diff --git a/{name} b/{name}", f"--- a/{name}", f"+++ b/{name}", *lines]
+        )
+
+    parent = Parent(
+        relation="fork of",
+        run_id="b" * 32,
+        name="base",
+        commit="c" * 40,
+        diff=diff("train.py", "-lr = 1", "+lr = 2"),
+        environment={"digest": "x", "commit": "c" * 40, "pip": ["torch==2.8"]},
+    )
+    own = AttemptFact(
+        number=1,
+        nodes=("g1",),
+        admitted_ms=T0,
+        environment={"digest": "y", "commit": "d" * 40, "pip": ["torch==2.9"]},
+    )
+    facts = RunFacts(
+        run_id=RUN,
+        name="fork",
+        start_ms=T0,
+        commit="d" * 40,
+        diff=diff("train.py", "-lr = 1", "+lr = 3", "+warmup = 5") + "\n" + diff("new.py", "+x"),
+        attempts=[own],
+        parents=[parent],
+    )
+    (entry,) = run_entries(facts)
+    told = [(one.what, one.name, one.before, one.after) for one in entry.differences]
+    assert told == [
+        ("commit", "git commit", "c" * 12, "d" * 12),
+        ("diff", "new.py", "", "+1 -0"),
+        ("diff", "train.py", "+1 -1", "+2 -1"),
+        ("pip", "torch", "==2.8", "==2.9"),
+    ]
+
+
+def test_a_learning_rate_that_was_changed_between_attempts_is_told() -> None:
+    facts = two_attempts()
+    rate = [1.2e-4] * 5 + [float("nan")] + [6e-5] * 3
+    times = [T0 + minute * MINUTE for minute in (10, 20, 30, 40, 58, 59, 63, 70, 80)]
+    curve = Curve(
+        metric="train/lr", steps=range(9), times=times, values=rate, least=rate, most=rate
+    )
+    (entry,) = select(run_entries(replace(facts, rates=[curve])), kinds=["config"])
+    first = entry.differences[0]
+    assert (first.name, first.before, first.after) == ("train/lr", "0.00012", "6e-05")
+    # A schedule that goes on as it did is no change.
+    steady = replace(curve, values=[1.2e-4 - 1e-7 * at for at in range(9)])
+    (entry,) = select(run_entries(replace(facts, rates=[steady])), kinds=["config"])
+    assert entry.differences[0].name != "train/lr"
 
 
 def test_a_lineage_tells_an_event_of_a_shared_node_once() -> None:

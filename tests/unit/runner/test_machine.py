@@ -103,6 +103,18 @@ class FakeNvml:
     nvmlDeviceGetEnforcedPowerLimit = nvmlDeviceGetPowerUsage
 
 
+class NewerNvml(FakeNvml):
+    """Tells temperatures and clocks, too."""
+
+    def nvmlDeviceGetTemperature(self, _handle: Any, sensor: Any, value: Any) -> int:
+        value._obj.value = 61
+        return int(sensor.value)
+
+    def nvmlDeviceGetClockInfo(self, _handle: Any, kind: Any, value: Any) -> int:
+        value._obj.value = {1: 1980}[kind.value]
+        return 0
+
+
 def test_nvml_is_read_and_missing_values_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "_load", lambda _names: FakeNvml())
     driver = NvidiaDriver.open()
@@ -110,6 +122,7 @@ def test_nvml_is_read_and_missing_values_are_left_out(monkeypatch: pytest.Monkey
     assert driver.labels == {"nvidia_driver": "550.54", "cuda": "12.4"}
     assert driver.facts() == [GpuIdentity(0, "nvidia", "NVIDIA H200", 1000, "GPU-1")]
     assert driver.use(0) == GpuUse(42.0, 10, 1000, None, None)
+    assert NvidiaDriver(NewerNvml()).use(0) == GpuUse(42.0, 10, 1000, None, None, 61.0, 1980.0)
     assert driver.use(5) is None
 
 
@@ -164,6 +177,24 @@ def test_amd_is_read_in_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
         GpuIdentity(0, "amd", "AMD Instinct MI300X", 2000, "0000000000000abc")
     ]
     assert driver.use(0) == GpuUse(99.0, 20, 2000, 250.0, 750.0)
+
+
+def test_declared_gpus_are_sampled_as_their_file_says_now(tmp_path: Path) -> None:
+    file = tmp_path / "gpus.json"
+    file.write_text('[{"index": 0, "temperature_celsius": 55, "clock_megahertz": 1400}]')
+    sampler = Sampler(
+        disk=tmp_path, drivers=lambda: gpus.drivers(file), gpus=None, prefix="system/"
+    )
+
+    def told() -> dict[str, float]:
+        return {key: value for key, value in sampler.read().items() if "gpu_0" in key}
+
+    wanted = {"system/gpu_0_temperature_celsius": 55.0, "system/gpu_0_clock_megahertz": 1400.0}
+    assert told() == wanted
+    file.write_text('[{"index": 0, "temperature_celsius": 80, "utiliz')
+    assert told() == wanted
+    file.write_text('[{"index": 0, "temperature_celsius": 80, "utilization_percentage": "high"}]')
+    assert told() == {"system/gpu_0_temperature_celsius": 80.0}
 
 
 def test_a_machine_without_drivers_has_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,9 @@ from trackyard.scheduling import (
     Admission,
     Cause,
     Decisions,
+    DurationModel,
     Policy,
+    Reservation,
     RoomClaim,
     Snapshot,
     Stop,
@@ -247,6 +249,48 @@ def test_lower_right_that_delays_a_higher_one_is_seen():
     assert said(NoInversion, short) == []
 
 
+def test_a_learned_length_below_a_stated_one_is_no_lower_right():
+    """Who states no run time is taken for what was learned, however long its time limit is."""
+    durations = DurationModel()
+    for at in range(3):
+        durations.observe(job(f"old{at}"), 77.0)
+    stated = replace(job("s", gpus=4), estimate_seconds=200.0)
+    limited = job("l", gpus=4, at=10.0, limit=9000.0, preemptible=True)
+    for one, is_seen in ((limited, False), (replace(limited, estimate_seconds=9000.0), True)):
+        seen = look(
+            waiting=[replace(stated, preemptible=True), one],
+            started=[("l", on(0, 1, 2, 3))],
+            durations=durations,
+        )
+        assert bool(said(NoInversion, seen)) is is_seen
+
+
+def test_only_another_teams_earlier_reservation_excuses_lower_right():
+    """Teams change places within a pass; who was given room first says whose turn it was."""
+    urgent = job("u", gpus=4, priority=PriorityClass.URGENT)
+    seen = look(
+        waiting=[urgent, job("l", priority=PriorityClass.LOW)],
+        running=full_house("a", "b", "c", limit=2000.0),
+        started=[("l", on(3))],
+    )
+    own, theirs = (
+        Reservation(job=name, at=2000.0, placement=on(0, 1, 2, 3)) for name in ("u", "v")
+    )
+    for team, kept, is_seen in (
+        ("guests", (theirs, own), False),
+        ("guests", (own, theirs), True),
+        ("lab", (theirs, own), True),
+    ):
+        other = job("v", gpus=4, priority=PriorityClass.URGENT, team=team)
+        waiting = (*seen.snapshot.waiting, WaitingJob(job=other))
+        told = replace(
+            seen,
+            snapshot=replace(seen.snapshot, waiting=waiting),
+            decisions=replace(seen.decisions, reservations=kept),
+        )
+        assert bool(said(NoInversion, told)) is is_seen
+
+
 def test_lower_right_is_seen_also_while_room_is_made_for_a_gang():
     """What the gang has been given already is known, so it excuses nobody elsewhere."""
     urgent = job("u", gpus=4, priority=PriorityClass.URGENT)
@@ -343,6 +387,14 @@ def test_the_same_seed_is_the_same_history_and_runs_the_same_way():
     first, again = check(generate(5), []), check(generate(5), [])
     assert (first.history, first.digest, first.log) == (again.history, again.digest, again.log)
     assert first.digest != check(generate(6), []).digest
+
+
+def test_what_comes_while_the_queue_is_down_is_looked_at_once_it_is_back():
+    outage = HistoryEvent(at=10.0, kind=EventKind.OUTAGE, value=600.0)
+    events = (outage, submit("a", at=60.0, work=60.0))
+    outcome = check(replace(HISTORY, events=events), [NoLivelock])
+    assert not outcome.violations
+    assert outcome.finished == 1
 
 
 def test_the_end_of_a_lease_is_a_moment_to_decide():

@@ -53,7 +53,7 @@ interface Props {
 export function BulkBar({ runs, deleted, onCompare, onClear }: Props): ReactElement {
   const [open, setOpen] = useState<"delete" | "tag" | null>(null);
   return (
-    <div className="bulk" role="toolbar" aria-label="Ticked runs">
+    <div className="bulk" role="toolbar" aria-label="Selected runs">
       <b>{count(runs.length, "run")} selected</b>
       <button type="button" className="btn small" disabled={runs.length < 2} onClick={onCompare} title="Compare (c)">
         <Icon name="compare" />

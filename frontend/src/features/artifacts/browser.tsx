@@ -31,7 +31,7 @@ export function ArtifactBrowser({ run, artifactUri, path, onPath, onRegister }: 
   if (root.data.length === 0 && !artifactUri.startsWith("mlflow-artifacts:")) {
     return (
       <div className="empty">
-        <h2>Held elsewhere</h2>
+        <h2>Stored elsewhere</h2>
         <p className="muted">
           This experiment&apos;s clients keep their files at <code>{artifactUri}</code> <Copy text={artifactUri} />. The server does not open them.
         </p>
@@ -42,7 +42,7 @@ export function ArtifactBrowser({ run, artifactUri, path, onPath, onRegister }: 
     return (
       <div className="empty">
         <h2>No artifacts</h2>
-        <p className="muted">What a run keeps with <code>mlflow.log_artifact(path)</code> or <code>log_model</code> is listed here.</p>
+        <p className="muted">Files logged with <code>mlflow.log_artifact(path)</code> or <code>log_model</code> are listed here.</p>
       </div>
     );
   }

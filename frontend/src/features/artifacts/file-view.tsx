@@ -44,7 +44,7 @@ export function FileView(props: Props): ReactElement {
       // Its own scripts run, without an origin: no cookie, no store, no request (the answer's policy says so, too).
       return <iframe className="file-frame" title={path} sandbox="allow-scripts" src={source} />;
     case "pdf":
-      return <p className="muted" style={{ padding: 12 }}>Browsers show no PDF inside a sandbox, and a file of a run is never shown outside one. Download it to look at it.</p>;
+      return <p className="muted" style={{ padding: 12 }}>PDF files cannot be previewed safely in the browser. Download the file to view it.</p>;
     case "parquet":
       return size > MOST_BINARY ? (
         <TooLarge size={size} />
@@ -54,7 +54,7 @@ export function FileView(props: Props): ReactElement {
         </Suspense>
       );
     case "none":
-      return <p className="muted" style={{ padding: 12 }}>There is no viewer for this kind of file. Download it to look at it.</p>;
+      return <p className="muted" style={{ padding: 12 }}>This type of file cannot be previewed. Download it to view it.</p>;
     default:
       return <TextFile {...props} viewer={viewer} />;
   }

@@ -179,11 +179,13 @@ interface PanelProps {
   runs: readonly ChartRun[];
   settings: ChartSettings;
   large?: boolean;
-  onEdit: () => void;
-  onRemove: () => void;
+  /** where it can be changed */
+  onEdit?: () => void;
+  onRemove?: () => void;
 }
 
-function CustomPanel(props: PanelProps): ReactElement {
+/** The curves of an expression over the metrics of some runs. */
+export function CustomPanel(props: PanelProps): ReactElement {
   const { chart, runs, settings } = props;
   const drawn = useCustomCurves(chart, runs, settings, props.large === true);
   // An axis of its own has nothing in common with the other charts' zoom and marks.
@@ -199,8 +201,8 @@ function CustomPanel(props: PanelProps): ReactElement {
       large={props.large ?? false}
       tools={
         <>
-          <IconButton icon="edit" label={`Edit ${chart.title}`} onClick={props.onEdit} />
-          <IconButton icon="trash" label={`Remove ${chart.title}`} onClick={props.onRemove} />
+          {props.onEdit !== undefined && <IconButton icon="edit" label={`Edit ${chart.title}`} onClick={props.onEdit} />}
+          {props.onRemove !== undefined && <IconButton icon="trash" label={`Remove ${chart.title}`} onClick={props.onRemove} />}
         </>
       }
       enlarged={<CustomPanel {...props} large />}

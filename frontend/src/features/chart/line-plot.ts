@@ -29,11 +29,11 @@ export interface PlotInput {
 /** Something that happened at a place on the axis. */
 export interface ChartMark {
   at: number;
-  kind: "attempt" | "checkpoint" | "fault";
+  kind: "attempt" | "checkpoint" | "fault" | "note";
   label: string;
 }
 
-const MARK_TONES = { attempt: "--amber", checkpoint: "--green", fault: "--red" } as const;
+const MARK_TONES = { attempt: "--amber", checkpoint: "--green", fault: "--red", note: "--violet" } as const;
 
 type OnZoom = (range: Range | null) => void;
 

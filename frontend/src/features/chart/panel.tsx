@@ -186,7 +186,7 @@ export function PanelFrame(props: FrameProps): ReactElement {
         </span>
       </header>
       <div ref={host} className="panel-plot" data-points={series.reduce((sum, one) => sum + one.step.length, 0)} data-last-step={lastStep(series)}>
-        {curves.length === 0 && <div className="panel-word">{fault ?? (loading ? "" : "none of the shown runs has it")}</div>}
+        {curves.length === 0 && <div className="panel-word">{fault ?? (loading ? "" : "none of these runs has this metric")}</div>}
       </div>
       {open && (
         <Dialog title={metric} wide onClose={() => setOpen(false)}>

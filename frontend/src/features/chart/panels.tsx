@@ -85,7 +85,7 @@ function PanelsPlain(props: Props): ReactElement {
     [settings],
   );
   if (sections.length === 0 && lead === undefined) {
-    return <p className="faint" style={{ padding: 16 }}>{metrics.length === 0 ? "No metrics were logged to these runs yet." : "No metric has such a name."}</p>;
+    return <p className="faint" style={{ padding: 16 }}>{metrics.length === 0 ? "No metrics were logged to these runs yet." : "No metric has that name."}</p>;
   }
   return (
     <>

@@ -10,7 +10,7 @@ import { BASE } from "../../api/client";
 
 export function EventList({ events, fields = false }: { events: readonly YardEvent[]; fields?: boolean }): ReactElement {
   if (events.length === 0) {
-    return <p className="faint" style={{ padding: 12 }}>Nothing happened yet.</p>;
+    return <p className="faint" style={{ padding: 12 }}>Nothing has happened yet.</p>;
   }
   // Later events of a thing often name it by its id alone; an earlier one told its name.
   const names = new Map(events.flatMap((event) => (typeof event.data.name === "string" && event.data.name !== "" ? [[event.subject_id, event.data.name as string] as const] : [])));

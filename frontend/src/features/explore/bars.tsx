@@ -43,7 +43,7 @@ export function BarPlot({ data, title }: { data: readonly Explored[]; title: str
         ))}
       </svg>
       {rows.length > MOST && <p className="faint">The first {MOST} of {rows.length}.</p>}
-      {rows.length === 0 && <p className="faint">None of the runs has a number there.</p>}
+      {rows.length === 0 && <p className="faint">None of the runs has a numeric value here.</p>}
     </div>
   );
 }

@@ -18,7 +18,7 @@ export function useLast(run: string | undefined, key: string): number | null {
 
 export function GpuTiles({ node, runOf }: { node: Node; runOf: (job: string) => string | undefined }): ReactElement {
   if (node.gpus.length === 0) {
-    return <p className="faint" style={{ padding: "0 12px 12px" }}>No GPU: it takes jobs that ask for none.</p>;
+    return <p className="faint" style={{ padding: "0 12px 12px" }}>No GPU: it runs jobs that need none.</p>;
   }
   return (
     <div className="tiles">

@@ -107,7 +107,7 @@ export function JobLog(props: Props): ReactElement {
     return state.lines.flatMap((line, place) => (fits(line) ? [place] : []));
   }, [state.lines, wanted]);
   if (props.attempts < 1) {
-    return <p className="faint" style={{ padding: 12 }}>It has printed nothing yet: no attempt has begun.</p>;
+    return <p className="faint" style={{ padding: 12 }}>No output yet: no attempt has started.</p>;
   }
   const short = props.short === true;
   return (
@@ -131,7 +131,7 @@ export function JobLog(props: Props): ReactElement {
             </span>
           )}
           <span className="faint nowrap wide-only">{count(state.lines.length, "line")}</span>
-          <button type="button" className="btn small" aria-pressed={follow} title="Keep the end in sight" onClick={() => setFollow(!follow)}>
+          <button type="button" className="btn small" aria-pressed={follow} title="Follow new output" onClick={() => setFollow(!follow)}>
             <Icon name="down" />
             Follow
           </button>

@@ -161,7 +161,7 @@ export function RequeueDialog({ job, onClose }: { job: Job; onClose: () => void 
   };
   return (
     <Dialog title={waits ? `Change ${jobName(job)}` : `Queue ${jobName(job)} again`} onClose={onClose}>
-      {isGoing(job) && <p className="muted">It is asked to save and stop, and goes on from its checkpoint.</p>}
+      {isGoing(job) && <p className="muted">It saves a checkpoint, stops, and resumes from it later.</p>}
       <form className="form-grid" onSubmit={(event) => void send(event)}>
         <label className="label">
           GPUs on each node

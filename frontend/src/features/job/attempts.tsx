@@ -31,7 +31,7 @@ export function Attempts({ attempts, onLog }: { attempts: readonly Attempt[]; on
   const [open, setOpen] = useState<number | null>(null);
   const now = useNow(1000);
   if (attempts.length === 0) {
-    return <p className="faint" style={{ padding: 12 }}>No attempt yet: it waits in line.</p>;
+    return <p className="faint" style={{ padding: 12 }}>No attempts yet: the job is waiting in the queue.</p>;
   }
   return (
     <div className="scroll-x">

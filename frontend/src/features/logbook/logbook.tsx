@@ -40,7 +40,7 @@ export function LogbookView(props: Props): ReactElement {
   return (
     <>
       <FilterBar {...props} />
-      {days.length === 0 && <p className="faint">{entries.length === 0 ? "Nothing happened yet." : "No entry fits."}</p>}
+      {days.length === 0 && <p className="faint">{entries.length === 0 ? "Nothing has happened yet." : "No entry fits."}</p>}
       {days.map(({ day, entries: own }) => (
         <section key={day} aria-label={day}>
           <h2 className="logbook-day">{day}</h2>
@@ -53,11 +53,15 @@ export function LogbookView(props: Props): ReactElement {
   );
 }
 
-function FilterBar({ counts, filter, onFilter }: Props): ReactElement {
+function FilterBar({ counts, filter, onFilter }: Props): ReactElement | null {
   const flip = (kind: string): void => {
     const kinds = filter.kinds.includes(kind) ? filter.kinds.filter((one) => one !== kind) : [...filter.kinds, kind];
     onFilter({ ...filter, kinds });
   };
+  // The notes of a digest are few and have no kinds to choose from.
+  if (Object.keys(counts).length === 0) {
+    return null;
+  }
   return (
     <div className="logbook-bar">
       <input
@@ -209,7 +213,7 @@ function Changes({ entry }: { entry: LogEntry }): ReactElement | null {
 export function Why({ run, step, metric }: { run: string; step: number; metric: string }): ReactElement {
   const found = useQuery(whyWorseQuery(run, step, metric));
   if (found.error !== null) {
-    return <ErrorCard title="It could not be looked up" error={found.error} retry={() => void found.refetch()} />;
+    return <ErrorCard title="The causes could not be read" error={found.error} retry={() => void found.refetch()} />;
   }
   if (found.data === undefined) {
     return <Skeleton rows={3} />;

@@ -5,7 +5,9 @@ import { useState, type ReactElement } from "react";
 import { addNote, editNote, type LogEntry } from "../../api/logbook";
 import { putFile } from "../../api/artifacts";
 import { yard } from "../../lib/yard-line";
+import { Icon } from "../../ui/icon";
 import { YardLine } from "../../ui/parts";
+import "./logbook.css";
 import { complain } from "../../ui/toast";
 
 interface Props {
@@ -64,13 +66,18 @@ export function NoteBox({ run, artifactUri, note, onDone }: Props): ReactElement
           </button>
         )}
         {artifactUri !== undefined && (
-          <input
-            type="file"
-            accept="image/png,image/jpeg,image/gif,image/webp"
-            multiple
-            aria-label="Pictures"
-            onChange={(event) => setFiles([...(event.target.files ?? [])])}
-          />
+          <label className="btn note-pictures">
+            <Icon name="plus" />
+            {files.length === 0 ? "Pictures" : files.map((file) => file.name).join(", ")}
+            <input
+              className="sr-only"
+              type="file"
+              accept="image/png,image/jpeg,image/gif,image/webp"
+              multiple
+              aria-label="Pictures"
+              onChange={(event) => setFiles([...(event.target.files ?? [])])}
+            />
+          </label>
         )}
         <span className="grow" />
         {note === undefined && text.trim() !== "" && <YardLine line={yard.logbookNote(run, text.length > 60 ? `${text.slice(0, 60)}…` : text)} />}

@@ -31,7 +31,7 @@ export function RunTimeline({ whole, job, search, onSearch }: Props): ReactEleme
   const lineage = search.lineage === "1";
   const book = useQuery({ ...runLogbookQuery(info.run_id, lineage), refetchInterval: isLive(info.status) ? 5000 : false });
   const names = whole.metrics.map((metric) => metric.key);
-  const metric = names.find((name) => name === search.over) ?? leadMetric(names);
+  const metric = names.find((name) => name === search.over) ?? leadMetric(names) ?? names[0] ?? null;
   const showLog = (at: number): void => {
     const attempt = job === undefined ? null : attemptAt(job.attempts, at);
     if (attempt !== null) {

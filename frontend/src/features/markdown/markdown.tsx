@@ -1,11 +1,14 @@
 /** Markdown drawn as elements: nothing in it can run. */
-import { useMemo, type ReactElement, type ReactNode } from "react";
+import { Fragment, useMemo, type ReactElement, type ReactNode } from "react";
 
 import { parseMarkdown, type Block, type Inline } from "../../lib/markdown";
 
-export function Markdown({ text }: { text: string }): ReactElement {
+/** Draws a code block in a way of its own; null leaves it as code. */
+export type DrawCode = (language: string, text: string) => ReactNode;
+
+export function Markdown({ text, code }: { text: string; code?: DrawCode }): ReactElement {
   const blocks = useMemo(() => parseMarkdown(text), [text]);
-  return <div className="markdown">{blocks.map(drawBlock)}</div>;
+  return <div className="markdown">{blocks.map((block, at) => drawBlock(block, at, code))}</div>;
 }
 
 function drawInline(part: Inline, at: number): ReactNode {
@@ -29,7 +32,7 @@ function drawInline(part: Inline, at: number): ReactNode {
   }
 }
 
-function drawBlock(block: Block, at: number): ReactNode {
+function drawBlock(block: Block, at: number, code?: DrawCode): ReactNode {
   switch (block.kind) {
     case "heading": {
       const Head = block.level <= 1 ? "h2" : "h3";
@@ -38,9 +41,9 @@ function drawBlock(block: Block, at: number): ReactNode {
     case "paragraph":
       return <p key={at}>{block.children.map(drawInline)}</p>;
     case "code":
-      return <pre key={at}>{block.text}</pre>;
+      return <Fragment key={at}>{code?.(block.language, block.text) ?? <pre>{block.text}</pre>}</Fragment>;
     case "quote":
-      return <blockquote key={at}>{block.children.map(drawBlock)}</blockquote>;
+      return <blockquote key={at}>{block.children.map((child, place) => drawBlock(child, place, code))}</blockquote>;
     case "rule":
       return <hr key={at} />;
     case "table":
@@ -77,7 +80,7 @@ function DrawnList({ block }: { block: Extract<Block, { kind: "list" }> }): Reac
   const items = block.items.map((item, at) => (
     <li key={at} style={item.done === null ? undefined : { listStyle: "none", marginLeft: -18 }}>
       {item.done !== null && <input type="checkbox" checked={item.done} readOnly disabled aria-label={item.done ? "done" : "open"} />} {item.children.map(drawInline)}
-      {item.nested.map(drawBlock)}
+      {item.nested.map((child, place) => drawBlock(child, place))}
     </li>
   ));
   return block.ordered ? <ol>{items}</ol> : <ul>{items}</ul>;

@@ -42,7 +42,7 @@ export function Note({ text, title = "Notes", onSave, line }: Props): ReactEleme
       <div style={{ padding: 12, display: "grid", gap: 8 }}>
         {draft === null ? (
           text === "" ? (
-            <span className="faint">Nothing is noted yet. Markdown is understood.</span>
+            <span className="faint">No notes yet. Markdown is supported.</span>
           ) : (
             <Markdown text={text} />
           )

@@ -45,7 +45,7 @@ export function MediaView({ runs }: { runs: readonly MediaRun[] }): ReactElement
         {isCut && <span className="faint">Only the first files are shown; the Artifacts tab has all of them.</span>}
       </div>
       {none && search === "" && <NoMedia />}
-      {none && search !== "" && <p className="faint">No file has such a name.</p>}
+      {none && search !== "" && <p className="faint">No file has that name.</p>}
       <ImageGrid runs={runs} all={all} onOpen={(run, path) => setLarge({ run, path })} />
       <Part title="Figures and pictures" items={of("pictures")}>
         {({ run, path }) => (

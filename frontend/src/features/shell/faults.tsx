@@ -4,12 +4,12 @@ import type { ReactElement } from "react";
 
 import { ErrorCard } from "../../ui/parts";
 
-/** No page has this address. */
+/** Page not found. */
 export function NotFound(): ReactElement {
   return (
     <div className="empty">
-      <h1>No page has this address</h1>
-      <p className="muted">It may be mistyped, or what it showed has another name now.</p>
+      <h1>Page not found</h1>
+      <p className="muted">The address may be mistyped, or what it showed was renamed or deleted.</p>
       <div className="row">
         <Link className="btn" to="/app/home">
           Home

@@ -15,7 +15,7 @@ function Page(): React.ReactElement {
   usePlainKeys(heard);
   return (
     <>
-      <input type="checkbox" aria-label="Tick" />
+      <input type="checkbox" aria-label="Select" />
       <input aria-label="Filter" />
       <button type="button" onClick={pressed}>
         Columns
@@ -45,7 +45,7 @@ test("a letter is for the page, unless g came before it: then it is for the fram
   now.mockRestore();
   expect(router.latestLocation.pathname).toBe("/app/runs");
   // A box that was just ticked takes no letters; a text does, and a button keeps its Enter.
-  await user.click(screen.getByLabelText("Tick"));
+  await user.click(screen.getByLabelText("Select"));
   await user.keyboard("c");
   await user.type(screen.getByLabelText("Filter"), "s");
   screen.getByRole("button", { name: "Columns" }).focus();

@@ -25,6 +25,7 @@ const PAGES: Entry[] = [
   { id: "experiments", name: "Experiments", kind: "page", icon: "experiments", go: { to: "/app/experiments" } },
   { id: "runs", name: "Runs of all experiments", kind: "page", icon: "runs", go: { to: "/app/runs" } },
   { id: "models", name: "Models", kind: "page", icon: "models", go: { to: "/app/models" } },
+  { id: "reports", name: "Reports", kind: "page", icon: "report", go: { to: "/app/reports" } },
   { id: "data", name: "Data", kind: "page", icon: "data", go: { to: "/app/data" } },
   { id: "queue", name: "Queue of jobs", kind: "page", icon: "queue", go: { to: "/app/queue" } },
   { id: "submit", name: "Submit a job", kind: "page", icon: "plus", go: { to: "/app/submit" } },

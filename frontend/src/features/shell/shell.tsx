@@ -26,6 +26,7 @@ export const PLACES: readonly { to: string; word: string; icon: IconName; key: s
   { to: "/app/experiments", word: "Experiments", icon: "experiments", key: "e" },
   { to: "/app/runs", word: "Runs", icon: "runs", key: "r" },
   { to: "/app/models", word: "Models", icon: "models", key: "m" },
+  { to: "/app/reports", word: "Reports", icon: "report", key: "o" },
   { to: "/app/data", word: "Data", icon: "data", key: "d" },
   { to: "/app/queue", word: "Queue", icon: "queue", key: "q" },
   { to: "/app/sweeps", word: "Sweeps", icon: "sliders", key: "w" },

@@ -232,7 +232,7 @@ export class RunRow extends GridRow {
       this.link.className = name.length > NAME_LETTERS ? "run-name clip" : "run-name";
       this.link.title = name;
       this.link.href = address(`/app/runs/${this.id}`);
-      this.tick.setAttribute("aria-label", `Tick ${name}`);
+      this.tick.setAttribute("aria-label", `Select ${name}`);
     }
   }
 

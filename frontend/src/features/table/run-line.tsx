@@ -24,7 +24,7 @@ export function RunLine(props: {
   const now = useNow(60_000);
   return (
     <li className="run-line">
-      <input type="checkbox" className="tick" aria-label={`Tick ${name}`} checked={props.isTicked} onChange={() => props.actions.tick(id, row, false)} />
+      <input type="checkbox" className="tick" aria-label={`Select ${name}`} checked={props.isTicked} onChange={() => props.actions.tick(id, row, false)} />
       <Link to="/app/runs/$runId" params={{ runId: id }} search={{}} className="run-line-main">
         <span className="row">
           <span className="dot" style={{ background: colourOf(id) }} />

@@ -41,7 +41,7 @@ function TableHeadPlain(props: Props): ReactElement {
         <input
           type="checkbox"
           className="tick"
-          aria-label="Tick all runs, or none"
+          aria-label="Select all runs, or none"
           checked={props.allTicked}
           onChange={props.onTickAll}
         />

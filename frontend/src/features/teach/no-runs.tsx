@@ -24,7 +24,7 @@ export function NoRuns(): ReactElement {
   const make = (): void =>
     void json<{ token: string }>("/api/v1/tokens", { method: "POST", body: { label: "first steps" } }).then(
       (made) => setToken(made.token),
-      (cause: unknown) => complain("No token was made", cause),
+      (cause: unknown) => complain("The token was not created", cause),
     );
   return (
     <div className="empty">
@@ -43,7 +43,7 @@ export function NoRuns(): ReactElement {
         </button>
       ) : (
         <p className="muted" role="status">
-          The token is good for 90 days and shown this once. Settings lists and revokes it.
+          The token is valid for 90 days and is shown only once. You can revoke it in Settings.
         </p>
       )}
       <p className="muted">and run a script:</p>

@@ -174,7 +174,7 @@ function NodeCard({ node, runOf, isAdmin }: { node: Node; runOf: (job: string) =
                       void act(`${node.node_id} takes jobs again`, undrainNode(node.node_id), () => void act(`Drained ${node.node_id}`, drainNode(node.node_id, node.note)));
                     }}
                   >
-                    Let it take jobs again
+                    Return to service
                   </MenuItem>
                 ) : (
                   <MenuItem
@@ -267,7 +267,7 @@ function DrainDialog({ node, onClose }: { node: string; onClose: () => void }): 
     <Dialog title={`Drain ${node}?`} onClose={onClose}>
       <p className="muted">What runs there ends by itself; nothing new starts until it is let back.</p>
       <label className="label">
-        Why, for others to read
+        Reason, visible to others
         <input className="field" value={note} placeholder="ECC errors on GPU 3" onChange={(event) => setNote(event.target.value)} />
       </label>
       <YardLine line={jobLine.drain(node, note)} />
@@ -290,18 +290,18 @@ function DrainDialog({ node, onClose }: { node: string; onClose: () => void }): 
   );
 }
 
-/** Demand that is not met now, the worst first, and why. */
+/** Unmet demand now, the worst first, and why. */
 function Unmet({ cluster }: { cluster: Cluster }): ReactElement {
   const nameOf = useJobNames(cluster.demand.length > 0);
   const now = useNow(10_000);
   return (
-    <section className="card" aria-label="Demand that is not met">
+    <section className="card" aria-label="Unmet demand">
       <div className="card-head">
-        <h2>Demand that is not met</h2>
+        <h2>Unmet demand</h2>
         <span className="faint grow">{cluster.demand.length === 0 ? "" : `${short(cluster.totals.gpus_wanted)} GPUs in all`}</span>
       </div>
       {cluster.demand.length === 0 ? (
-        <p className="faint" style={{ padding: 12 }}>Everything asked for has its place.</p>
+        <p className="faint" style={{ padding: 12 }}>There is no unmet demand.</p>
       ) : (
         <div className="scroll-x">
           <table className="plain demand">

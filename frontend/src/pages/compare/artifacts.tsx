@@ -51,7 +51,7 @@ export function CompareArtifacts({ runs, path, onPath }: Props): ReactElement {
   const paths = [...files.keys()].sort();
   const chosen = files.has(path) ? path : (paths.find((one) => viewerOf(one) === "text") ?? paths[0]);
   if (chosen === undefined) {
-    return <p className="empty muted">None of these runs kept an artifact.</p>;
+    return <p className="empty muted">None of these runs has artifacts.</p>;
   }
   const holders = runs.filter(({ run }) => files.get(chosen)?.runs.has(run.info.run_id) === true);
   const viewer = viewerOf(chosen);

@@ -45,7 +45,7 @@ export function ComparePage(): ReactElement {
   if (ids.length < 2) {
     return (
       <div className="empty">
-        <h2>Two runs are needed</h2>
+        <h2>Select at least two runs</h2>
         <p className="muted">Select two or more runs in the table, then press c.</p>
         <div>
           <Link className="btn" to="/app/runs" search={{}}>
@@ -61,7 +61,7 @@ export function ComparePage(): ReactElement {
       <PageHead title="Compare" facts={<span>{count(ids.length, "run")}</span>}>
         <YardLine line={yard.diff(few(ids.map((id) => id.slice(0, 12))))} />
       </PageHead>
-      {fault !== null && <ErrorCard title="Not every run could be read" error={fault} retry={() => found.forEach((one) => void one.refetch())} />}
+      {fault !== null && <ErrorCard title="Some runs could not be read" error={fault} retry={() => found.forEach((one) => void one.refetch())} />}
       <div className="compare-runs">
         {runs.map(({ run, experiment_name: experiment }) => (
           <span key={run.info.run_id} className="chip compare-chip">

@@ -79,7 +79,7 @@ export function ExperimentsPage(): ReactElement {
             <table className="plain">
               <thead>
                 <tr>
-                  <th style={{ width: 30 }} aria-label="Tick" />
+                  <th style={{ width: 30 }} aria-label="Select" />
                   <th>Name</th>
                   <th className="num">Runs</th>
                   <th>State</th>
@@ -99,7 +99,7 @@ export function ExperimentsPage(): ReactElement {
                       <input
                         type="checkbox"
                         className="tick"
-                        aria-label={`Tick ${one.name}`}
+                        aria-label={`Select ${one.name}`}
                         checked={ticked.includes(one.experiment_id)}
                         onChange={() => setTicked(ticked.includes(one.experiment_id) ? ticked.filter((id) => id !== one.experiment_id) : [...ticked, one.experiment_id])}
                       />
@@ -212,12 +212,12 @@ function NewExperiment({ onClose, onDone }: { onClose: () => void; onDone: () =>
   return (
     <Dialog title="New experiment" onClose={onClose}>
       <form className="dialog-body" style={{ padding: 0 }} onSubmit={(event) => void submit(event)}>
-        {fault !== null && <ErrorCard title="The experiment was not made" error={fault} />}
+        {fault !== null && <ErrorCard title="The experiment was not created" error={fault} />}
         <label className="label">
           Name
           <input className="field" value={name} onChange={(event) => setName(event.target.value)} />
         </label>
-        <p className="muted">A script makes one by itself: <code>mlflow.set_experiment(&quot;{name || "name"}&quot;)</code>.</p>
+        <p className="muted">Scripts create experiments automatically: <code>mlflow.set_experiment(&quot;{name || "name"}&quot;)</code>.</p>
         <YardLine line={yard.newExperiment(name || "NAME")} />
         <div className="dialog-foot">
           <button type="submit" className="btn primary" disabled={name.trim() === ""}>

@@ -106,7 +106,7 @@ function RunsCard({ title, empty, table, metrics, nameOf, agoToo = false }: Card
               const lead = metrics.find((name) => (table.metrics[name]?.last[row] ?? null) !== null);
               return (
                 <tr key={id}>
-                  <td className="clip" style={{ maxWidth: 150 }}>
+                  <td className="clip" style={{ maxWidth: 128 }}>
                     <Link className="row run-name" to="/app/runs/$runId" params={{ runId: id }} search={{}}>
                       <span className="dot" style={{ background: colourOf(id) }} />
                       <span className="clip">{table.name[row]}</span>
@@ -115,7 +115,7 @@ function RunsCard({ title, empty, table, metrics, nameOf, agoToo = false }: Card
                   <td>
                     <StateBadge status={shownStatus(table.status[row] ?? "", table.heard_ms[row], now)} />
                   </td>
-                  <td className="wide-only clip" style={{ maxWidth: 92 }}>
+                  <td className="wide-only clip" style={{ maxWidth: 80 }}>
                     <Link className="muted" to="/app/runs" search={{ exp: table.experiment_id[row] ?? "" }}>
                       {nameOf.get(table.experiment_id[row] ?? "")}
                     </Link>
@@ -201,7 +201,7 @@ function Failures(): ReactElement | null {
         <tbody>
           {shown.map((job) => (
             <tr key={job.job_id}>
-              <td className="clip" style={{ maxWidth: 150 }}>
+              <td className="clip" style={{ maxWidth: 128 }}>
                 <Link to="/app/jobs/$jobId" params={{ jobId: job.job_id }} search={{}}>
                   {jobName(job)}
                 </Link>

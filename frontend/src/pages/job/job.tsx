@@ -346,7 +346,7 @@ checkpoint.save({"step": step, "model": model.state_dict()}, step=step)`}</pre>
                 <td className="num">{bytes(one.size_bytes)}</td>
                 <td title={exact(one.created_ms)}>{ago(one.created_ms, now)}</td>
                 <td className="mono">
-                  {one.name} {at === 0 && <span className="chip accent">goes on from here</span>}
+                  {one.name} {at === 0 && <span className="chip accent">resumes from here</span>}
                 </td>
               </tr>
             ))}

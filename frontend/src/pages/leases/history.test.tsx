@@ -45,6 +45,6 @@ describe("the history of a lease", () => {
 
   test("of another team says why there is none", () => {
     render(<Turns events={[]} />);
-    expect(screen.getByText(/told to its own team/)).toBeTruthy();
+    expect(screen.getByText(/visible to its own team only/)).toBeTruthy();
   });
 });

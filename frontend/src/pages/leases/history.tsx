@@ -45,7 +45,7 @@ function Head({ events }: { events: readonly YardEvent[] }): ReactElement {
 export function Turns({ events }: { events: readonly YardEvent[] }): ReactElement {
   const [isWhole, setWhole] = useState(false);
   if (events.length === 0) {
-    return <p className="faint">Nothing for you to read: what befalls a lease is told to its own team.</p>;
+    return <p className="faint">A lease's history is visible to its own team only.</p>;
   }
   const shown = isWhole ? events : events.slice(0, FIRST);
   return (

@@ -100,7 +100,9 @@ function DigestView({ unit, period, onPeriod }: { unit: "week" | "month"; period
   ] as const;
   return (
     <div className="page-body">
-      <Segments label="Period" value={period === "last" ? "last" : "this"} options={options} onChange={onPeriod} />
+      <div className="row">
+        <Segments label="Period" value={period === "last" ? "last" : "this"} options={options} onChange={onPeriod} />
+      </div>
       {digest.error !== null && <ErrorCard title="The digest could not be read" error={digest.error} retry={() => void digest.refetch()} />}
       {digest.data === undefined ? <Skeleton /> : <DigestCard digest={digest.data} />}
       <YardLine line={yard.digest(unit, period)} />
@@ -152,8 +154,10 @@ function FigureTable({ title, head, rows }: { title: string; head: readonly stri
       <table className="plain">
         <thead>
           <tr>
-            {head.map((word) => (
-              <th key={word}>{word}</th>
+            {head.map((word, at) => (
+              <th key={word} className={at === 0 ? "" : "num"}>
+                {word}
+              </th>
             ))}
           </tr>
         </thead>

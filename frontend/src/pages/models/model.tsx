@@ -170,6 +170,7 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
   const sources = versions.map((version) => sourceOf(version).run);
   const found = useQueries({ queries: sources.slice(0, SCORED).map((run) => ({ ...runQuery(run ?? ""), enabled: run !== null, staleTime: 60_000 })) });
   const scores = scoresOf(found.map(({ data }) => new Map((data?.metrics ?? []).map((metric) => [metric.key, metric.last]))), 2);
+  const isStaged = versions.some((version) => version.current_stage !== "None");
   if (versions.length === 0) {
     return <p className="faint" style={{ padding: 12 }}>This model has no version yet.</p>;
   }
@@ -177,7 +178,7 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
     <table className="plain">
       <thead>
         <tr>
-          <th style={{ width: 28 }} aria-label="Tick" />
+          <th style={{ width: 28 }} aria-label="Select" />
           <th>Version</th>
           <th>State</th>
           <th>Aliases</th>
@@ -186,7 +187,7 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
               {name}
             </th>
           ))}
-          <th className="wide-only">Stage</th>
+          {isStaged && <th className="wide-only">Stage</th>}
           <th>Run</th>
           <th className="wide-only">Registered</th>
         </tr>
@@ -216,7 +217,7 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
                   {score.best === row ? <b>{short(score.values[row])}</b> : short(score.values[row])}
                 </td>
               ))}
-              <td className="muted wide-only">{version.current_stage === "None" ? "—" : version.current_stage}</td>
+              {isStaged && <td className="muted wide-only">{version.current_stage === "None" ? "—" : version.current_stage}</td>}
               <td className="clip" style={{ maxWidth: 110 }}>
                 {run === null ? (
                   <span className="faint">—</span>

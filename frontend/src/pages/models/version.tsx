@@ -4,11 +4,12 @@ import { Link } from "@tanstack/react-router";
 import { useState, type ReactElement } from "react";
 
 import { deleteVersion, deleteVersionTag, describeVersion, moveStage, setVersionTag, sourceOf } from "../../api/models";
+import { jobQuery } from "../../api/jobs";
 import { runQuery, type WholeRun } from "../../api/runs";
 import type { ModelVersion } from "../../api/wire";
 import { Tags } from "../../features/actions/tags";
 import { Note } from "../../features/markdown/note";
-import { exact, short } from "../../lib/format";
+import { exact, grouped, short } from "../../lib/format";
 import { isSystem } from "../../lib/metric-names";
 import { yard } from "../../lib/yard-line";
 import { Icon } from "../../ui/icon";
@@ -124,11 +125,15 @@ export function VersionCard({ version, onChange, onClose }: { version: ModelVers
 function Lineage({ version, whole, path }: { version: ModelVersion; whole: WholeRun; path: string }): ReactElement {
   const { info, data, inputs } = whole.run;
   const job = (data.tags ?? []).find((tag) => tag.key === "yard.job")?.value;
+  const detail = useQuery({ ...jobQuery(job ?? ""), enabled: job !== undefined, staleTime: 60_000 }).data;
+  // The last checkpoint of the job is where its training ended.
+  const saved = [...(detail?.checkpoints ?? [])].sort((a, b) => b.created_ms - a.created_ms)[0];
   const sets = (inputs?.dataset_inputs ?? []).map(({ dataset }) => `${dataset.name} ${dataset.digest.slice(0, 8)}`);
   const steps: { kind: string; body: ReactElement }[] = [
     ...sets.slice(0, 4).map((name) => ({ kind: "Data", body: <span>{name}</span> })),
-    ...(job === undefined ? [] : [{ kind: "Job", body: <Link to="/app/jobs/$jobId" params={{ jobId: job }} search={{}}>{job}</Link> }]),
+    ...(job === undefined ? [] : [{ kind: "Job", body: <Link to="/app/jobs/$jobId" params={{ jobId: job }} search={{}}>{detail?.job.name ?? job}</Link> }]),
     { kind: "Run", body: <Link to="/app/runs/$runId" params={{ runId: info.run_id }} search={{}}>{info.run_name}</Link> },
+    ...(saved === undefined || job === undefined ? [] : [{ kind: "Checkpoint", body: <Link to="/app/jobs/$jobId" params={{ jobId: job }} search={{}}>step {grouped(saved.step)}</Link> }]),
     ...(path === "" ? [] : [{ kind: "Files", body: <Link to="/app/runs/$runId" params={{ runId: info.run_id }} search={{ tab: "artifacts", path }}>{path}</Link> }]),
     { kind: "Version", body: <b>{version.version}</b> },
   ];

@@ -1,4 +1,5 @@
 /** The charts of one run: its own metrics, or those of the machine. */
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, type ReactElement } from "react";
 
@@ -8,8 +9,9 @@ import { AddChart, CustomCharts, useCustomCharts } from "../../features/chart/cu
 import { Panels } from "../../features/chart/panels";
 import type { ChartSettings } from "../../features/chart/panel";
 import type { JobDetail } from "../../api/jobs";
+import { runNotesQuery } from "../../api/logbook";
 import { leadMetric } from "../../lib/job-lanes";
-import { marksOf } from "../../lib/chart-marks";
+import { marksOf, noteMarks } from "../../lib/chart-marks";
 import { isSystem } from "../../lib/metric-names";
 import { isStep, readView, writeView, type View } from "../../lib/view";
 
@@ -38,6 +40,7 @@ export function ChartsTab({ whole, system, job }: { whole: WholeRun; system: boo
   const names = whole.metrics.map((metric) => metric.key).filter((name) => isSystem(name) === system).join("\n");
   const metrics = useMemo(() => (names === "" ? [] : names.split("\n")), [names]);
   const runs = useMemo(() => [{ id: info.run_id, name: info.run_name, start: info.start_time }], [info.run_id, info.run_name, info.start_time]);
+  const notes = useQuery(runNotesQuery(info.run_id));
   const custom = useCustomCharts(system ? undefined : info.experiment_id);
   const chartView: ChartView = system && view.x === "step" ? { ...view, x: "relative", plot: "lines" } : { ...view, plot: "lines" };
   const settings = useMemo<ChartSettings>(
@@ -50,9 +53,9 @@ export function ChartsTab({ whole, system, job }: { whole: WholeRun; system: boo
       orphans: view.orphans,
       zoom: view.zoom,
       onZoom: (zoom) => change({ zoom }),
-      marks: job === undefined ? [] : marksOf(job, view.x, info.start_time),
+      marks: [...(job === undefined ? [] : marksOf(job, view.x, info.start_time)), ...noteMarks(notes.data ?? [], view.x, info.start_time)],
     }),
-    [view, change, job, info.start_time],
+    [view, change, job, notes.data, info.start_time],
   );
   if (metrics.length === 0) {
     return (

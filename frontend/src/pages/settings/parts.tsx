@@ -46,7 +46,7 @@ export function FormDialog(props: {
     <Dialog title={props.title} onClose={props.onClose} wide={props.wide ?? false}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         {props.children}
-        {fault !== null && <ErrorCard title="That was not done" error={fault} />}
+        {fault !== null && <ErrorCard title="The change failed" error={fault} />}
         {props.line !== undefined && <YardLine line={props.line} />}
         <div className="row" style={{ justifyContent: "flex-end" }}>
           <button type="button" className="btn" onClick={props.onClose}>

@@ -32,7 +32,7 @@ export function TokensPart({ session }: { session: Session }): ReactElement {
           {found.length > 0 && (
             <label className="row faint">
               <input type="checkbox" checked={all} onChange={(event) => setAll(event.target.checked)} />
-              Expired and revoked too
+              Include expired and revoked
             </label>
           )}
           <button type="button" className="btn small primary" onClick={() => setAsking(true)}>
@@ -46,7 +46,7 @@ export function TokensPart({ session }: { session: Session }): ReactElement {
       {tokens.data === undefined ? (
         <Skeleton rows={3} />
       ) : shown.length === 0 ? (
-        <p className="faint settings-empty">No token is live. Training scripts and the command line need one.</p>
+        <p className="faint settings-empty">No active tokens. Training scripts and the command line need one.</p>
       ) : (
         <div className="settings-scroll">
           <table className="plain">

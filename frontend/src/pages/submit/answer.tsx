@@ -32,7 +32,7 @@ export function AnswerCard({ empty, faults, answer, error, onTake }: Props): Rea
       <section className="card answer" role="alert">
         <strong className="row tone-red">
           <Icon name="warn" />
-          The queue refuses it
+          The queue rejects this job
         </strong>
         <p className="clip-wrap">{error.message}</p>
       </section>
@@ -45,7 +45,7 @@ export function AnswerCard({ empty, faults, answer, error, onTake }: Props): Rea
           <Icon name="help" />
           {empty ? "Write a command" : faults > 0 ? "Fix the marked fields" : "Asking the queue"}
         </strong>
-        <p className="muted">Here the queue tells whether and when it would start, and what would start now.</p>
+        <p className="muted">Whether and when the job would start is shown here.</p>
       </section>
     );
   }

@@ -1,6 +1,7 @@
 /** The fields of a submission, the few that everyone needs first. */
 import { useId, type ReactElement, type ReactNode } from "react";
 
+import { CodeFolder } from "./code";
 import { KINDS, LAUNCHERS, PRIORITIES, STYLES, type Form, type Kind } from "../../lib/submit-form";
 
 interface Props {
@@ -31,15 +32,22 @@ export function Fields(props: Props): ReactElement {
   );
   return (
     <div className="stack">
-      <Group title="What runs">
+      <Group title="Code and command">
         <Choice label="Kind" value={form.kind} options={KINDS} onChange={(kind) => onChange({ kind: kind as Kind })} />
-        {form.kind !== "notebook" && text("command", "Command", { area: 3, wide: true, hint: COMMANDS[form.kind] })}
+        {form.kind !== "notebook" && (
+          <>
+            {text("command", "Command", { area: 3, wide: true, hint: COMMANDS[form.kind] })}
+            <CodeFolder form={form} onChange={onChange} />
+            {text("git", "Or a git repository", { hint: "https://host/team/code.git" })}
+            {text("gitRef", "Branch, tag or commit", { hint: "the default branch" })}
+          </>
+        )}
         {form.kind === "notebook" && text("python", "Python that has JupyterLab", { hint: "jupyter-lab on the node's PATH" })}
         {form.kind !== "command" && text("idle", "Stop when unused for", { hint: "2h; 0 for never" })}
         {text("name", form.kind === "notebook" ? "Name, also of its lasting folder" : "Name", { hint: form.kind === "notebook" ? "notebook" : "Auto-generated" })}
         {text("experiment", "Experiment of its run", { hint: "Default", options: props.experiments })}
       </Group>
-      <Group title="What it needs, on each node">
+      <Group title="Resources, per node">
         {text("gpus", "GPUs", { hint: "0, 1, 0.5", decimal: true })}
         {text("gpuType", "GPU type", { hint: "any", options: props.gpuTypes })}
         {text("cpus", "CPUs", { hint: "any", decimal: true })}
@@ -47,17 +55,17 @@ export function Fields(props: Props): ReactElement {
         {text("nodes", "Nodes, all or none", { decimal: true })}
         {text("time", "Time limit", { hint: "none, or 2h30m" })}
       </Group>
-      <Group title="Its place in line">
+      <Group title="Scheduling">
         <Choice label="Queue" value={form.queue} options={[["", "default"], ...props.queues.filter((name) => name !== "default").map((name) => [name, name] as const)]} onChange={(queue) => onChange({ queue })} />
         <Choice label="Priority" value={form.priority} options={PRIORITIES.map((word) => [word, word] as const)} onChange={(priority) => onChange({ priority })} />
         {text("retries", "Retries after a failure", { hint: "0", decimal: true })}
         {text("after", "After these jobs", { hint: "JOB, or JOB:any-end" })}
         {text("array", "Array", { hint: "0-9, or 0-9%2 for two at a time" })}
-        {text("estimate", "It will take about", { hint: "learned from past jobs" })}
-        {flag("preemptible", "May be stopped for others and go on later")}
-        {flag("hold", "Queue it, but hold it back")}
+        {text("estimate", "Expected duration", { hint: "learned from past jobs" })}
+        {flag("preemptible", "May be preempted, and resume later")}
+        {flag("hold", "Submit on hold")}
       </Group>
-      <Group title="Its environment">
+      <Group title="Environment">
         {text("data", "Data sets, one NAME or NAME@v3 a line", { area: 2 })}
         {text("env", "Variables, one NAME=VALUE a line", { area: 3 })}
         {text("pip", "Packages to install, as in requirements.txt", { area: 3 })}
@@ -68,14 +76,14 @@ export function Fields(props: Props): ReactElement {
           <Choice label="Launcher" value={form.launcher} options={LAUNCHERS.map((word) => [word, word] as const)} onChange={(launcher) => onChange({ launcher })} />
           {text("processes", "Processes on each node", { hint: "one a GPU", decimal: true })}
           {text("grace", "Time to save when stopped", { hint: "30s" })}
-          {text("progress", "A step at least every", { hint: "not watched" })}
-          {text("lease", "On this lease alone", { hint: "none" })}
-          {text("same", "Label all its nodes share", { hint: "rack" })}
+          {text("progress", "Progress at least every", { hint: "not watched" })}
+          {text("lease", "Only on this lease", { hint: "none" })}
+          {text("same", "Label its nodes must share", { hint: "rack" })}
           <Choice label="How nodes are chosen" value={form.style} options={STYLES.map((word) => [word, word === "" ? "as the queue does" : word] as const)} onChange={(style) => onChange({ style })} />
-          {text("team", "Team that pays", { hint: "yours" })}
+          {text("team", "Team to charge", { hint: "yours" })}
           {text("labels", "Node labels it needs, one NAME=VALUE a line", { area: 2 })}
           {text("tags", "Tags on its run, one NAME=VALUE a line", { area: 2 })}
-          {flag("exclusive", "Nobody else on its nodes")}
+          {flag("exclusive", "Exclusive use of its nodes")}
         </div>
       </details>
     </div>

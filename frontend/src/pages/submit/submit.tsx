@@ -29,7 +29,7 @@ export function SubmitPage(): ReactElement {
         <ErrorCard title="The job to copy could not be read" error={source.error} retry={() => void source.refetch()} />
         <div>
           <Link className="btn" to="/app/submit" search={{}}>
-            Start from nothing
+            Start with an empty form
           </Link>
         </div>
       </div>
@@ -43,6 +43,19 @@ export function SubmitPage(): ReactElement {
 const emptyOf = (kind: Kind): Form => (kind === "command" ? EMPTY : { ...EMPTY, kind, gpus: "0" });
 
 const TITLES: Record<Kind, string> = { command: "Submit a job", notebook: "Start a notebook", app: "Start a web app" };
+
+/** What the job will find in its folder. */
+function hintOf(form: Form): string {
+  if (form.kind === "notebook") {
+    return "JupyterLab works in a folder of yours that lasts. The job's page has a button to open it once it runs.";
+  }
+  if (form.git.trim() !== "") {
+    return "The node fetches the repository before the command runs in it; it needs git and access to the address.";
+  }
+  return form.package === ""
+    ? "A terminal packages the folder you stand in (leave --no-working-dir out). Without code the command runs in an empty folder, with what is installed on the node."
+    : "It runs in the packaged folder. A terminal packages the folder you stand in.";
+}
 
 /** The same value once it has rested for a while. */
 function useRested<T>(value: T, wait: number): T {
@@ -101,7 +114,7 @@ function SubmitForm({ start, from }: { start: Form; from: string | null }): Reac
     <form onSubmit={(event) => void submit(event)}>
       <PageHead title={from === null ? TITLES[form.kind] : `Submit a copy of ${from}`} facts={<span>the queue answers before anything is queued</span>}>
         <button type="submit" className="btn primary" disabled={read.fields === null || busy}>
-          {form.hold ? "Submit, held" : "Submit"}
+          {form.hold ? "Submit on hold" : "Submit"}
         </button>
       </PageHead>
       <div className="page-body submit-columns">
@@ -114,15 +127,13 @@ function SubmitForm({ start, from }: { start: Form; from: string | null }): Reac
           gpuTypes={[...new Set((cluster.data?.nodes ?? []).flatMap((node) => node.gpus.map((gpu) => gpu.type)))]}
         />
         <aside className="stack submit-side">
-          {fault !== null && <ErrorCard title="It was not queued" error={fault} />}
+          {fault !== null && <ErrorCard title="The job was not queued" error={fault} />}
           <AnswerCard empty={form.kind !== "notebook" && form.command.trim() === ""} faults={Object.keys(read.faults).length} answer={asked === "" ? undefined : answer.data} error={asked === "" ? null : answer.error} onTake={take} />
           <section className="stack" style={{ gap: 6 }}>
             <h3>The same from a terminal</h3>
             {read.fields === null ? <YardLine line="yard submit --gpus 1 -- python train.py" /> : <YardLine line={submitLine(read.fields)} />}
             <p className="faint" style={{ fontSize: 12 }}>
-              {form.kind === "notebook" ? "JupyterLab works in a folder of yours that lasts. Its page has a button to open it once it runs." : form.package === ""
-                ? "A terminal packages the folder you stand in (leave --no-working-dir out). From here the command runs in an empty folder, with what is installed on the node."
-                : "It runs in the folder that was packaged for the job it is a copy of."}
+              {hintOf(form)}
             </p>
           </section>
         </aside>

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from trackyard.cli.demo import demo_gpus
 from trackyard.cli.demo.demo_curves import DemoRun, Point, make_runs
 from trackyard.cli.demo.demo_files import files_of
 from trackyard.cli.demo.demo_logbook import tell_story
@@ -28,7 +29,7 @@ from trackyard.core.errors import SetupError
 
 SEED = 20_260_816
 BATCH = 1000
-ALERTS = ("state failed", "nan", "batch/loss > 3", "log cuda-oom")
+ALERTS = ("state failed", "nan", "batch/loss > 3", "log cuda-oom", "wait > 10s")
 START_SECONDS = 60
 NOTES = {
     "food11-classifier": "Which small network sorts eleven kinds of dishes best? *Demo data.*",
@@ -68,10 +69,12 @@ def _with_own_server(args: argparse.Namespace) -> int:
     say(f"no server answers; starting one with a throw-away home at {home}")
     command = [sys.executable, "-m", "trackyard.cli.main", "up"]
     command += ["--home", str(home), "--port", str(args.port)]
+    demo_gpus.declare(home)
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         url = _address(server)
-        return _fill(Api(url, (home / "token").read_text().strip()), args, live=True)
+        api = Api(url, (home / "token").read_text().strip())
+        return _fill(api, args, live=True, with_gpus=True)
     except KeyboardInterrupt:
         return 0
     finally:
@@ -94,12 +97,12 @@ def _address(server: subprocess.Popen[str]) -> str:
     )
 
 
-def _fill(api: Api, args: argparse.Namespace, *, live: bool) -> int:
+def _fill(api: Api, args: argparse.Namespace, *, live: bool, with_gpus: bool = False) -> int:
     demo = Demo(api)
     if demo.is_there():
         say("the demo project is there already")
     else:
-        demo.seed(args.scale)
+        demo.seed(args.scale, with_gpus=with_gpus)
     code = api.post("/api/v1/session/codes")["code"]
     print(
         f"\n  open      {api.url}/signin#code={code}   (works once, for 15 minutes)\n", flush=True
@@ -131,12 +134,14 @@ class Demo:
         found = self._api.get("/api/v1/experiments")["experiments"]
         return any(one["name"] in NOTES and one["runs"] for one in found)
 
-    def seed(self, scale: float) -> None:
-        """Log experiments, runs, artifacts and models."""
+    def seed(self, scale: float, *, with_gpus: bool = False) -> None:
+        """Log experiments, runs, artifacts and models; run jobs where GPUs are the demo's own."""
         runs = list(make_runs(SEED, int(time.time() * 1000), scale))
         began = time.monotonic()
         points = 0
         self._watch()
+        if with_gpus:
+            demo_gpus.submit(self._api)
         for number, one in enumerate(runs, 1):
             self._log_run(one)
             points += len(one.points)

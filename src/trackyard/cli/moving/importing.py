@@ -22,6 +22,7 @@ _FORMATS = {
     "wandb": "a folder `wandb` of Weights & Biases, as runs write it on disk",
     "trackio": "the folder of Trackio, or one project's database",
     "neptune": "a folder `.neptune` that runs in offline mode wrote",
+    "aim": "a repository of Aim, the folder `.aim`",
 }
 
 
@@ -146,6 +147,10 @@ def _open_other(name: str, path: Path) -> RecordSource:
         from trackyard.moving.trackio import TrackioFolder
 
         return TrackioFolder(path)
+    if name == "aim":
+        from trackyard.moving.aim import AimRepository
+
+        return AimRepository(path)
     from trackyard.moving.neptune import NeptuneFolder
 
     return NeptuneFolder(path)

@@ -1,6 +1,6 @@
 """What Slurm's accounting knows of jobs that the controller has forgotten.
 
-Owns asking sacct and reading its rows. A site without accounting is asked once.
+Owns running sacct and reading its rows. A site without accounting is asked once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ class Accounting:
         self._is_there: bool | None = None
 
     def job(self, job_id: int, name: str) -> SlurmJob | None:
-        """Return the last that is known of a job of this name; None without accounting."""
+        """Return how a job of this name ran first; None without accounting.
+
+        Slurm keeps a row for each time that a job was put back into its queue. The first is the
+        attempt; the later ones never run the command again.
+        """
         if self._is_there is False or not job_id:
             return None
         try:
@@ -32,6 +36,7 @@ class Accounting:
                 "sacct",
                 f"--jobs={job_id}",
                 "--allocations",
+                "--duplicates",
                 "--noheader",
                 "--parsable2",
                 f"--format={','.join(FIELDS)}",
@@ -45,7 +50,7 @@ class Accounting:
         self._is_there = True
         rows = [row for row in map(read_row, text.splitlines()) if row is not None]
         # A controller that lost its state gives numbers again: the name tells whose it is.
-        return next((job for job in reversed(rows) if job.name == name), None)
+        return next((job for job in rows if job.name == name), None)
 
 
 def read_row(line: str) -> SlurmJob | None:
@@ -53,12 +58,13 @@ def read_row(line: str) -> SlurmJob | None:
     parts = line.strip().split("|")
     if len(parts) != len(FIELDS) or not parts[0].isdigit():
         return None
-    number, name, state, nodes, start, end = parts
+    number, name, words, nodes, start, end = parts
+    # `CANCELLED by 1000` names who did it.
+    state = words.split()[0].rstrip("+") if words else ""
     return SlurmJob(
         job_id=int(number),
         name=name,
-        # `CANCELLED by 1000` names who did it.
-        state=state.split()[0].rstrip("+") if state else "",
+        state="PREEMPTED" if state == "REQUEUED" else state,
         nodes=tuple(expand(nodes)) if nodes not in ("", "None assigned") else (),
         start=_seconds(start),
         end=_seconds(end),

@@ -1,13 +1,14 @@
-"""Runs Slurm's own commands: sbatch, squeue, sinfo, scontrol, scancel, sacct.
+"""Runs Slurm's commands: sbatch, squeue, scontrol, scancel, sacct, sacctmgr.
 
-Owns time limits, the environment they run in, and telling a controller that does not answer from
-a request that it refused. Knows nothing of attempts.
+Owns their timeouts and environment, and the distinction between a controller that does not answer
+and one that refuses a request. Knows nothing of attempts.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import Any
 from trackyard.core.ports import EngineError, EngineUnavailable, LaunchRefused
 from trackyard.engines.wrapper import INHERITED_NAMES, INHERITED_PREFIXES
 
-#: how long a command may take before the controller counts as not answering
+#: how long a command may take before the controller counts as unreachable
 ANSWER_SECONDS = 20.0
 #: what Slurm's commands say when they cannot reach the controller or get no answer in time
 _SILENT = (
@@ -36,8 +37,14 @@ _SILENT = (
     "protocol authentication error",
     "connection timed out",
 )
-#: the server's own interpreter has no business in a job's environment on other machines
+#: what Slurm says of a job beyond the number that its user, account or QOS may submit
+_FULL = re.compile(r"\b(QOS|Assoc)(Max|Grp)SubmitJobs?(PerUser|PerAccount)?(Limit)?\b")
+#: the server's own settings, which mean nothing on other machines
 _NOT_FOR_NODES = frozenset({"VIRTUAL_ENV", "TMPDIR", "XDG_RUNTIME_DIR"})
+
+
+class QueueFull(EngineUnavailable):
+    """Slurm takes no more jobs of this user for now; the same job may be taken later."""
 
 
 class Commands:
@@ -47,11 +54,11 @@ class Commands:
         self._folder = folder
         self._config = config
         self._seconds = seconds or ANSWER_SECONDS
-        #: how often each command was run, for whoever wants to know what a pass costs
+        #: how often each command was run, to measure what a pass costs
         self.counts: dict[str, int] = {}
 
     def check(self) -> None:
-        """Refuse a machine without Slurm's commands, saying what to install."""
+        """Fail on a machine without Slurm's commands, saying what to install."""
         missing = [name for name in ("sbatch", "squeue", "scontrol") if not self._find(name)]
         if missing:
             raise EngineError(
@@ -61,7 +68,7 @@ class Commands:
             )
 
     def submit(self, arguments: Sequence[str], script: str) -> int:
-        """Hand a batch script over; return the job's id."""
+        """Submit a batch script; return the job's id."""
         answer = self.run("sbatch", "--parsable", *arguments, given=script, refuses=True)
         first = answer.strip().partition(";")[0].splitlines()[-1:] or [""]
         try:
@@ -79,7 +86,7 @@ class Commands:
         if not isinstance(data, dict):
             raise EngineUnavailable(f"{program} --json printed no object")
         if data.get("errors"):
-            # It ends with 0 and an empty list where it could not reach the controller.
+            # It exits with 0 and an empty list if it could not reach the controller.
             raise EngineUnavailable(
                 f"Slurm's controller does not answer {program}: {_errors(data['errors'])}"
             )
@@ -110,11 +117,13 @@ class Commands:
         words = _words(answer.stderr or answer.stdout) or f"exit code {answer.returncode}"
         if any(phrase in words.lower() for phrase in _SILENT):
             raise EngineUnavailable(f"Slurm's controller does not answer: {words}")
+        if refuses and _FULL.search(words):
+            raise QueueFull(words)
         kind = LaunchRefused if refuses else EngineError
         raise kind(f"Slurm refused: {words}")
 
     def environment(self) -> dict[str, str]:
-        """Return what Slurm's commands, and by sbatch the batch script, start from."""
+        """Return the environment of Slurm's commands and, through sbatch, of batch scripts."""
         return clean_environment(os.environ, self._config)
 
     def _find(self, program: str) -> str | None:
@@ -125,7 +134,7 @@ class Commands:
 
 
 def clean_environment(source: Mapping[str, str], config: str) -> dict[str, str]:
-    """Return the variables that may travel to a node: none of the server's own secrets."""
+    """Return the variables that may be passed to a node: none of the server's secrets."""
     values = {
         name: value
         for name, value in source.items()

@@ -1,8 +1,8 @@
 """SlurmEngine: the engine port on a Slurm cluster.
 
-Owns an attempt's way through its folder: written down, handed over, looked at, stopped, forgotten.
-What is written down survives the server and a controller that does not answer; it is handed over
-when that one does. One squeue serves all attempts of a pass. Must not touch the store.
+Owns the life cycle of an attempt's folder: written, submitted, polled, stopped, removed. A written
+attempt survives a restart of the server and an unreachable controller, and is submitted once the
+controller answers. One squeue per pass serves all attempts. Must not touch the store.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from trackyard.engines.notices import Notices
 from trackyard.engines.slurm import nodes as slurm_nodes
 from trackyard.engines.slurm import submit
 from trackyard.engines.slurm.accounting import Accounting
-from trackyard.engines.slurm.commands import Commands
+from trackyard.engines.slurm.commands import Commands, QueueFull
 from trackyard.engines.slurm.observe import judge
 from trackyard.engines.slurm.parse import SlurmJob
 from trackyard.engines.slurm.relay import Relay
@@ -55,9 +55,9 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.25
 IDLE_SECONDS = 2.0
-#: how long after its grace a job that does not end is cancelled in Slurm
+#: how long after its grace period a job that has not ended is cancelled in Slurm
 OVERDUE_SECONDS = 10.0
-#: how often a controller that did not answer is tried again
+#: how often an unreachable controller is retried
 RETRY_SECONDS = 2.0
 _LIVE = (AttemptPhase.STARTING, AttemptPhase.RUNNING)
 
@@ -90,6 +90,8 @@ class SlurmEngine:
         self._overdue: dict[str, float] = {}
         self._retry_at = 0.0
         self._silent = False
+        #: why Slurm takes no more jobs for now; empty: it does, for all that is known
+        self._full = ""
         self._up: dict[str, bool] = {}
         self._closing = threading.Event()
         self._work = threading.Event()
@@ -101,7 +103,7 @@ class SlurmEngine:
     # The port
 
     def nodes(self) -> Sequence[NodeReport]:
-        """Describe the cluster's nodes, less what attempts and jobs of others hold."""
+        """Describe the cluster's nodes and what our attempts and other users leave free."""
         held: dict[str, list[NodeGrant]] = {}
         for report in self.attempts():
             if report.phase in _LIVE:
@@ -120,7 +122,7 @@ class SlurmEngine:
         ]
 
     def launch(self, spec: LaunchSpec) -> AttemptReport:
-        """Write the attempt down and hand it to Slurm, or adopt it if it is there."""
+        """Write the attempt to its folder and submit it, or adopt it if it exists."""
         found = [self._view.check(share) for share in spec.placement]
         folder = self._folder(spec.attempt_id)
         try:
@@ -149,7 +151,7 @@ class SlurmEngine:
         return report
 
     def lookup(self, attempt_id: str) -> AttemptReport | None:
-        """Read an attempt's folder beside the last list of jobs."""
+        """Judge an attempt by its folder and the latest list of jobs."""
         _check(attempt_id)
         with self._lock:
             is_open = attempt_id not in self._ended
@@ -172,7 +174,7 @@ class SlurmEngine:
         return report
 
     def attempts(self) -> Sequence[AttemptReport]:
-        """Read every attempt's folder; ended ones are read once."""
+        """Judge every attempt; ended ones are read only once."""
         names = sorted(
             path.name for path in self._attempts.iterdir() if ATTEMPT_ID.match(path.name)
         )
@@ -180,7 +182,7 @@ class SlurmEngine:
         return [report for report in reports if report is not None]
 
     def stop(self, attempt_id: str, *, grace_seconds: float, reason: ExitCause) -> None:
-        """Leave a stop request where runners look; a job that waits is cancelled at once."""
+        """Leave a stop request for the runners; a pending job is cancelled at once."""
         folder = self._folder(attempt_id)
         launched = folder.launched()
         if launched is not None and attempt_id in self._ended:
@@ -215,11 +217,11 @@ class SlurmEngine:
                 kept.pop(attempt_id, None)
 
     def subscribe(self, listener: Listener) -> Unsubscribe:
-        """Tell `listener` of attempts that start or end, nodes, and a silent controller."""
+        """Notify `listener` of attempts, nodes, and whether the controller answers."""
         return self._notices.subscribe(listener)
 
     def hold_lease(self, hold: LeaseHold) -> None:
-        """Make the lease's reservation, or move it to what the lease says now."""
+        """Create the lease's reservation, or update it to match the lease."""
         self._reservations.hold(hold)
 
     def drop_lease(self, lease_id: str) -> None:
@@ -228,7 +230,7 @@ class SlurmEngine:
         self._work.set()
 
     def close(self) -> None:
-        """End the watching thread; attempts run on."""
+        """Stop the polling thread; attempts continue."""
         self._closing.set()
         self._work.set()
         self._watcher.join(timeout=5)
@@ -240,7 +242,7 @@ class SlurmEngine:
         return AttemptFolder(self._attempts / attempt_id)
 
     def _write_down(self, spec: LaunchSpec, folder: AttemptFolder, gpu_type: str) -> None:
-        """Write all that is needed to hand the attempt over, now or later."""
+        """Write everything needed to submit the attempt, now or later."""
         if not self._site.nodes_reach_server:
             spec = self._relay.take_over(spec)
         left = self._reservations.seconds_left(spec)
@@ -260,14 +262,16 @@ class SlurmEngine:
         folder.note_launch(spec)
 
     def _hand_over_or_wait(self, folder: AttemptFolder) -> None:
-        """Hand over; where the controller does not answer, the watcher does so later."""
+        """Submit the attempt; if the controller does not answer, the watcher retries."""
         try:
             self._hand_over(folder)
+        except QueueFull as fault:
+            self._full = str(fault)
         except EngineUnavailable as fault:
             self._note_trouble(str(fault))
 
     def _hand_over(self, folder: AttemptFolder) -> None:
-        """Submit an attempt once: one whose answer was lost is looked for by its name."""
+        """Submit an attempt exactly once: after a lost answer, look the job up first."""
         asked = read_json(folder.path / "submit.json")
         tried = folder.path / "tried"
         is_stopped = folder.is_stopped()
@@ -284,11 +288,12 @@ class SlurmEngine:
                 self._note_handed(folder, known[0].job_id)
                 return
         if is_stopped:
-            # Slurm answers and does not have it: it was stopped before it was handed over.
+            # Slurm answers and has no such job: it was stopped before it was submitted.
             self._note_handed(folder, 0)
             return
         tried.touch()
         job_id = self.commands.submit(asked["arguments"], asked["script"])
+        self._full = ""
         said = f"{submit.PREFIX}{self._site.name}:{attempt_id}"
         self._view.note(SlurmJob(job_id=job_id, comment=said, state="PENDING"))
         self._note_handed(folder, job_id)
@@ -298,12 +303,17 @@ class SlurmEngine:
         write_json(folder.path / "submitted.json", {"job_id": job_id, "at_ms": now_ms})
 
     def _hand_over_late(self) -> None:
-        """Hand over what was written down while the controller did not answer."""
+        """Submit what Slurm did not accept at first: no answer, or too many jobs of this user."""
         if self._clock.monotonic() < self._retry_at:
             return
+        full: set[tuple[str, ...]] = set()
         for attempt_id in self._open_ids():
             folder = self._folder(attempt_id)
             if folder.launched() is None or (folder.path / "submitted.json").exists():
+                continue
+            place = submit.destination(read_json(folder.path / "submit.json") or {})
+            if place in full and not folder.is_stopped():
+                # Another job for the same limits was turned away just now.
                 continue
             self._retry_at = self._clock.monotonic() + RETRY_SECONDS
             try:
@@ -312,6 +322,9 @@ class SlurmEngine:
             except LaunchRefused as fault:
                 sentence = f"The engine would not start it: {fault}"
                 write_json(folder.path / "refused.json", {"sentence": sentence})
+            except QueueFull as fault:
+                self._full = str(fault)
+                full.add(place)
             except EngineUnavailable as fault:
                 self._note_trouble(str(fault))
                 return
@@ -321,7 +334,7 @@ class SlurmEngine:
         return found if isinstance(found, int) else None
 
     def _cancel_stopped(self, attempt_id: str) -> None:
-        """Take a job out of Slurm's queue that was stopped before Slurm started it."""
+        """Cancel a job that was stopped before Slurm started it."""
         folder = self._folder(attempt_id)
         job = self._view.job(attempt_id, self._job_id(folder))
         if job is not None and job.waits and folder.is_stopped():
@@ -343,10 +356,7 @@ class SlurmEngine:
         job_id = self._job_id(folder)
         detail = ""
         if job_id is None:
-            detail = (
-                "It is written down and goes to Slurm as soon as its controller answers:"
-                f" {self._view.trouble or 'no answer yet'}."
-            )
+            detail = self._why_not_handed()
             if folder.is_stopped() and not (folder.path / "tried").exists():
                 self._note_handed(folder, 0)
                 job_id = 0
@@ -357,12 +367,23 @@ class SlurmEngine:
         seen = self._view.seen(attempt_id, job_id, handed_ms, has_begun=has_begun)
         report = judge(folder, launched, seen, detail, has_begun=has_begun)
         if report.phase is AttemptPhase.LOST and seen.job is None:
-            # The controller has forgotten it; accounting, where there is one, has not.
+            # The controller has forgotten the job; accounting, if there is any, has not.
             known = self._accounting.job(job_id or 0, attempt_id)
             if known is not None and known.has_ended:
                 seen = replace(seen, job=known)
                 return judge(folder, launched, seen, detail, has_begun=has_begun)
         return report
+
+    def _why_not_handed(self) -> str:
+        if self._full and not self._view.trouble:
+            return (
+                "It is written down and goes to Slurm as soon as that takes more jobs of the"
+                f" server's user: {self._full}."
+            )
+        return (
+            "It is written down and goes to Slurm as soon as its controller answers:"
+            f" {self._view.trouble or 'no answer yet'}."
+        )
 
     # Watching
 
@@ -378,7 +399,7 @@ class SlurmEngine:
             except EngineError as fault:
                 self._note_trouble(str(fault))
             except Exception:
-                log.exception("the Slurm engine could not look at its attempts; it goes on")
+                log.exception("polling Slurm failed; it is retried")
             if busy:
                 self._closing.wait(POLL_SECONDS)
             else:
@@ -387,7 +408,7 @@ class SlurmEngine:
 
     def _look(self) -> bool:
         open_ids = self._open_ids()
-        # Idle, the controller is asked seldom, but asked: a silent one is to be told of.
+        # An idle engine polls less often, but still polls: an outage has to be reported.
         self._view.look(max_age=1.0 if open_ids else 3 * IDLE_SECONDS)
         self._note_trouble(self._view.trouble)
         self._hand_over_late()
@@ -433,10 +454,10 @@ class SlurmEngine:
                     self._overdue[attempt_id] = now + RETRY_SECONDS
 
     def _end_superfluous(self) -> None:
-        """Cancel jobs that stand for nothing any more.
+        """Cancel jobs that no attempt needs any more.
 
-        Second jobs of one attempt, submitted when the answer to the first was lost; and jobs
-        that Slurm put back into its queue: the attempt is over, and Trackyard goes on.
+        These are second jobs of one attempt, submitted when the answer to the first was lost, and
+        jobs that Slurm requeued: their attempt is over, and Trackyard starts the next one.
         """
         for attempt_id, jobs in self._view.ours().items():
             live = [job for job in jobs if not job.has_ended]
@@ -465,7 +486,7 @@ class SlurmEngine:
                 self._notices.tell(NoticeKind.NODE_LOST, name)
 
     def _note_trouble(self, trouble: str) -> None:
-        """Say once that the controller does not answer, and once that it does again."""
+        """Report once that the controller does not answer, and once that it does again."""
         if bool(trouble) == self._silent:
             return
         self._silent = bool(trouble)
@@ -482,13 +503,13 @@ class SlurmEngine:
 
 def _check(attempt_id: str) -> None:
     if not ATTEMPT_ID.match(attempt_id):
-        raise EngineError(f"{attempt_id!r} is no attempt id")
+        raise EngineError(f"{attempt_id!r} is not an attempt id")
 
 
 def _place_runner(folder: Path) -> Path:
-    """Put the runner where all nodes find it, named by its content.
+    """Unpack the runner into the shared folder, named by its content.
 
-    Unpacked, so that the nodes' own Python keeps it compiled: a start from a zip takes longer.
+    Unpacked, so that the nodes' Python can cache its bytecode: starting from a zip is slower.
     """
     place = folder / f"runner-{wrapper.bundle_digest()[:16]}"
     if not place.exists():
@@ -498,14 +519,14 @@ def _place_runner(folder: Path) -> Path:
         try:
             beside.rename(place)
         except OSError:
-            # Another server was quicker.
+            # Another server was faster.
             shutil.rmtree(beside, ignore_errors=True)
     return place
 
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Let one process at a time hand an attempt over."""
+    """Let one process at a time submit an attempt."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with contextlib.suppress(OSError):

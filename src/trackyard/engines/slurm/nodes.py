@@ -1,6 +1,6 @@
-"""Slurm's nodes in the engine port's words, and what jobs of others hold on them.
+"""Maps Slurm's nodes and other users' jobs to the engine port's types.
 
-Owns how a node's state is read and which GPUs are charged to whom. Asks Slurm nothing.
+Owns how a node's state is read and which GPUs are charged to whom. Does not talk to Slurm.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _DOWN = frozenset(
     }
 )
 _DRAINED = frozenset({"DRAIN", "DRAINED", "DRAINING", "MAINTENANCE", "MAINT"})
-#: between a node's name and the number of a place behind it in Slurm's queue
+#: separates a node's name from the number of a place in Slurm's queue behind it
 PLACE = ".wait"
 
 
 def describe(
     node: SlurmNode, held: Sequence[NodeGrant], foreign: Sequence[ForeignUse]
 ) -> NodeReport:
-    """Report a node: totals, less what our attempts and others hold."""
+    """Report a node: its totals, minus what our attempts and others hold."""
     used: dict[int, float] = {}
     for share in held:
         for gpu in share.gpus:
-            # Slurm gives GPUs whole, whatever part of one was asked for.
+            # Slurm allocates whole GPUs, even if a part of one was requested.
             used[gpu.index] = 1.0
     others = [_charged(use, used, node.gpu_count) for use in foreign]
     taken: list[NodeGrant | ForeignUse] = [*held, *others]
@@ -70,9 +70,9 @@ def describe(
 
 
 def places(node: SlurmNode, count: int) -> list[SlurmNode]:
-    """Return a node with the places behind it in Slurm's queue, each as large as the node.
+    """Return a node and the places in Slurm's queue behind it, each as large as the node.
 
-    Slurm decides where and when a job runs; the queue hands over as much as these places hold.
+    Slurm decides where and when a job runs; the queue submits as much as these places hold.
     """
     more = [
         replace(node, name=f"{node.name}{PLACE}{number}", reason="a place in Slurm's queue")
@@ -82,7 +82,7 @@ def places(node: SlurmNode, count: int) -> list[SlurmNode]:
 
 
 def foreign_use(jobs: Iterable[SlurmJob]) -> dict[str, list[ForeignUse]]:
-    """Return what jobs of others hold, by node."""
+    """Return what other users' jobs hold, by node."""
     found: dict[str, list[ForeignUse]] = {}
     for job in jobs:
         if job.waits or job.has_ended or not job.nodes:
@@ -107,7 +107,7 @@ def state_of(node: SlurmNode) -> NodeState:
 
 
 def vendor_of(kind: str) -> str:
-    """Return who makes a GPU of this type."""
+    """Return the vendor of a GPU type."""
     lowered = kind.lower()
     if lowered.startswith(("mi1", "mi2", "mi3", "amd", "instinct", "radeon", "gfx")):
         return "amd"
@@ -115,7 +115,7 @@ def vendor_of(kind: str) -> str:
 
 
 def _charged(use: ForeignUse, used: dict[int, float], count: int) -> ForeignUse:
-    """Charge as many GPUs as a job holds: ours are counted by number, not by Slurm's index."""
+    """Charge as many GPUs as a job holds; ours are counted by number, not Slurm's index."""
     order = sorted(range(count), key=lambda index: (used.get(index, 0.0), -index))
     chosen = tuple(sorted(order[: len(use.gpus)]))
     for index in chosen:

@@ -1,11 +1,12 @@
-"""Where an attempt is and how it ended: the runner's record, refined by Slurm's word.
+"""Derives an attempt's phase and exit from the runner's records and Slurm's state of the job.
 
-Owns the meaning of Slurm's states and of its reasons to keep a job waiting. Pure but for the
-attempt's folder, which it reads; asks Slurm nothing.
+Owns the meaning of Slurm's job states and pending reasons. Reads the attempt's folder; does not
+talk to Slurm.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +18,11 @@ from trackyard.engines.slurm.parse import SlurmJob
 from trackyard.engines.slurm.submit import OUTPUT
 from trackyard.engines.statefolder import AttemptFolder, Launched, read_json
 
-#: how long records may take to be seen here after Slurm says that a job is over
+#: how long records may take to appear here after Slurm says that a job is over
 SETTLE_SECONDS = 3.0
 TAIL_BYTES = 2000
 
-#: state -> cause and sentence, where the runner left no record
+#: state -> cause and sentence, if the runner left no record
 ENDS: dict[str, tuple[ExitCause, str]] = {
     "TIMEOUT": (ExitCause.TIME_LIMIT, "Slurm ended the job at its time limit."),
     "DEADLINE": (ExitCause.TIME_LIMIT, "Slurm ended the job at its deadline."),
@@ -34,10 +35,10 @@ ENDS: dict[str, tuple[ExitCause, str]] = {
     "REVOKED": (ExitCause.ENGINE, "Slurm gave the job to another cluster."),
     "BOOT_FAIL": (ExitCause.ENGINE, "Slurm could not boot a node for the job."),
 }
-#: causes by which a runner says no more than that it was ended
+#: causes that say no more than that something ended the runner
 _VAGUE = frozenset({ExitCause.STOPPED, ExitCause.SIGNAL, ExitCause.PREEMPTED})
 
-#: Slurm's reasons to keep a job waiting, in our words
+#: Slurm's pending reasons in plain words
 WAITS = {
     "Resources": "it is next and waits for nodes to become free",
     "Priority": "jobs of higher priority go first",
@@ -60,6 +61,14 @@ WAITS = {
     "InvalidQOS": "its QOS is not valid",
     "QOSMaxJobsPerUserLimit": "its user runs as many jobs as the QOS allows",
     "QOSMaxWallDurationPerJobLimit": "its time limit is over that of the QOS",
+    "QOSMaxGRESPerUser": "its user holds as many GPUs as the QOS allows",
+    "QOSMaxGRESPerJob": "it asks for more GPUs than the QOS allows in one job",
+    "QOSGrpGRES": "jobs of its QOS hold as many GPUs as that allows",
+    "AssocMaxJobsLimit": "its account runs as many jobs of its user as allowed",
+    "AssocMaxWallDurationPerJobLimit": "its time limit is over that of its account",
+    "AssocGrpGRES": "jobs of its account hold as many GPUs as that allows",
+    "ReqNodeNotAvail": "a node that it needs is not available",
+    "JobArrayTaskLimit": "as many tasks of its array run as it allows",
     "MaxMemPerLimit": "it asks for more memory than allowed",
     "Cleaning": "what ran before is being cleaned up",
     "Prolog": "the node is being prepared",
@@ -86,9 +95,9 @@ def judge(
     *,
     has_begun: bool,
 ) -> AttemptReport:
-    """Say where an attempt is."""
+    """Return an attempt's phase, with exits and a sentence."""
     members = range(len(launched.placement))
-    # Slurm was asked before the records are read: whoever it calls ended has written them.
+    # Slurm was asked before the records are read: a job it calls ended has written them.
     exits = [record for one in members if (record := folder.member(one).exit_record())]
     asked = read_json(folder.path / "stop.json")
     phase, words = _phase(seen, has_begun=has_begun), detail
@@ -117,7 +126,7 @@ def judge(
 
 
 def waiting_words(job: SlurmJob) -> str:
-    """Say why Slurm keeps a job waiting, and until when it expects to."""
+    """Say why a job is pending in Slurm, and when Slurm expects to start it."""
     if not job.waits:
         return f"Slurm started it as job {job.job_id} on {', '.join(job.nodes)}."
     known = WAITS.get(job.reason)
@@ -133,13 +142,13 @@ def waiting_words(job: SlurmJob) -> str:
 
 
 def spelled(reason: str) -> str:
-    """Return a reason that we do not know as words: AssocGrpCpuLimit -> assoc grp cpu limit."""
-    text = "".join(f" {one.lower()}" if one.isupper() else one for one in reason)
-    return " ".join(text.replace("_", " ").split())
+    """Return an unknown reason as words: AssocGrpCpuLimit -> assoc grp cpu limit."""
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", reason)
+    return " ".join(word if word.isupper() and len(word) > 1 else word.lower() for word in words)
 
 
 def _phase(seen: ObservedAttempt, *, has_begun: bool) -> AttemptPhase:
-    """Return the phase by Slurm's word; LOST stands for an end without a full set of records."""
+    """Return the phase by Slurm's state; LOST means an end without all records."""
     open_phase = AttemptPhase.RUNNING if has_begun else AttemptPhase.STARTING
     if not seen.is_current:
         return open_phase
@@ -155,7 +164,7 @@ def _phase(seen: ObservedAttempt, *, has_begun: bool) -> AttemptPhase:
 def _refined(
     exits: list[ExitRecord], seen: ObservedAttempt, was_asked: bool, phase: AttemptPhase
 ) -> tuple[list[ExitRecord], AttemptPhase]:
-    """Say by Slurm's word why runners were ended that know no more than the signal."""
+    """Use Slurm's state to explain exits of which the runner knows only the signal."""
     state = "" if seen.job is None else seen.job.state
     found = ENDS.get(state)
     if was_asked or found is None:
@@ -178,13 +187,13 @@ def _without_record(
     *,
     has_begun: bool,
 ) -> tuple[AttemptPhase, list[ExitRecord], str]:
-    """Judge an attempt that Slurm has ended and whose runners did not all leave a record."""
+    """Judge an attempt that is over in Slurm but lacks records of some runners."""
     state = "" if seen.job is None else seen.job.state
     if seen.job is not None and seen.job.waits:
         state = "REQUEUED"
     failed = [one for one in exits if not one.succeeded and one.cause is not ExitCause.GANG]
     if failed and state not in ENDS:
-        # One member's own failure is known; what became of the others follows from it.
+        # One member's own failure is known; the others ended because of it.
         return AttemptPhase.EXITED, list(exits), ""
     if reason is not None and (not has_begun or state in ("CANCELLED", "COMPLETED", "FAILED")):
         sentence = "It was stopped before it ran." if not has_begun else "It was stopped."

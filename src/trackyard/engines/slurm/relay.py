@@ -1,7 +1,7 @@
-"""Reports of nodes that cannot reach the server: read in the shared folder, passed on from here.
+"""Forwards reports of nodes that cannot reach the server from the shared folder.
 
-Speaks the runner's own protocol with the runner's credential, which never leaves this machine.
-Owns how far each member's log and samples were passed on. Judges nothing.
+Speaks the runner's protocol with the runner's credential, which never leaves this machine. Owns
+how much of each member's log and samples has been forwarded. Makes no decisions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MOST_SAMPLES = 200
 
 @dataclass(slots=True)
 class _Carried:
-    """How far one member's reports were passed on."""
+    """How much of one member's reports has been forwarded."""
 
     beat: int = 0
     log: int = 0
@@ -52,7 +52,7 @@ class _Carried:
 
 @dataclass(slots=True)
 class _Open:
-    """One attempt whose reports are passed on."""
+    """One attempt whose reports are forwarded."""
 
     report: ReportTo
     epoch: int
@@ -61,7 +61,7 @@ class _Open:
 
 
 class Relay:
-    """Passes on what runners left in their folders."""
+    """Forwards what runners left in their folders."""
 
     def __init__(self, private: Path, shared: Path) -> None:
         self._private = private
@@ -70,7 +70,7 @@ class Relay:
         self._lock = threading.Lock()
 
     def take_over(self, spec: LaunchSpec) -> LaunchSpec:
-        """Keep an attempt's credential here, and put its packages where its nodes find them."""
+        """Keep an attempt's credential here, and copy its packages to the shared folder."""
         if spec.report is None:
             return spec
         self._private.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -85,7 +85,7 @@ class Relay:
         return with_packages(spec, places)
 
     def _fetch_data(self, spec: LaunchSpec) -> None:
-        """Have data sets brought to the shared folder, by a process that outlives this server."""
+        """Fetch data sets into the shared folder, in a process that outlives this server."""
         place = MemberPlace(
             member=0,
             state_dir=self._private / spec.attempt_id,
@@ -107,13 +107,13 @@ class Relay:
         threading.Thread(target=process.wait, daemon=True).start()
 
     def forget(self, attempt_id: str) -> None:
-        """Drop an attempt's credential."""
+        """Delete an attempt's credential."""
         with self._lock:
             self._open.pop(attempt_id, None)
         (self._private / f"{attempt_id}.json").unlink(missing_ok=True)
 
     def carry(self, folder: AttemptFolder, report: AttemptReport | None) -> None:
-        """Pass on what is new in an attempt's folder; a server that is away gets it later."""
+        """Forward what is new in an attempt's folder; retried later if the server is away."""
         if report is None:
             return
         one = self._opened(report.attempt_id)
@@ -126,7 +126,7 @@ class Relay:
                     self._carry(report.attempt_id, one, number, folder.member(number), done)
         except (OSError, http.client.HTTPException) as fault:
             one.not_before = time.monotonic() + RETRY_SECONDS
-            log.info("reports of %s are passed on later: %s", report.attempt_id, fault)
+            log.info("forwarding reports of %s is retried: %s", report.attempt_id, fault)
 
     def _opened(self, attempt_id: str) -> _Open | None:
         with self._lock:
@@ -244,7 +244,7 @@ class Relay:
 
 
 def _obey(member: MemberFolder, status: int, answer: dict[str, Any]) -> None:
-    """Leave for the runner what the server's answer to its heartbeat asks."""
+    """Leave the server's answer to a heartbeat in the folder for the runner."""
     now_ms = time.time_ns() // 1_000_000
     stop = answer.get("stop")
     if status == 409:

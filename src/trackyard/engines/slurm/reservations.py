@@ -1,8 +1,8 @@
 """Leases as reservations of Slurm: made, moved, extended and ended with the lease.
 
-A reservation bears the lease's id in its name, so that any server finds it again. Its user is the
-one that submits for Trackyard: others' jobs are kept off by Slurm, ours by the queue. Owns nothing
-that outlives it but these reservations.
+A reservation has the lease's id in its name, so that any server finds it again. Its user is the
+one that submits for Trackyard: Slurm keeps other users' jobs off, the queue keeps ours off. Owns
+nothing persistent but these reservations.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ class SlurmReservations:
         self._tell = tell
         self._lock = threading.Lock()
         self._holds: dict[str, LeaseHold] = {}
-        #: names of reservations that are to be deleted
+        #: names of reservations to delete
         self._leaving: set[str] = set()
 
     def name(self, lease_id: str) -> str:
-        """Return what a lease's reservation is called."""
+        """Return the name of a lease's reservation."""
         return f"yard-{self._site.name}-{re.sub(r'[^A-Za-z0-9-]', '-', lease_id)}"
 
     def holds(self) -> list[LeaseHold]:
-        """Return the leases that are held."""
+        """Return the leases with a reservation."""
         with self._lock:
             return list(self._holds.values())
 
     def name_for(self, spec: LaunchSpec) -> str:
-        """Return the reservation that an attempt starts in; none: it needs none."""
+        """Return the reservation that an attempt starts in; empty if it needs none."""
         now = datetime.now(UTC)
         nodes = {share.node_id for share in spec.placement}
         for hold in self.holds():
@@ -62,9 +62,9 @@ class SlurmReservations:
         return ""
 
     def seconds_left(self, spec: LaunchSpec) -> float | None:
-        """Return how long an attempt may stay on its nodes before a lease takes or leaves them.
+        """Return how long an attempt may stay on its nodes before a lease starts or ends there.
 
-        Slurm starts no job that would still run then; the queue moves it in time by itself.
+        Slurm does not start a job that would still run then; the queue moves it in time.
         """
         now = datetime.now(UTC)
         nodes = {share.node_id for share in spec.placement}
@@ -76,7 +76,7 @@ class SlurmReservations:
         return min(((edge - now).total_seconds() for edge in edges), default=None)
 
     def hold(self, hold: LeaseHold) -> None:
-        """Make the lease's reservation, or change it to what the lease says now."""
+        """Create the lease's reservation, or update it to match the lease."""
         with self._lock:
             self._holds[hold.lease_id] = hold
             self._leaving.discard(self.name(hold.lease_id))
@@ -95,7 +95,7 @@ class SlurmReservations:
         row = known.get(name)
         try:
             if row is None:
-                # Jobs that still run there are the queue's to move; Slurm starts no new ones.
+                # The queue moves jobs that still run there; Slurm starts no new ones.
                 self._commands.run(
                     "scontrol", "create", "reservation", *wanted, start, "Flags=IGNORE_JOBS"
                 )
@@ -106,20 +106,20 @@ class SlurmReservations:
         except EngineUnavailable:
             raise
         except EngineError as fault:
-            # The queue still keeps its own jobs off; only Slurm's other users are let in.
-            words = f"Slurm made no reservation for the lease: {fault}"
+            # The queue still keeps its own jobs off; only other users of Slurm may get in.
+            words = f"Slurm created no reservation for the lease: {fault}"
             log.warning("%s (%s)", words, hold.lease_id)
             self._tell(NoticeKind.LEASE_SHAKEN, hold.lease_id, words)
 
     def drop(self, lease_id: str) -> None:
-        """End the lease's reservation; unknown ones are fine."""
+        """Delete the lease's reservation, if there is one."""
         with self._lock:
             self._holds.pop(lease_id, None)
             self._leaving.add(self.name(lease_id))
         self.look()
 
     def look(self) -> None:
-        """Delete what is to go; Slurm refuses while a job that ends is still in it."""
+        """Delete dropped reservations; Slurm refuses while an ending job is still in one."""
         with self._lock:
             leaving = set(self._leaving)
         if not leaving:

@@ -1,6 +1,6 @@
-"""What an operator says about a Slurm site, and what each queue adds to a job's submission.
+"""The settings of a Slurm site, and the options that a queue adds to a submission.
 
-Owns the [slurm] table of the config file. Asks Slurm nothing.
+Owns the [slurm] table of the config file. Does not talk to Slurm.
 """
 
 from __future__ import annotations
@@ -23,44 +23,44 @@ WAYS = (IN_FRONT, BEHIND)
 class SlurmSite:
     """One Slurm cluster as Trackyard uses it."""
 
-    #: tells this database's jobs from those of others, in the comment of each job
+    #: identifies this database's jobs, in the comment of each job
     name: str
-    #: seen by the server and all nodes under this path: attempts, caches, checkpoints
+    #: same path on the server and all nodes: attempts, caches, checkpoints
     folder: Path
     #: `in front`: the queue admits what should start now; `behind`: Slurm queues
     way: str = IN_FRONT
     #: partitions whose nodes are used; empty: all
     partitions: tuple[str, ...] = ()
-    #: for queues that say nothing else
+    #: for queues without options of their own
     defaults: BatchOptions = field(default_factory=BatchOptions)
-    #: the site gives whole nodes alone and refuses --gres and --mem
+    #: the site allocates whole nodes and refuses --gres and --mem
     whole_nodes: bool = False
     #: the nodes' own interpreter, 3.9 or newer
     python: str = "python3"
-    #: shell lines before the runner, such as `module load cuda`
+    #: shell lines to run before the runner, such as `module load cuda`
     setup: tuple[str, ...] = ()
     #: False: reports are left in the folder and the server reads them there
     nodes_reach_server: bool = True
-    #: behind: how many times the cluster's own size may wait in Slurm's queue
+    #: behind: how many times the size of the cluster may wait in Slurm's queue
     ahead: int = 4
-    #: folder of Slurm's commands, and its slurm.conf, where they are not in the usual place
+    #: folder of Slurm's commands and path of slurm.conf, if not in the usual places
     commands: str = ""
     conf: str = ""
-    #: of the server alone: credentials of attempts whose nodes do not reach it
+    #: on the server only: credentials of attempts whose nodes do not reach it
     private: Path | None = None
-    #: checks of the node before each start
+    #: thresholds of the node check before each start
     limits: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def is_behind(self) -> bool:
-        """Tell whether Slurm queues."""
+        """Return whether Slurm does the queueing."""
         return self.way == BEHIND
 
 
 def read_site(table: Mapping[str, Any], *, name: str, home: Path) -> SlurmSite:
-    """Read the [slurm] table; every fault names the key."""
+    """Read the [slurm] table; errors name the key."""
     known = {one.name for one in fields(SlurmSite)} - {"name", "defaults", "limits", "private"}
-    options = {one.name for one in fields(BatchOptions)}
+    options = {one.name for one in fields(BatchOptions)} - {"most_seconds"}
     for key in table:
         if key not in known | options:
             raise SetupError(
@@ -96,12 +96,15 @@ def read_site(table: Mapping[str, Any], *, name: str, home: Path) -> SlurmSite:
 
 
 def read_options(values: Mapping[str, Any], where: str) -> BatchOptions:
-    """Read partition, account and their like."""
-    plain = {
-        key: str(values.get(key) or "")
-        for key in ("partition", "account", "qos", "reservation", "constraint")
-    }
-    options = BatchOptions(**plain, directives=_texts(values, "directives"))
+    """Read partition, account and the other options of a submission."""
+    options = BatchOptions(
+        partition=str(values.get("partition") or ""),
+        account=str(values.get("account") or ""),
+        qos=str(values.get("qos") or ""),
+        reservation=str(values.get("reservation") or ""),
+        constraint=str(values.get("constraint") or ""),
+        directives=_texts(values, "directives"),
+    )
     fault = options_fault(options)
     if fault:
         raise SetupError(f"{where} in the config file: {fault}")
@@ -117,6 +120,7 @@ def merge(chosen: BatchOptions, defaults: BatchOptions) -> BatchOptions:
         reservation=chosen.reservation or defaults.reservation,
         constraint=chosen.constraint or defaults.constraint,
         directives=(*defaults.directives, *chosen.directives),
+        most_seconds=chosen.most_seconds,
     )
 
 

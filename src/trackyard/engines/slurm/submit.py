@@ -1,7 +1,7 @@
 """An attempt as a batch job: sbatch's options, the script, and the files its runners read.
 
-Owns what is written into an attempt's folder before it is handed over, and how our id travels in
-the job's name and comment. Runs nothing.
+Owns what is written into an attempt's folder before submission, and how the attempt's id is kept
+in the job's name and comment. Runs nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,17 @@ from trackyard.engines.statefolder import AttemptFolder, write_json, write_priva
 
 PREFIX = "yard:"
 OUTPUT = "slurm.out"
-#: what Slurm's own limit leaves our runner to end a job in, beyond its grace
+#: how much later than the runner's limit and grace period Slurm's own limit is
 SLACK_SECONDS = 60.0
 
 
 def comment(site: SlurmSite, spec: LaunchSpec) -> str:
-    """Return what tells our jobs from all others, and each from its like."""
+    """Return the comment that identifies our jobs, and each attempt among them."""
     return f"{PREFIX}{site.name}:{spec.attempt_id}"
 
 
 def attempt_of(job: SlurmJob, site_name: str) -> str | None:
-    """Return the attempt that a job of Slurm's stands for; None: it is not ours."""
+    """Return the attempt of a Slurm job; None if the job is not ours."""
     start = f"{PREFIX}{site_name}:"
     return job.comment[len(start) :] if job.comment.startswith(start) else None
 
@@ -78,8 +79,14 @@ def arguments(
     return [*found, *options.directives]
 
 
+def destination(asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a submission says of partition, account and QOS, which limit it together."""
+    names = ("--partition=", "--account=", "--qos=")
+    return tuple(word for word in asked.get("arguments", ()) if word.startswith(names))
+
+
 def _resources(share: NodeGrant, site: SlurmSite, gpu_type: str) -> list[str]:
-    """Return what each node gives; nothing where the site gives whole nodes alone."""
+    """Return the resources of each node; none on whole-node sites."""
     if site.whole_nodes:
         return []
     found = [f"--cpus-per-task={max(1, math.ceil(share.cpus))}"]
@@ -92,18 +99,22 @@ def _resources(share: NodeGrant, site: SlurmSite, gpu_type: str) -> list[str]:
 
 
 def notice_seconds(spec: LaunchSpec) -> int:
-    """Return how long before its own limit Slurm gives notice: the grace, and a little."""
+    """Return how long before its limit Slurm gives notice: the grace period and a margin."""
     return min(65535, math.ceil(spec.grace_seconds) + 15)
 
 
 def limit_minutes(spec: LaunchSpec, seconds_left: float | None = None) -> int | None:
-    """Return Slurm's limit for a job: later than the runner's own, which says so and ends it.
+    """Return Slurm's limit for a job: later than the runner's own, which ends it and says so.
 
-    Where a lease takes the nodes before that, the limit is that moment.
+    Where a lease takes the nodes before that, the limit is that moment. A job that asks for all
+    that the site allows gets no more than that: Slurm's notice then leaves it its grace.
     """
     whole = None
     if spec.time_limit_seconds is not None:
         whole = math.ceil((spec.time_limit_seconds + spec.grace_seconds + SLACK_SECONDS) / 60)
+        most = spec.batch.most_seconds
+        if most is not None and whole * 60 > most:
+            whole = math.floor(most / 60)
     if seconds_left is not None and (whole is None or whole * 60 > seconds_left):
         whole = math.floor(seconds_left / 60)
     return None if whole is None else max(1, whole)
@@ -115,14 +126,14 @@ def script(site: SlurmSite, runner: Path, folder: Path) -> str:
     line = f"{start} --slurm {shlex.quote(str(folder))}"
     if not site.setup:
         return f"#!/bin/sh\n{line}\n"
-    # Modules are functions of the login shell.
+    # Environment modules are functions of the login shell.
     return "\n".join(["#!/bin/bash -l", *site.setup, line, ""])
 
 
 def write_specs(spec: LaunchSpec, site: SlurmSite, folder: AttemptFolder, *, is_cut: bool) -> None:
-    """Leave in the shared folder what the runners read.
+    """Write the files that the runners read.
 
-    A job whose limit was cut for a lease goes back into the queue at Slurm's notice of it.
+    A job whose limit was cut for a lease goes back into the queue when Slurm gives notice.
     """
     secret = secrets.token_hex(16) if len(spec.placement) > 1 else ""
     for number in range(len(spec.placement)):
@@ -143,7 +154,7 @@ def write_specs(spec: LaunchSpec, site: SlurmSite, folder: AttemptFolder, *, is_
             health={"limits": dict(site.limits)} if site.limits else None,
         )
         data = wrapper.runner_spec(spec, place)
-        # Slurm's own cgroups hold the job; leaving them would take it out of Slurm's hands.
+        # Slurm's own cgroups hold the job; moving it would take it out of Slurm's control.
         data["kernel_limits"] = False
         _write_spec(data, site, folder, number)
     write_json(
@@ -159,7 +170,7 @@ def write_specs(spec: LaunchSpec, site: SlurmSite, folder: AttemptFolder, *, is_
 
 
 def _write_spec(data: dict[str, Any], site: SlurmSite, folder: AttemptFolder, number: int) -> None:
-    """Write a spec with its credential apart, or left out where the server reads the folder."""
+    """Write a spec with its credential in a separate file, or none if reports go by folder."""
     report = data["report"]
     if report is not None and site.nodes_reach_server:
         place = folder.path / f"m{number}.credential"
@@ -171,7 +182,7 @@ def _write_spec(data: dict[str, Any], site: SlurmSite, folder: AttemptFolder, nu
 
 
 def with_packages(spec: LaunchSpec, places: dict[str, Path]) -> LaunchSpec:
-    """Return a launch whose packages lie where nodes without a way to the server find them."""
+    """Return the launch with packages at places that nodes can read without the server."""
     package = spec.package
     if package is not None and package.digest in places:
         package = replace(package, location=str(places[package.digest]))

@@ -1,6 +1,6 @@
-"""The last look at the cluster: its jobs by one squeue, its nodes by one scontrol.
+"""A cached view of the cluster: its jobs from one squeue, its nodes from one scontrol.
 
-Owns how old a look may be, and what is known while the controller does not answer: the last one.
+Owns how old the cache may be. While the controller does not answer, the last view stands.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from trackyard.engines.slurm.submit import attempt_of
 #: how old a list of jobs may be
 JOBS_SECONDS = 1.0
 NODES_SECONDS = 10.0
-#: how long after a hand-over Slurm is left to start the job; its runner tells of the start
+#: how long after a submission polling pauses; the runner itself reports the start
 START_SECONDS = 0.75
-#: how long a controller that did not answer is left alone
+#: how long to wait before asking an unreachable controller again
 RETRY_SECONDS = 2.0
 
 
@@ -45,11 +45,11 @@ class View:
         self.trouble = ""
 
     def look(self, *, max_age: float = JOBS_SECONDS) -> bool:
-        """Ask for the jobs if the last list is older; tell whether there is a list that young."""
+        """Refresh the list of jobs if it is older than that; return whether it is fresh now."""
         if self._is_young(max_age):
             return True
         with self._asking:
-            # Whoever asked meanwhile asked for all; one that did not answer is not pressed.
+            # Another thread may have asked meanwhile; an unreachable controller gets a pause.
             now, now_ms = self._clock.monotonic(), self._clock.time_ms()
             if self._is_young(max_age):
                 return True
@@ -74,9 +74,9 @@ class View:
             return is_left_alone or now - self._jobs_at <= max_age
 
     def note(self, job: SlurmJob) -> None:
-        """Remember a job that was handed over just now."""
+        """Add a job that was submitted just now."""
         with self._lock:
-            # Many in a row do not put off the next look for longer than one does.
+            # Many submissions in a row do not delay the next poll longer than one does.
             if self._ask_after < self._clock.monotonic() - START_SECONDS:
                 self._ask_after = self._clock.monotonic() + START_SECONDS
             self._jobs.setdefault(job.job_id, job)
@@ -84,7 +84,7 @@ class View:
     def job(self, attempt_id: str, job_id: int | None) -> SlurmJob | None:
         """Return an attempt's job in the last list.
 
-        A controller that lost its state gives numbers again: only the comment tells whose it is.
+        A controller that lost its state reuses ids: only the comment identifies the attempt.
         """
         with self._lock:
             job = None if job_id is None else self._jobs.get(job_id)
@@ -93,7 +93,7 @@ class View:
         return job
 
     def ours(self) -> dict[str, list[SlurmJob]]:
-        """Return the jobs of this site by attempt, first submitted first."""
+        """Return this site's jobs by attempt, in order of submission."""
         found: dict[str, list[SlurmJob]] = {}
         with self._lock:
             for job in sorted(self._jobs.values(), key=lambda one: one.job_id):
@@ -103,43 +103,43 @@ class View:
         return found
 
     def others(self) -> list[SlurmJob]:
-        """Return the jobs that are not this site's."""
+        """Return other users' jobs."""
         with self._lock:
             return [job for job in self._jobs.values() if attempt_of(job, self._site.name) is None]
 
     def seen(
         self, attempt_id: str, job_id: int | None, handed_ms: int, *, has_begun: bool
     ) -> ObservedAttempt:
-        """Return what the last list says of an attempt that was handed over then."""
+        """Return what the last list says of an attempt that was submitted at `handed_ms`."""
         job = self.job(attempt_id, job_id)
         with self._lock:
-            # Whoever handed it over, a list from before cannot tell of it.
+            # A list from before the submission says nothing about it.
             is_current = self._jobs_ms > handed_ms and job_id is not None
-            # One that waits has ended here only if it began: Slurm put it back into its queue.
+            # A pending job that has already run was requeued by Slurm: this attempt is over.
             is_live = job is not None and not job.has_ended and not (job.waits and has_begun)
             if not is_current or is_live:
                 self._gone.pop(attempt_id, None)
                 return ObservedAttempt(job=job, is_current=is_current)
-            # Counted from list to list: an old one, of before it began or of a controller that has
-            # fallen silent since, grows no truer with time.
+            # Measured between lists, not by the clock: an old list, from before the start or of a
+            # controller that no longer answers, does not become more certain with time.
             since = self._gone.setdefault(attempt_id, self._jobs_at)
             never_ran = job is not None and job.has_ended and not job.nodes
             gone = float("inf") if never_ran else self._jobs_at - since
             return ObservedAttempt(job=job, is_current=True, gone_seconds=gone)
 
     def forget(self, attempt_id: str) -> None:
-        """Drop what is remembered of an attempt."""
+        """Drop what is stored about an attempt."""
         with self._lock:
             self._gone.pop(attempt_id, None)
 
     def nodes(self) -> Mapping[str, SlurmNode]:
-        """Return the nodes by name; EngineUnavailable if they were never told."""
+        """Return the nodes by name; EngineUnavailable if they were never read."""
         if self._clock.monotonic() - self._nodes_at > NODES_SECONDS:
             self.look_at_nodes()
         return self._nodes
 
     def look_at_nodes(self) -> None:
-        """Ask for the nodes; where the controller does not answer, the last ones stand."""
+        """Refresh the nodes; if the controller does not answer, keep the last ones."""
         try:
             text = self._commands.run("scontrol", "--oneliner", "show", "nodes")
         except EngineUnavailable:
@@ -155,9 +155,9 @@ class View:
             self._nodes_at = self._clock.monotonic()
 
     def check(self, share: NodeGrant) -> SlurmNode:
-        """Return the node of a share, or refuse what the cluster cannot give."""
+        """Return the node of a share, or refuse what the cluster cannot provide."""
         name = share.node_id.partition(PLACE)[0] if self._site.is_behind else share.node_id
-        # What the watcher saw last will do: Slurm itself has the last word on a job.
+        # The watcher's last view is enough: Slurm itself decides about a job.
         node = self._nodes.get(name) or self.nodes().get(name)
         if node is None:
             known = ", ".join(sorted(self._nodes)[:20])

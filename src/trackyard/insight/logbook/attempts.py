@@ -1,5 +1,5 @@
-"""Attempts as people tell of them: where each ran, how it ended, from where the next went on,
-and what was lost in between. Pure.
+"""The story of a job's attempts: where each ran, how it ended, where the next one resumed and
+what was lost in between. Pure.
 """
 
 from __future__ import annotations
@@ -7,9 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from trackyard.insight.logbook.differences import difference_words, environment_differences
+from trackyard.insight.logbook.differences import (
+    difference_words,
+    environment_differences,
+    rate_differences,
+)
 from trackyard.insight.logbook.entries import LogbookEntry
-from trackyard.insight.logbook.facts import AttemptFact, EventFact
+from trackyard.insight.logbook.facts import AttemptFact, Curve, EventFact
 from trackyard.insight.logbook.words import cause_words, clause, count, grouped, lasted, listed
 
 ATTEMPT_KINDS = (
@@ -24,7 +28,7 @@ ATTEMPT_KINDS = (
 
 @dataclass(slots=True)
 class AttemptStory:
-    """What events tell of one attempt of one job."""
+    """The events of one attempt of one job."""
 
     job_id: str
     number: int
@@ -55,7 +59,7 @@ class LostWork:
 
 
 def gather(events: Iterable[EventFact]) -> list[AttemptStory]:
-    """Group what events tell of attempts, in the order in which attempts began."""
+    """Group events by attempt, in the order in which the attempts began."""
     found: dict[tuple[str, int], AttemptStory] = {}
     for event in events:
         number = event.attempt
@@ -105,7 +109,7 @@ def loss_between(
 
 
 def loss_words(loss: LostWork | None) -> str:
-    """Say what was lost, as the end of a sentence."""
+    """Describe the loss, as the end of a sentence."""
     if loss is None:
         return "nothing was lost"
     parts = [] if loss.steps is None else [count(loss.steps, "step")]
@@ -115,7 +119,12 @@ def loss_words(loss: LostWork | None) -> str:
 
 
 def attempt_entries(
-    tolds: Sequence[AttemptStory], facts: Mapping[int, AttemptFact], *, run_id: str, run_name: str
+    tolds: Sequence[AttemptStory],
+    facts: Mapping[int, AttemptFact],
+    *,
+    run_id: str,
+    run_name: str,
+    rates: Sequence[Curve] = (),
 ) -> list[LogbookEntry]:
     """Return the entries of a job's attempts: begin, differences, checkpoints, end."""
     found: list[LogbookEntry] = []
@@ -125,7 +134,7 @@ def attempt_entries(
         base = {"run_id": run_id, "run_name": run_name, "job_id": told.job_id}
         made = (
             _began(told, base),
-            _differs(told, before, facts, base),
+            _differs(told, before, facts, base, rates),
             _saved(told, base),
             _ended(told, after, facts.get(told.number), base),
         )
@@ -164,6 +173,7 @@ def _differs(
     before: AttemptStory | None,
     facts: Mapping[int, AttemptFact],
     base: Mapping[str, str],
+    rates: Sequence[Curve],
 ) -> LogbookEntry | None:
     event = told.running or told.admitted
     if before is None or event is None:
@@ -171,7 +181,8 @@ def _differs(
     old, new = facts.get(before.number), facts.get(told.number)
     if old is None or new is None:
         return None
-    changed = environment_differences(old.environment, new.environment)
+    changed = rate_differences(rates, old.ended_ms, event.time_ms)
+    changed += environment_differences(old.environment, new.environment)
     if not changed:
         return None
     words = f"Attempt {told.number} differs from attempt {before.number}"

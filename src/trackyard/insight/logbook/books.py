@@ -8,7 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from trackyard.insight.logbook.attempts import ATTEMPT_KINDS, attempt_entries, gather
 from trackyard.insight.logbook.curves import curve_entries
-from trackyard.insight.logbook.differences import difference_words, parameter_differences
+from trackyard.insight.logbook.differences import (
+    diff_differences,
+    difference_words,
+    environment_differences,
+    parameter_differences,
+)
 from trackyard.insight.logbook.entries import FieldDifference, LogbookEntry
 from trackyard.insight.logbook.facts import EventFact, Parent, RunFacts
 from trackyard.insight.logbook.notes import NOTE_KINDS, note_entries
@@ -22,7 +27,7 @@ TEAM_KINDS = tuple(kind for kind in RUN_KINDS if kind not in ("run.updated", "ru
 
 def run_entries(facts: RunFacts) -> list[LogbookEntry]:
     """Write the logbook of one run."""
-    # Of a run with a job, the job's own events tell when it began and ended.
+    # If a run has a job, the job's own events say when it began and ended.
     own = [
         event
         for event in facts.events
@@ -31,7 +36,9 @@ def run_entries(facts: RunFacts) -> list[LogbookEntry]:
     known = {one.number: one for one in facts.attempts}
     found = _parent_entries(facts)
     found += event_entries([*own, *facts.around], run_id=facts.run_id, run_name=facts.name)
-    found += attempt_entries(gather(own), known, run_id=facts.run_id, run_name=facts.name)
+    found += attempt_entries(
+        gather(own), known, run_id=facts.run_id, run_name=facts.name, rates=facts.rates
+    )
     found += note_entries(own, run_id=facts.run_id, run_name=facts.name)
     found += curve_entries(facts)
     return in_order(found)
@@ -40,7 +47,7 @@ def run_entries(facts: RunFacts) -> list[LogbookEntry]:
 def lineage_entries(runs: Sequence[RunFacts]) -> list[LogbookEntry]:
     """Write the logbook of runs that go back to one another."""
     entries = [entry for facts in runs for entry in run_entries(facts)]
-    # A node's event is told once, however many of the runs were on it.
+    # A node's event appears once, however many of the runs were on the node.
     return in_order({_key(entry): entry for entry in entries}.values())
 
 
@@ -54,7 +61,7 @@ def team_entries(events: Iterable[EventFact], names: Mapping[str, str]) -> list[
         if event.kind in ATTEMPT_KINDS and event.subject == "job":
             by_job.setdefault(event.subject_id, []).append(event)
         elif not (event.subject == "run" and event.subject_id in with_job) or (
-            event.kind in NOTE_KINDS
+            event.kind in NOTE_KINDS or event.kind.startswith("alert.")
         ):
             plain.append(event)
     found = [_named(entry, names) for entry in event_entries(plain)]
@@ -62,7 +69,7 @@ def team_entries(events: Iterable[EventFact], names: Mapping[str, str]) -> list[
         run_id = own[-1].text("run_id")
         name = names.get(run_id) or own[-1].text("name")
         made = attempt_entries(gather(own), {}, run_id=run_id, run_name=name)
-        # A team's page does not tell of every checkpoint of every job.
+        # Checkpoints would drown everything else on a team's page.
         found += [entry for entry in made if entry.kind != "checkpoint"]
     found += [_named(entry, names) for entry in note_entries(plain)]
     return in_order(found)
@@ -96,7 +103,7 @@ def _replace(entry: LogbookEntry, **changes: object) -> LogbookEntry:
 
 
 def _parent_entries(facts: RunFacts) -> list[LogbookEntry]:
-    """Tell what each run that this one goes back to had otherwise."""
+    """Return what differs from each run that this one came from."""
     found = []
     for parent in facts.parents:
         changed = _from_parent(facts, parent)
@@ -128,4 +135,10 @@ def _from_parent(facts: RunFacts, parent: Parent) -> list[FieldDifference]:
     if parent.commit != facts.commit:
         before, after = parent.commit[:12], facts.commit[:12]
         changed.append(FieldDifference("commit", "git commit", before, after))
+    changed += diff_differences(parent.diff, facts.diff)
+    if parent.environment and facts.attempts:
+        own = facts.attempts[0].environment
+        # The commit is compared above: it is known of runs without a job, too.
+        found = environment_differences(parent.environment, own)
+        changed += [one for one in found if one.what != "commit"]
     return changed

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trackyard.insight.logbook.entries import FieldDifference
-from trackyard.insight.logbook.words import listed
+from trackyard.insight.logbook.facts import Curve
+from trackyard.insight.logbook.words import figure, listed
 
-#: Labels of nodes by which hardware and its software are told, and how a sentence calls them.
+#: Node labels that describe hardware and its software, and their names in sentences.
 _LABELS = {
     "nvidia_driver": "driver",
     "amd_driver": "driver",
@@ -20,6 +23,9 @@ _LABELS = {
     "gpu": "GPU",
     "gpu_type": "GPU",
 }
+#: Metrics by which training tells its learning rate, and how far it must jump to be a change.
+LEARNING_RATE = re.compile(r"(^|[/_.-])(lr|learning_rate)([/_.-]|$)", re.IGNORECASE)
+_RATE_SHARE = 0.1
 MAX_VALUE = 500
 _HIDDEN = "(changed)"
 
@@ -27,7 +33,7 @@ _HIDDEN = "(changed)"
 def environment_differences(
     before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> list[FieldDifference]:
-    """Compare what two attempts' environments are made of; of variables names alone are told."""
+    """Compare the environments of two attempts; values of variables are never shown."""
     if before.get("digest") and before.get("digest") == after.get("digest"):
         return []
     found: list[FieldDifference] = []
@@ -52,6 +58,37 @@ def parameter_differences(
     ]
 
 
+def diff_differences(before: str, after: str) -> list[FieldDifference]:
+    """Compare uncommitted changes: one line for each file that differs."""
+    had, has = _by_file(before), _by_file(after)
+    return [
+        FieldDifference("diff", name, _lines(had.get(name)), _lines(has.get(name)))
+        for name in sorted({*had, *has})
+        if had.get(name) != has.get(name)
+    ]
+
+
+def rate_differences(
+    curves: Sequence[Curve], ended_ms: int | None, began_ms: int
+) -> list[FieldDifference]:
+    """Compare learning rates that were logged as metrics: the last before, the first after."""
+    found: list[FieldDifference] = []
+    if ended_ms is None:
+        return []
+    for curve in curves:
+        points = [
+            (time_ms, value)
+            for time_ms, value in zip(curve.times, curve.values, strict=True)
+            if not math.isnan(value)
+        ]
+        before = [value for time_ms, value in points if time_ms <= ended_ms]
+        after = [value for time_ms, value in points if time_ms >= began_ms]
+        # A schedule moves the rate little by little; a change made by hand is a jump.
+        if before and after and abs(after[0] - before[-1]) > _RATE_SHARE * abs(before[-1]):
+            found += _one("metric", curve.metric, figure(before[-1]), figure(after[0]))
+    return found
+
+
 def difference_words(differences: list[FieldDifference], most: int = 3) -> str:
     """Say the first few differences in a line."""
     named = [
@@ -61,6 +98,25 @@ def difference_words(differences: list[FieldDifference], most: int = 3) -> str:
         for one in differences
     ]
     return listed(named, most)
+
+
+def _by_file(diff: str) -> dict[str, str]:
+    """Cut what git prints into the parts of its files."""
+    found: dict[str, str] = {}
+    for part in re.split(r"^diff --git ", diff, flags=re.MULTILINE)[1:]:
+        head, _, body = part.partition("\n")
+        found[head.rpartition(" b/")[2]] = body
+    return found
+
+
+def _lines(part: str | None) -> str:
+    """Count the lines that a file's part of a diff adds and removes: +12 -3."""
+    if part is None:
+        return ""
+    lines = part.splitlines()
+    added = sum(line.startswith("+") and not line.startswith("+++") for line in lines)
+    removed = sum(line.startswith("-") and not line.startswith("---") for line in lines)
+    return f"+{added} -{removed}"
 
 
 def _one(what: str, name: str, before: str, after: str) -> list[FieldDifference]:

@@ -38,7 +38,7 @@ DIGEST_KINDS = (
     "run.created",
     *NOTE_KINDS,
 )
-#: Of these their number is all that is told.
+#: Of these only the number is shown.
 COUNTED_KINDS = frozenset(
     (
         "job.failed",
@@ -163,7 +163,7 @@ class DigestTally:
     def __init__(
         self, team: str, period: Period, now_ms: int, checkpoints: Checkpoints | None = None
     ) -> None:
-        #: looks up an attempt's last checkpoints; there are too many to be told of each
+        #: looks up an attempt's last checkpoints; there are too many to read them all
         self._checkpoints = checkpoints or (lambda told: told.checkpoints)
         self._team, self._period = team, period
         self._end = min(period.until_ms, now_ms)
@@ -179,7 +179,7 @@ class DigestTally:
         self._longest = (0, "")
 
     def count(self, kind: str) -> None:
-        """Count an event of which nothing else is told."""
+        """Count an event of which only the number is shown."""
         self._counts[kind] = self._counts.get(kind, 0) + 1
 
     def add(self, event: EventFact) -> None:

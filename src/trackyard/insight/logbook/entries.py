@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-#: kind -> what its entries tell of
+#: kind -> what its entries are about
 KINDS: dict[str, str] = {
     "run": "a run was created, ended, renamed, deleted",
     "job": "a job was submitted, held, changed, ended",

@@ -83,6 +83,10 @@ class Parent:
     name: str
     params: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
+    #: what was changed since that commit, as git prints it
+    diff: str = ""
+    #: of its last attempt
+    environment: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +102,13 @@ class RunFacts:
     job_id: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
     commit: str = ""
+    diff: str = ""
     #: events of the run and of its job, by id
     events: Sequence[EventFact] = ()
     #: events of the nodes and leases that its attempts were on, while they were
     around: Sequence[EventFact] = ()
     attempts: Sequence[AttemptFact] = ()
     curves: Sequence[Curve] = ()
+    #: learning rates that were logged as metrics
+    rates: Sequence[Curve] = ()
     parents: Sequence[Parent] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,7 @@ from trackyard.core.errors import InvalidInput
 from trackyard.insight.logbook.attempts import AttemptStory
 from trackyard.insight.logbook.books import RUN_KINDS, TEAM_KINDS
 from trackyard.insight.logbook.curves import chosen_metrics, goal_of
+from trackyard.insight.logbook.differences import LEARNING_RATE
 from trackyard.insight.logbook.digest import (
     COUNTED_KINDS,
     DIGEST_KINDS,
@@ -33,6 +35,7 @@ from trackyard.store.event_log import (
 from trackyard.tracking.metrics import history
 from trackyard.tracking.run_lineage import (
     COMMIT_TAG,
+    DIFF_TAG,
     NamedMetric,
     RunHead,
     load_head,
@@ -46,10 +49,11 @@ BUCKETS = 1024
 MAX_EVENTS = 5000
 MAX_NODES = 16
 LAST_CHECKPOINTS = 5
+MAX_RATES = 2
 #: Other metrics that are compared around a moment, and stretches of each.
 MAX_SERIES, SERIES_BUCKETS = 120, 2000
 _AFTER_END_MS = 60_000
-_NODE_KINDS = tuple(kind for kind in RUN_KINDS if kind.startswith("node."))
+_NODE_KINDS = tuple(kind for kind in RUN_KINDS if kind.startswith(("node.", "alert.")))
 _LEASE_KINDS = tuple(kind for kind in RUN_KINDS if kind.startswith("lease."))
 _NEIGHBOUR_KINDS = ("job.admitted", "attempt.ended", "attempt.lost")
 _OTHER = re.compile(r"rank|time|epoch|shard|data|seen|position|offset", re.IGNORECASE)
@@ -82,6 +86,8 @@ def _facts(reader: ReadConnection, principal: Principal, head: RunHead) -> RunFa
         attempts += load_attempts(reader, "job = ? ORDER BY number", (job.id,))
     told = sorted((_fact(row) for row in events), key=lambda event: event.id)
     known = [_attempt(row) for row in attempts]
+    metrics = {one.name: one for one in load_metrics(reader, head.id)}
+    rates = [one for name, one in metrics.items() if LEARNING_RATE.search(name)]
     return RunFacts(
         run_id=head.run_id,
         name=head.name,
@@ -92,10 +98,14 @@ def _facts(reader: ReadConnection, principal: Principal, head: RunHead) -> RunFa
         job_id=jobs[0].job_id if jobs else "",
         params=head.params,
         commit=head.tags.get(COMMIT_TAG, ""),
+        diff=head.tags.get(DIFF_TAG, ""),
         events=told,
         around=_around(reader, team_id, told, known),
         attempts=known,
-        curves=_curves(reader, head.id),
+        curves=_charts(
+            reader, head.id, [metrics[name] for name in chosen_metrics(metrics)], BUCKETS, None
+        ),
+        rates=_charts(reader, head.id, rates[:MAX_RATES], BUCKETS, None) if known[1:] else [],
         parents=_parents(reader, principal, head),
     )
 
@@ -156,12 +166,6 @@ def _held(attempts: Iterable[AttemptFact], event: EventFact, nodes: Sequence[str
     )
 
 
-def _curves(reader: ReadConnection, run: int) -> list[Curve]:
-    metrics = {one.name: one for one in load_metrics(reader, run)}
-    chosen = [metrics[name] for name in chosen_metrics(metrics)]
-    return _charts(reader, run, chosen, BUCKETS, None)
-
-
 def _charts(
     reader: ReadConnection,
     run: int,
@@ -202,9 +206,19 @@ def _parents(reader: ReadConnection, principal: Principal, head: RunHead) -> lis
                     name=other.name,
                     params=other.params,
                     commit=other.tags.get(COMMIT_TAG, ""),
+                    diff=other.tags.get(DIFF_TAG, ""),
+                    environment=_last_environment(reader, principal, run_id),
                 )
             )
     return found
+
+
+def _last_environment(reader: ReadConnection, principal: Principal, run_id: str) -> dict[str, Any]:
+    where = "run_uuid = ? AND team_id = ? ORDER BY id DESC LIMIT 1"
+    for job in load_jobs(reader, where, (run_id, principal.team_id)):
+        for row in load_attempts(reader, "job = ? ORDER BY number DESC LIMIT 1", (job.id,)):
+            return dict(_attempt(row).environment)
+    return {}
 
 
 # -- a moment ---------------------------------------------------------------------------------
@@ -308,7 +322,7 @@ def load_team_events(
 def load_run_names(
     reader: ReadConnection, principal: Principal, events: Iterable[EventFact]
 ) -> dict[str, str]:
-    """Return the names of the runs that events tell of."""
+    """Return the names of the runs that events are about."""
     named = {
         event.subject_id if event.subject == "run" else event.text("run_id") for event in events
     }

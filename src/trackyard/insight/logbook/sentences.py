@@ -88,6 +88,23 @@ def _lease(words: str) -> Say:
     return say
 
 
+def _alert_fired(event: EventFact) -> str:
+    return f'Alert "{event.text("alert")}" fired for {_name(event)}{_told(event)}'
+
+
+def _alert_resolved(event: EventFact) -> str:
+    return f'Alert "{event.text("alert")}" for {_name(event)} was resolved{_told(event)}'
+
+
+def _acknowledged(event: EventFact) -> str:
+    who = person(event.actor)
+    return f'{who} acknowledged alert "{event.text("alert")}" for {_name(event)}.'
+
+
+def _escalated(event: EventFact) -> str:
+    return f'Nobody acknowledged alert "{event.text("alert")}" for {_name(event)}: escalated.'
+
+
 #: kind of event -> (kind of entry, tone, sentence)
 TEMPLATES: dict[str, tuple[str, str, Say]] = {
     "run.created": ("run", "plain", lambda e: f"{person(e.actor)} started run {_name(e)}."),
@@ -116,6 +133,10 @@ TEMPLATES: dict[str, tuple[str, str, Say]] = {
     "job.loss_nan": ("alert", "bad", _nan),
     "job.hint": ("alert", "warn", lambda e: f"Hint for {_name(e)}{_told(e)}"),
     "job.engine_waits": ("job", "warn", lambda e: f"The batch system keeps it waiting{_told(e)}"),
+    "alert.fired": ("alert", "warn", _alert_fired),
+    "alert.resolved": ("alert", "good", _alert_resolved),
+    "alert.acknowledged": ("alert", "plain", _acknowledged),
+    "alert.escalated": ("alert", "bad", _escalated),
     "attempt.refused": (
         "attempt",
         "bad",

@@ -1,4 +1,4 @@
-"""How the logbook says numbers, times and causes. Pure."""
+"""Numbers, times and causes in words. Pure."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ _CAUSES = {
 
 
 def grouped(number: float) -> str:
-    """Say a whole number with separators: 48,000."""
+    """Format a whole number with separators: 48,000."""
     return f"{round(number):,}"
 
 
 def count(number: int, word: str) -> str:
-    """Say how many: 1 step, 212 steps."""
+    """Format a count: 1 step, 212 steps."""
     return f"{grouped(number)} {word}" + ("" if number == 1 else "s")
 
 
 def figure(value: float) -> str:
-    """Say a metric's value with four significant digits."""
+    """Format a metric's value with four significant digits."""
     if math.isnan(value):
         return "NaN"
     return f"{value:.4g}"
 
 
 def lasted(milliseconds: float) -> str:
-    """Say a length of time: 40 s, 9 min, 2 h 10 min."""
+    """Format a duration: 40 s, 9 min, 2 h 10 min."""
     return duration_words(max(0, round(milliseconds / 1000)))
 
 
 def clock(time_ms: int) -> str:
-    """Say a moment within a day, in UTC."""
+    """Format a time of day, in UTC."""
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%H:%M}"
 
 
 def day(time_ms: int) -> str:
-    """Say a day, in UTC."""
+    """Format a date, in UTC."""
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%A, %-d %B %Y}"
 
 
@@ -67,14 +67,14 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def person(actor: str) -> str:
-    """Say who did something."""
+    """Name an actor."""
     if actor == "system":
         return "Trackyard"
     return "The job" if actor.startswith("attempt:") else actor
 
 
 def cause_words(cause: str, exit_code: int | None, signal: int | None) -> str:
-    """Say how an attempt ended, to follow its number."""
+    """Describe how an attempt ended, to follow its number."""
     if cause == "exit_code":
         return "failed" if exit_code is None else f"failed with exit code {exit_code}"
     if cause == "signal" and signal is not None:

@@ -60,7 +60,7 @@ def by_id(machines: Sequence[LeasableNode]) -> dict[str, LeasableNode]:
 
 
 def machine_of(row: NodeRow) -> LeasableNode:
-    """Say a node of the fleet in the calendar's words."""
+    """Convert a node of the fleet to the calendar's Machine."""
     facts = row.facts
     labels = {**facts.labels, **row.own_labels}
     found = properties_of(facts, labels)

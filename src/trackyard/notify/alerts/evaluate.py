@@ -1,7 +1,7 @@
-"""Judges a rule: a pure function of what it remembers of a subject and one new fact.
+"""Evaluates a rule: a pure function of its memory of a subject and one new fact.
 
 Owns Memory, the facts and the sentences of incidents. Knows neither tables nor time but what it
-is given, so that a restart or another server goes on where the last one was.
+is given, so a restart or another server continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAMPLES = 16
 
 
 class RuleMemory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a rule remembers of one subject."""
+    """A rule's memory of one subject."""
 
     #: since when the condition holds without a break
     bad_since_ms: int | None = None
@@ -89,7 +89,7 @@ class LogMatch:
 
 @dataclass(frozen=True, slots=True)
 class SubjectEnded:
-    """The subject ended, or is not of interest any more."""
+    """The subject ended, or the rule no longer applies to it."""
 
 
 Fact = (
@@ -105,7 +105,7 @@ Fact = (
 
 @dataclass(frozen=True, slots=True)
 class AlertChange:
-    """What a fact brought about: an incident begins, or is over."""
+    """The effect of a fact: an incident begins or ends."""
 
     fires: bool
     sentence: str
@@ -115,14 +115,14 @@ Judged = tuple[RuleMemory, AlertChange | None]
 
 
 def evaluate(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:
-    """Return what the rule remembers from now on, and what follows."""
+    """Return the rule's new memory and the change, if any."""
     if isinstance(fact, SubjectEnded):
         return _settle(memory, holds=False, cleared="It ended.")
     return _JUDGES[condition.kind](condition, memory, fact, now_ms)
 
 
 def _settle(memory: RuleMemory, *, holds: bool, fired: str = "", cleared: str = "") -> Judged:
-    """Open an incident where the condition begins to hold, end it where it ceases."""
+    """Open an incident when the condition becomes true, end it when it becomes false."""
     if holds and not memory.is_firing:
         return msgspec.structs.replace(memory, is_firing=True), AlertChange(True, fired)
     if not holds and memory.is_firing:
@@ -245,9 +245,9 @@ def _stall(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) ->
         return _settle(memory, holds=fact.kind == "job.stalled", fired=words, cleared=words)
     if not isinstance(fact, ProgressMark) or not condition.seconds:
         return memory, None
-    words = f"No step, point or line of log for {duration_words(condition.seconds)}."
+    words = f"No step, metric point or log line for {duration_words(condition.seconds)}."
     return _silent(
-        condition, memory, fact, now_ms, fired=words, cleared="It shows progress again."
+        condition, memory, fact, now_ms, fired=words, cleared="It is making progress again."
     )
 
 
@@ -270,12 +270,12 @@ def _silent(
 
 def _wait(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> Judged:
     if isinstance(fact, EventObservation) and fact.kind in ("job.admitted", "job.running"):
-        return _settle(memory, holds=False, cleared="It was given its nodes.")
+        return _settle(memory, holds=False, cleared="It has been admitted.")
     if not isinstance(fact, WaitingObservation):
         return memory, None
     waited = now_ms - fact.since_ms
     holds = waited >= condition.seconds * 1000
-    words = f"It waits in the queue for {duration_words(round(waited / 1000))}."
+    words = f"It has been waiting in the queue for {duration_words(round(waited / 1000))}."
     return _settle(memory, holds=holds, fired=words)
 
 
@@ -308,7 +308,7 @@ def _log(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> J
     if not isinstance(fact, LogMatch):
         return memory, None
     known = BY_NAME.get(condition.pattern)
-    words = f"{known.title}: {fact.line}" if known else f"Its log has: {fact.line}"
+    words = f"{known.title}: {fact.line}" if known else f"Log line: {fact.line}"
     return _settle(memory, holds=True, fired=words)
 
 
@@ -321,7 +321,7 @@ def _node(condition: Condition, memory: RuleMemory, fact: Fact, now_ms: int) -> 
         if fact.kind in begins:
             return _settle(memory, holds=True, fired=f"The node is {word}. {more}".strip())
         if fact.kind in ends:
-            return _settle(memory, holds=False, cleared=f"The node is not {word} any more.")
+            return _settle(memory, holds=False, cleared=f"The node is no longer {word}.")
     return memory, None
 
 

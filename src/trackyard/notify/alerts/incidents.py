@@ -1,4 +1,4 @@
-"""Incidents: opened once, counted, told, acknowledged, escalated, resolved.
+"""Incidents: opened once, counted, notified, acknowledged, escalated, resolved.
 
 Owns `alert_incidents` and `alert_silences`, and writes what is to be sent into
 `alert_deliveries`. All inside the transaction of whoever calls.
@@ -16,7 +16,7 @@ from trackyard.notify import inbox
 from trackyard.notify.alerts.records import INBOX, AlertRule, IncidentSubject
 from trackyard.store.database import ReadConnection, Tx
 
-#: Incidents that one message tells of, and how long those of things that only happen stay open.
+#: Incidents in one message at most, and how long one-off incidents stay open.
 MOST_GROUPED, OPEN_MS = 100, 24 * 3600 * 1000
 KEEP_MS = 90 * 24 * 3600 * 1000
 FIELDS = (
@@ -62,7 +62,7 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 def fire(tx: Tx, rule: AlertRule, subject: IncidentSubject, sentence: str) -> None:
-    """Open an incident and tell of it, unless one is open or has only just been resolved."""
+    """Open an incident and notify, unless one is open or was resolved within the cooldown."""
     last = tx.one(
         "SELECT id, state, opened_ms, told_ms, resolved_ms FROM alert_incidents"
         f" WHERE rule_id = ? AND subject_id = ? ORDER BY id DESC LIMIT 1{tx.dialect.for_update}",
@@ -106,7 +106,7 @@ def fire(tx: Tx, rule: AlertRule, subject: IncidentSubject, sentence: str) -> No
 
 
 def _is_same(rule: AlertRule, last: Sequence[Any], now_ms: int) -> bool:
-    """Tell whether this is the incident that is known, rather than a new one."""
+    """Tell whether this continues the last incident rather than starting a new one."""
     _, state, opened_ms, told_ms, resolved_ms = last
     if rule.is_momentary:
         return bool(now_ms - (told_ms or opened_ms) < rule.cooldown_ms)
@@ -116,7 +116,7 @@ def _is_same(rule: AlertRule, last: Sequence[Any], now_ms: int) -> bool:
 def clear(
     tx: Tx, rule: AlertRule, subject: IncidentSubject, sentence: str, *, ended: bool
 ) -> None:
-    """Resolve the open incident; whoever was told of it is told, unless the subject just ended."""
+    """Resolve the open incident, and notify its channels unless the subject itself ended."""
     row = tx.one(
         "SELECT id, told_ms FROM alert_incidents WHERE rule_id = ? AND subject_id = ?"
         f" AND state <> 'resolved' ORDER BY id DESC LIMIT 1{tx.dialect.for_update}",
@@ -141,7 +141,7 @@ def _close(tx: Tx, incident: int) -> None:
 
 
 def acknowledge(tx: Tx, incident: Incident, actor: str) -> None:
-    """Note that somebody looks after an incident: it is not escalated."""
+    """Acknowledge an incident, which cancels its escalation."""
     if incident.state != "open":
         return
     tx.run(
@@ -162,7 +162,7 @@ def acknowledge(tx: Tx, incident: Incident, actor: str) -> None:
 
 
 def escalate(tx: Tx, rule: AlertRule, incident: Incident) -> None:
-    """Tell of an incident elsewhere, because nobody has acknowledged it."""
+    """Notify the escalation channels of an unacknowledged incident."""
     tx.run("UPDATE alert_incidents SET escalate_at_ms = NULL WHERE id = ?", (incident.id,))
     tx.event(
         "alert.escalated",
@@ -178,7 +178,7 @@ def escalate(tx: Tx, rule: AlertRule, incident: Incident) -> None:
 
 
 def due_escalations(reader: ReadConnection | Tx) -> list[Incident]:
-    """Return the incidents that wait for an acknowledgement, by when they are escalated."""
+    """Return unacknowledged incidents by the time of their escalation."""
     rows = reader.all(
         f"SELECT {FIELDS} FROM alert_incidents WHERE state = 'open' AND escalate_at_ms IS NOT NULL"
         " ORDER BY escalate_at_ms LIMIT 100"
@@ -187,7 +187,7 @@ def due_escalations(reader: ReadConnection | Tx) -> list[Incident]:
 
 
 def escalate_due(tx: Tx, rules: dict[str, AlertRule]) -> None:
-    """Escalate what nobody has acknowledged in time, and close what only happened, long ago."""
+    """Escalate incidents that nobody acknowledged in time."""
     rows = tx.all(
         f"SELECT {FIELDS} FROM alert_incidents WHERE state = 'open' AND escalate_at_ms <= ?"
         " ORDER BY escalate_at_ms LIMIT 100",
@@ -203,7 +203,7 @@ def escalate_due(tx: Tx, rules: dict[str, AlertRule]) -> None:
 
 
 def forget_old(tx: Tx, momentary: Sequence[str]) -> None:
-    """Close incidents of things that only happened, a day later; drop what is long over."""
+    """Close one-off incidents after a day, and delete old resolved ones."""
     for rule_id in momentary:
         tx.run(
             "UPDATE alert_incidents SET state = 'resolved', resolved_ms = ?,"
@@ -218,7 +218,7 @@ def forget_old(tx: Tx, momentary: Sequence[str]) -> None:
 
 
 def is_silenced(reader: ReadConnection | Tx, rule: AlertRule, subject: IncidentSubject) -> bool:
-    """Tell whether somebody asked for silence about a rule or a subject."""
+    """Tell whether a rule or subject is silenced."""
     now_ms = reader.now_ms if isinstance(reader, Tx) else 0
     row = reader.one(
         "SELECT 1 FROM alert_silences WHERE until_ms > ? AND (team_id IS NULL OR team_id = ?)"
@@ -229,7 +229,7 @@ def is_silenced(reader: ReadConnection | Tx, rule: AlertRule, subject: IncidentS
 
 
 def tell(tx: Tx, rule: AlertRule, incident: int, what: str, via: Sequence[str]) -> None:
-    """Write down what is to be sent, together with what waits to be sent to the same channel."""
+    """Queue notifications, grouped with those still pending for the same channel."""
     for name in via:
         if name == INBOX:
             _into_inboxes(tx, rule, incident, what)
@@ -317,7 +317,7 @@ def load(reader: ReadConnection | Tx, ids: Sequence[int]) -> list[Incident]:
 def _event(
     tx: Tx, kind: str, incident: int, *, rule: AlertRule, subject: IncidentSubject, sentence: str
 ) -> None:
-    """Record what became of an incident."""
+    """Write the event of an incident's change."""
     tx.event(
         kind,
         team_id=subject.team_id,

@@ -1,4 +1,4 @@
-"""What a message about incidents says, for each kind of channel. Pure: no network, no table."""
+"""The text of notifications for each kind of channel. Pure: no network, no table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMED = 10
 _WORDS = {
     "opened": "Alert",
     "resolved": "Resolved",
-    "escalated": "Nobody has answered",
+    "escalated": "Not acknowledged",
     "test": "Test",
 }
 
@@ -28,7 +28,7 @@ def title(what: str, incidents: Sequence[Incident]) -> str:
 
 
 def lines(incidents: Sequence[Incident], base: str) -> list[str]:
-    """Return a line for each incident, with the page it can be looked at."""
+    """Return a line for each incident, with a link to its page."""
     found = [
         f"{one.subject_kind} {one.subject_name or one.subject_id}: {one.sentence} {base}{one.page}"
         for one in incidents[:NAMED]
@@ -39,7 +39,7 @@ def lines(incidents: Sequence[Incident], base: str) -> list[str]:
 
 
 def webhook_body(what: str, incidents: Sequence[Incident], base: str, delivery: str) -> bytes:
-    """Return the JSON that generic webhooks and commands are given."""
+    """Return the JSON for generic webhooks and commands."""
     return msgspec.json.encode(
         {
             "event": f"alert.{what}",
@@ -70,19 +70,19 @@ def webhook_body(what: str, incidents: Sequence[Incident], base: str, delivery: 
 
 
 def slack_body(what: str, incidents: Sequence[Incident], base: str) -> bytes:
-    """Return a message for an incoming webhook of Slack's."""
+    """Return a message for a Slack incoming webhook."""
     head = f"*{_slack(title(what, incidents))}*"
     rest = [f"• {_slack(line)}" for line in lines(incidents, base)]
     return msgspec.json.encode({"text": "\n".join([head, *rest])})
 
 
 def _slack(text: str) -> str:
-    """Escape what Slack reads as markup; no text can mention a channel or hide a link."""
+    """Escape Slack markup, so that no text can mention a channel or hide a link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def teams_body(what: str, incidents: Sequence[Incident], base: str) -> bytes:
-    """Return an adaptive card for a webhook of Microsoft Teams'."""
+    """Return an adaptive card for a Microsoft Teams webhook."""
     blocks: list[dict[str, Any]] = [
         {"type": "TextBlock", "weight": "Bolder", "wrap": True, "text": title(what, incidents)}
     ]
@@ -107,7 +107,7 @@ def mail_text(incidents: Sequence[Incident], base: str) -> str:
 
 
 def example(now_ms: int) -> Incident:
-    """Return an incident for trying a channel out."""
+    """Return the sample incident of a channel test."""
     return Incident(
         id=0,
         rule_id=None,

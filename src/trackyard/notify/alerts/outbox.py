@@ -1,4 +1,4 @@
-"""Messages about incidents: claimed, sent, tried again, and listed afterwards.
+"""Notifications: claimed, sent, retried and listed.
 
 Owns the sending side of `alert_deliveries` and its loop. A message is a row before it is sent, so
 that none is lost with the process; several servers of one database share the work by claiming
@@ -48,7 +48,7 @@ class _Due(NamedTuple):
 
 
 class DeliveryView(msgspec.Struct, frozen=True):
-    """A message as the log of deliveries shows it."""
+    """A notification as the delivery log shows it."""
 
     id: int
     rule_id: str
@@ -80,11 +80,11 @@ class Outbox:
         self._threads = ThreadPoolExecutor(SENDERS, thread_name_prefix="yard-alerts")
 
     def start(self) -> None:
-        """Begin to send, on the running event loop."""
+        """Start sending, on the running event loop."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name="yard-alert-outbox")
 
     async def stop(self) -> None:
-        """Stop; what was not sent is sent after the next start."""
+        """Stop; unsent messages go out after the next start."""
         tasks = [task for task in (self._task, *self._sending) if task is not None]
         for task in tasks:
             task.cancel()
@@ -92,11 +92,11 @@ class Outbox:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def wake(self) -> None:
-        """Look for messages now."""
+        """Check for due messages now."""
         self._wake.set()
 
     async def try_out(self, team_id: int | None, channel: str) -> Answer:
-        """Send an example at once and return what came of it."""
+        """Send a test message immediately and return the result."""
         now_ms = self._db.clock.time_ms()
         answer = await self._send(
             team_id, channel, "test", [messages.example(now_ms)], f"test-{now_ms}"
@@ -123,7 +123,7 @@ class Outbox:
                     await self._wake.wait()
 
     async def step(self) -> float:
-        """Claim what is due, start to send it, and return the seconds until the next look."""
+        """Claim due messages, start sending them, and return the seconds until the next check."""
         longest = IDLE_SECONDS if self._db.is_sqlite else POLL_SECONDS
         next_ms = await self._db.peek(_next_due, journaled=False)
         if next_ms is None:
@@ -199,7 +199,7 @@ def _release(tx: Tx) -> None:
 
 
 def _claim(tx: Tx, most: int) -> list[_Due]:
-    """Take the oldest messages that are due."""
+    """Claim the oldest due messages."""
     rows = tx.all(
         "SELECT d.id, d.team_id, d.rule_id, d.channel, d.what, d.incidents, d.tries"
         " FROM alert_deliveries d WHERE d.state IN ('pending', 'sending') AND d.next_ms <= ?"
@@ -234,7 +234,7 @@ def _is_flood(tx: Tx, due: _Due) -> bool:
 
 
 def _note(due: _Due, answer: Answer, kind: str, tx: Tx, *, is_last: bool = False) -> None:
-    """Note what came of a message, and when it is tried again."""
+    """Record the outcome of a delivery, and when it is retried."""
     tries = due.tries + 1
     wait = None if is_last else next_try(tries, answer)
     state = "delivered" if answer.is_good else "failed" if wait is None else "pending"
@@ -287,7 +287,7 @@ def _next_due(reader: ReadConnection) -> int | None:
 def list_deliveries(
     reader: ReadConnection, team_id: int, *, all_teams: bool
 ) -> list[DeliveryView]:
-    """Return the last messages of a team's rules, the newest first; of the admin's for admins."""
+    """Return the latest deliveries of a team's rules, newest first; admins also see their own."""
     where = "team_id = ? OR team_id IS NULL" if all_teams else "team_id = ?"
     rows = reader.all(
         "SELECT id, rule_id, channel, channel_kind, what, incidents, state, tries, next_ms,"

@@ -30,10 +30,11 @@ from trackyard.queue.submit.data_inputs import note_held
 from trackyard.queue.transitions import change_attempt, job_event, note_running
 from trackyard.store.bounds import Figures, Free, Int64, Lines, Word, Words
 from trackyard.store.database import ReadConnection, Tx
-from trackyard.store.names import Names
 from trackyard.tracking.job_runs import MACHINE_ATTEMPT
 from trackyard.tracking.metrics.ingest import Series, write_batch
+from trackyard.tracking.names import Names
 from trackyard.tracking.validation import check_name
+from trackyard.tracking.watched import last_logged_ms, lost_loss
 
 WRITE_EVERY_MS = 10_000
 MAX_REMEMBERED = 20_000
@@ -337,24 +338,15 @@ def _watch_progress(
 
 def _logged_within(tx: Tx, job: JobRow, seconds: float) -> bool:
     """Tell whether the job logged a metric of its own lately, which is progress, too."""
-    row = tx.one(
-        "SELECT max(m.time_ms) FROM metric_latest m JOIN runs r ON r.id = m.run_id"
-        " JOIN names n ON n.id = m.name_id WHERE r.uuid = ? AND n.name NOT LIKE 'system/%'",
-        (job.run_uuid,),
-    )
-    return row is not None and row[0] is not None and tx.now_ms - row[0] < seconds * 1000
+    last_ms = last_logged_ms(tx, job.run_uuid)
+    return last_ms is not None and tx.now_ms - last_ms < seconds * 1000
 
 
 def _watch_loss(tx: Tx, job: JobRow, attempt: AttemptRow) -> None:
     """Say once per attempt when a loss is not a number any more."""
     if attempt.nan_seen:
         return
-    row = tx.one(
-        "SELECT n.name, m.step FROM metric_latest m JOIN runs r ON r.id = m.run_id"
-        " JOIN names n ON n.id = m.name_id WHERE r.uuid = ? AND m.value IS NULL"
-        " AND lower(n.name) LIKE '%loss%' LIMIT 1",
-        (job.run_uuid,),
-    )
+    row = lost_loss(tx, job.run_uuid)
     if row is None:
         return
     change_attempt(tx, attempt, nan_seen=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trackyard.queue.records import AttemptRow, JobRow
 from trackyard.store.database import ReadConnection, Tx
+from trackyard.tracking.watched import last_logged_step
 
 #: How far a node's clock may be behind ours.
 CLOCK_SLACK_MS = 1000
@@ -12,13 +13,7 @@ CLOCK_SLACK_MS = 1000
 def logged_step(reader: ReadConnection | Tx, job: JobRow, attempt: AttemptRow) -> int | None:
     """Return the last step an attempt logged a metric of its own at; None if it logged none."""
     since = (attempt.started_ms or attempt.admitted_ms) - CLOCK_SLACK_MS
-    row = reader.one(
-        "SELECT max(m.step) FROM metric_latest m JOIN runs r ON r.id = m.run_id"
-        " JOIN names n ON n.id = m.name_id WHERE r.uuid = ? AND m.time_ms >= ?"
-        " AND n.name NOT LIKE 'system/%'",
-        (job.run_uuid, since),
-    )
-    return None if row is None or row[0] is None else int(row[0])
+    return last_logged_step(reader, job.run_uuid, since)
 
 
 def last_step(reader: ReadConnection | Tx, job: JobRow, attempt: AttemptRow) -> int | None:

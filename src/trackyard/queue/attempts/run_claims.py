@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from trackyard.access.principal import Principal
 from trackyard.store.database import Tx
-from trackyard.store.names import Names
+from trackyard.tracking.names import Names
 from trackyard.tracking.runs import RUN_NAME_TAG, find_active_run, write_tags
 
 PARENT_TAG = "mlflow.parentRunId"

@@ -5,6 +5,7 @@ Owns their shape and checks. Knows neither storage nor the scheduler's own types
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import msgspec
@@ -98,6 +99,15 @@ class QueueSettings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkn
     preemptible_default: Word = "no"
     #: where jobs go on a Slurm site, and which of its rules this queue mirrors
     slurm: SlurmOptions | None = None
+
+    @property
+    def batch_options(self) -> BatchOptions:
+        """Return what a batch system beneath this queue is asked for."""
+        if self.slurm is None:
+            return BatchOptions()
+        is_mirrored = "max_wall_seconds" in self.slurm.rules
+        most = self.max_wall_seconds if is_mirrored else None
+        return dataclasses.replace(self.slurm.options, most_seconds=most)
 
     def check(self) -> None:
         """Refuse values that make no sense."""

@@ -22,7 +22,7 @@ from trackyard.store.database import Database, ReadConnection, Tx
 from trackyard.tracking.runs import RunDraft, create_runs
 
 if TYPE_CHECKING:
-    from trackyard.store.names import Names
+    from trackyard.tracking.names import Names
 
 #: Jobs that one commit writes.
 PART = 250

@@ -101,6 +101,16 @@ def _check_amounts(spec: JobSpec, rules: QueueSettings, queue: str) -> None:
         )
 
 
+def with_whole_nodes(spec: JobSpec, rules: QueueSettings) -> JobSpec:
+    """Give a job its nodes alone where the site's partition allocates whole nodes.
+
+    Slurm would otherwise keep a second job waiting for a node that looks half free here.
+    """
+    if rules.slurm is None or "whole_nodes" not in rules.slurm.rules:
+        return spec
+    return msgspec.structs.replace(spec, exclusive=True)
+
+
 def with_preemption(
     spec: JobSpec, rules: QueueSettings, queue: str, wanted: bool | None
 ) -> JobSpec:

@@ -33,14 +33,20 @@ from trackyard.queue.submit.data_inputs import resolve
 from trackyard.queue.submit.gang_shapes import choose, parse_gang
 from trackyard.queue.submit.interactive import check_interactive
 from trackyard.queue.submit.packages import require_package
-from trackyard.queue.submit.queue_rules import check_rules, queue_rules, with_preemption
+from trackyard.queue.submit.queue_rules import (
+    check_rules,
+    queue_rules,
+    with_preemption,
+    with_whole_nodes,
+)
 from trackyard.store.database import ReadConnection, Tx
-from trackyard.store.names import Names
 from trackyard.tracking.experiments import (
     create_experiment,
+    find_experiment,
     inner_experiment_id,
     require_active,
 )
+from trackyard.tracking.names import Names
 
 #: Jobs of a submission that its answer shows.
 MAX_SHOWN = 1000
@@ -83,6 +89,7 @@ def prepare(
     rules = queue_rules(reader, wish.queue)
     check_names(reader, principal.team_id, spec.secrets)
     spec = with_preemption(spec, rules, wish.queue, wish.preemptible)
+    spec = with_whole_nodes(spec, rules)
     if spec.package:
         require_package(reader, principal, spec.package)
     spec = resolve(reader, principal.team_id, spec)
@@ -260,18 +267,12 @@ def experiment_of(tx: Tx, principal: Principal, wanted: str) -> int:
     """Return the experiment of a name or id, made if nobody has that name."""
     if not wanted:
         return principal.default_experiment
-    row = tx.one(
-        "SELECT id FROM experiments WHERE team_id = ? AND name = ?", (principal.team_id, wanted)
-    )
-    if row is not None:
-        return int(row[0])
-    if EXPERIMENT_ID.match(wanted):
+    found = find_experiment(tx, principal.team_id, name=wanted)
+    if found is None and EXPERIMENT_ID.match(wanted):
         inner = inner_experiment_id(principal, wanted)
-        row = tx.one(
-            "SELECT id FROM experiments WHERE team_id = ? AND id = ?", (principal.team_id, inner)
-        )
-        if row is not None:
-            return int(row[0])
+        found = find_experiment(tx, principal.team_id, inner=inner)
+    if found is not None:
+        return found
     return create_experiment(tx, principal, name=wanted, artifact_location=None, tags=[])
 
 

@@ -2,19 +2,22 @@
 
 Owns what of a spec is sealed, and bound to which team. Names stay readable, and beside each four
 digits of a hash of its value, which tell most changes and too little to guess by. Specs that were
-stored before, or where there is no key, hold their values as they are. Knows no table.
+stored before, or where there is no key, hold their values as they are. Counts which keys the jobs
+that have not ended need.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from trackyard.access.sealing import Seal
+from trackyard.access.sealing import Seal, key_of
 from trackyard.queue.specification import JobSpec, RaySpec
+from trackyard.store.database import ReadConnection
 
 
 class _Values(msgspec.Struct):
@@ -64,3 +67,13 @@ def _ray_variables(ray: RaySpec | None) -> dict[str, str]:
 
 def _purpose(team_id: int) -> str:
     return f"env:{team_id}"
+
+
+def keys_of_jobs(reader: ReadConnection) -> Counter[str]:
+    """Count the submissions that have not ended by the name of the key that sealed them."""
+    rows = reader.all(
+        "SELECT s.spec FROM job_specs s WHERE s.spec LIKE ? AND EXISTS (SELECT 1 FROM jobs j"
+        " WHERE j.spec_id = s.id AND j.ended_ms IS NULL)",
+        ('%"sealed":"1.%',),
+    )
+    return Counter(key_of(row[0].partition('"sealed":"')[2].partition('"')[0]) for row in rows)

@@ -75,8 +75,8 @@ def nvidia_condition(library: Any, handle: ctypes.c_void_p, memory_bytes: int) -
         ctypes.byref(failed),
     )
     return GpuCondition(
-        temperature_celsius=_nvml_number(library, handle, "nvmlDeviceGetTemperature", 0),
-        temperature_limit_celsius=_nvml_number(
+        temperature_celsius=nvml_number(library, handle, "nvmlDeviceGetTemperature", 0),
+        temperature_limit_celsius=nvml_number(
             library, handle, "nvmlDeviceGetTemperatureThreshold", 1
         ),
         ecc_uncorrected=_nvml_errors(library, handle, 1),
@@ -125,6 +125,12 @@ def amd_condition(library: Any, index: int, memory_bytes: int) -> GpuCondition:
     )
 
 
+def amd_temperature(library: Any, index: int) -> Optional[float]:
+    """Read the temperature of a GPU of AMD's: at its junction, else at its edge."""
+    found = (_rsmi_celsius(library, index, sensor, _CURRENT) for sensor in _SENSORS)
+    return next((one for one in found if one is not None), None)
+
+
 def _told(library: Any, call: str, *arguments: Any) -> bool:
     try:
         function = getattr(library, call)
@@ -133,7 +139,8 @@ def _told(library: Any, call: str, *arguments: Any) -> bool:
     return bool(function(*arguments) == 0)
 
 
-def _nvml_number(library: Any, handle: Any, call: str, which: int) -> Optional[float]:
+def nvml_number(library: Any, handle: Any, call: str, which: int) -> Optional[float]:
+    """Read one number of a GPU of NVIDIA's, such as a temperature or a clock."""
     value = ctypes.c_uint()
     if not _told(library, call, handle, ctypes.c_int(which), ctypes.byref(value)):
         return None

@@ -6,6 +6,7 @@ a value the driver does not give is left out, never guessed.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 from pathlib import Path
@@ -15,7 +16,9 @@ from trackyard.runner.machine.condition import (
     GPU_IS_LOST,
     GpuCondition,
     amd_condition,
+    amd_temperature,
     nvidia_condition,
+    nvml_number,
 )
 
 NVIDIA_LIBRARIES = ("libnvidia-ml.so.1", "libnvidia-ml.so")
@@ -25,6 +28,10 @@ AMD_LIBRARIES = (
     "librocm_smi64.so.5",
     "librocm_smi64.so",
 )
+
+
+#: NVML_CLOCK_SM
+_NVML_CLOCK_SM = 1
 
 
 class GpuIdentity(NamedTuple):
@@ -45,6 +52,9 @@ class GpuUse(NamedTuple):
     memory_total_bytes: Optional[int]
     power_watts: Optional[float]
     power_limit_watts: Optional[float]
+    temperature_celsius: Optional[float] = None
+    #: of the cores that compute, not of the memory
+    clock_megahertz: Optional[float] = None
 
 
 class GpuDriver:
@@ -154,6 +164,10 @@ class NvidiaDriver(GpuDriver):
             memory_total_bytes=int(memory.total) if has_memory else None,
             power_watts=self._milliwatts(handle, "nvmlDeviceGetPowerUsage"),
             power_limit_watts=self._milliwatts(handle, "nvmlDeviceGetEnforcedPowerLimit"),
+            temperature_celsius=nvml_number(self._library, handle, "nvmlDeviceGetTemperature", 0),
+            clock_megahertz=nvml_number(
+                self._library, handle, "nvmlDeviceGetClockInfo", _NVML_CLOCK_SM
+            ),
         )
 
     def condition(self, index: int) -> Optional[GpuCondition]:
@@ -245,6 +259,7 @@ class AmdDriver(GpuDriver):
             memory_total_bytes=total,
             power_watts=self._microwatts(index, "rsmi_dev_power_ave_get"),
             power_limit_watts=self._microwatts(index, "rsmi_dev_power_cap_get"),
+            temperature_celsius=amd_temperature(self._library, index),
         )
 
     def condition(self, index: int) -> Optional[GpuCondition]:
@@ -274,21 +289,17 @@ class AmdDriver(GpuDriver):
 class FileDriver(GpuDriver):
     """GPUs that a file tells of, for accelerators whose driver is not known here.
 
-    The file holds a JSON list of objects: index, and if known model, vendor, memory_bytes, uuid
-    and the fields of GpuCondition. Whoever writes it keeps it true; it is read at each look.
+    The file holds a JSON list of objects: index, and if known model, vendor, memory_bytes, uuid,
+    the fields of GpuCondition, and those of GpuUse that samples are made of. Whoever writes it
+    keeps it up to date; it is read at each look.
     """
 
     vendor = "declared"
 
     def __init__(self, path: Path) -> None:
         self.labels = {}
-        self._gpus: Dict[int, Dict[str, Any]] = {}
-        try:
-            found = json.loads(path.read_bytes())
-            for gpu in found:
-                self._gpus[int(gpu["index"])] = gpu
-        except (OSError, ValueError, TypeError, KeyError) as fault:
-            raise ValueError(f"{path} does not list GPUs as JSON: {fault!r}") from fault
+        self._path = path
+        self._gpus = _declared(path)
 
     def facts(self) -> List[GpuIdentity]:
         """Describe every GPU of the file."""
@@ -303,6 +314,24 @@ class FileDriver(GpuDriver):
             for index, gpu in sorted(self._gpus.items())
         ]
 
+    def use(self, index: int) -> Optional[GpuUse]:
+        """Return the readings that the file now holds of one GPU."""
+        # While it is being written the last whole reading counts.
+        with contextlib.suppress(ValueError):
+            self._gpus = _declared(self._path)
+        gpu = self._gpus.get(index)
+        if gpu is None:
+            return None
+        return GpuUse(
+            utilization_percentage=_number(gpu, "utilization_percentage"),
+            memory_used_bytes=_whole(gpu, "memory_used_bytes"),
+            memory_total_bytes=_whole(gpu, "memory_bytes"),
+            power_watts=_number(gpu, "power_watts"),
+            power_limit_watts=_number(gpu, "power_limit_watts"),
+            temperature_celsius=_number(gpu, "temperature_celsius"),
+            clock_megahertz=_number(gpu, "clock_megahertz"),
+        )
+
     def condition(self, index: int) -> Optional[GpuCondition]:
         """Return what the file says of one GPU."""
         gpu = self._gpus.get(index)
@@ -310,6 +339,23 @@ class FileDriver(GpuDriver):
             return None
         told = {key: gpu[key] for key in GpuCondition._fields if key in gpu and key != "holders"}
         return GpuCondition(**told)
+
+
+def _declared(path: Path) -> Dict[int, Dict[str, Any]]:
+    try:
+        return {int(gpu["index"]): gpu for gpu in json.loads(path.read_bytes())}
+    except (OSError, ValueError, TypeError, KeyError) as fault:
+        raise ValueError(f"{path} does not list GPUs as JSON: {fault!r}") from fault
+
+
+def _number(gpu: Dict[str, Any], key: str) -> Optional[float]:
+    value = gpu.get(key)
+    return float(value) if isinstance(value, (int, float)) else None
+
+
+def _whole(gpu: Dict[str, Any], key: str) -> Optional[int]:
+    value = _number(gpu, key)
+    return None if value is None else int(value)
 
 
 def _load(names: tuple[str, ...]) -> Optional[Any]:

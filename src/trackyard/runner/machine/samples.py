@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Callable, Dict, Iterable, List, Optional, Tuple
 
-from trackyard.runner.machine.gpus import GpuDriver
+from trackyard.runner.machine.gpus import GpuDriver, GpuUse
 from trackyard.runner.machine.gpus import drivers as open_drivers
 from trackyard.runner.spec import RunnerSpec
 
@@ -21,12 +21,20 @@ _SKIPPED_INTERFACES = ("lo", "docker", "veth", "br-", "virbr")
 
 def sampler_of(spec: RunnerSpec) -> Sampler:
     """Return what samples the machine for one member of an attempt."""
+    gpu_file = spec.health.gpu_file if spec.health else None
     return Sampler(
         disk=spec.state_dir,
-        drivers=(list) if spec.gpus == () else open_drivers,
+        drivers=list if spec.gpus == () else lambda: _drivers(gpu_file),
         gpus=None if spec.gpus is None else [gpu.index for gpu in spec.gpus],
         prefix="system/" if spec.gang.members == 1 else f"system/{spec.gang.member}/",
     )
+
+
+def _drivers(gpu_file: Optional[Path]) -> List[GpuDriver]:
+    try:
+        return open_drivers(gpu_file)
+    except ValueError:  # health checks report a file that cannot be read
+        return open_drivers()
 
 
 class Sampler:
@@ -110,22 +118,29 @@ class Sampler:
             if self._gpus is not None and facts.number not in self._gpus:
                 continue
             use = driver.use(facts.number)
-            if use is None:
-                continue
-            name = f"gpu_{facts.number}_"
-            if use.utilization_percentage is not None:
-                values[name + "utilization_percentage"] = use.utilization_percentage
-            if use.memory_used_bytes is not None:
-                values[name + "memory_usage_megabytes"] = use.memory_used_bytes / _MEGABYTE
-                if use.memory_total_bytes:
-                    share = use.memory_used_bytes / use.memory_total_bytes
-                    values[name + "memory_usage_percentage"] = 100 * share
-            if use.power_watts is not None:
-                values[name + "power_usage_watts"] = use.power_watts
-                if use.power_limit_watts:
-                    share = use.power_watts / use.power_limit_watts
-                    values[name + "power_usage_percentage"] = 100 * share
+            if use is not None:
+                told = _gpu_values(use)
+                values.update({f"gpu_{facts.number}_{name}": told[name] for name in told})
         return values
+
+
+def _gpu_values(use: GpuUse) -> Dict[str, float]:
+    """Return the readings of one GPU by name; what its driver does not tell is left out."""
+    used = use.memory_used_bytes
+    values = {
+        "utilization_percentage": use.utilization_percentage,
+        "memory_usage_megabytes": None if used is None else used / _MEGABYTE,
+        "memory_usage_percentage": _percentage(used, use.memory_total_bytes),
+        "power_usage_watts": use.power_watts,
+        "power_usage_percentage": _percentage(use.power_watts, use.power_limit_watts),
+        "temperature_celsius": use.temperature_celsius,
+        "clock_megahertz": use.clock_megahertz,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _percentage(part: Optional[float], whole: Optional[float]) -> Optional[float]:
+    return None if part is None or not whole else 100 * part / whole
 
 
 def processor_times() -> Optional[Tuple[int, int]]:

@@ -1,9 +1,8 @@
-"""The runner as the batch script of a Slurm job: what the node can tell, what signals mean.
+"""The runner as the batch script of a Slurm job: facts of the node, and the meaning of signals.
 
-The batch process starts one runner for each member, by srun where there are several, and waits.
-Slurm ends a job by a signal to all its processes and says nothing of the reason, so the runners
-leave signals alone: the batch process asks the controller and passes the reason on in stop files.
-Standard library only.
+The batch process starts one runner per member, by srun if there are several, and waits. Slurm
+ends a job by a signal to all its processes and gives no reason, so the runners ignore signals: the
+batch process asks the controller and passes the reason on in stop files. Standard library only.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ PLAN = "slurm.json"
 BAD_SPEC_CODE = 64
 ALREADY_RAN_CODE = 73
 ASK_SECONDS = 5.0
-#: how long after a signal that killed the command its reason is waited for
+#: how long to wait for the reason after a signal has killed the command
 NEWS_SECONDS = 2 * ASK_SECONDS
-#: what Slurm's state says about why a job is being ended
+#: Slurm's state -> why a job is being ended
 REASONS = {
     "TIMEOUT": "time_limit",
     "DEADLINE": "time_limit",
@@ -46,7 +45,7 @@ Guard = Callable[[RunnerSpec], int]
 
 
 def run_batch(folder: Path, guard: Guard) -> int:
-    """Run the attempt in `folder` within the batch job that this process is part of."""
+    """Run the attempt in `folder` in this batch job."""
     plan = records.read_json(folder / PLAN)
     if plan is None:
         sys.stderr.write(f"{folder / PLAN} is not there: is the folder shared with this node?\n")
@@ -69,7 +68,7 @@ def run_batch(folder: Path, guard: Guard) -> int:
 
 
 def run_member(folder: Path, guard: Guard) -> int:
-    """Run one member: this process's place in the job says which."""
+    """Run one member; this process's place in the job says which."""
     plan = records.read_json(folder / PLAN) or {}
     number = member_number(plan, os.environ)
     try:
@@ -83,7 +82,7 @@ def run_member(folder: Path, guard: Guard) -> int:
 
 
 def srun_line(plan: Dict[str, Any], folder: Path, environ: Dict[str, str]) -> List[str]:
-    """Return the words that start one runner on each node of the job."""
+    """Return the command line that starts one runner on each node of the job."""
     members = str(plan["members"])
     line = ["srun", f"--nodes={members}", f"--ntasks={members}", "--ntasks-per-node=1"]
     line += [
@@ -101,7 +100,7 @@ def srun_line(plan: Dict[str, Any], folder: Path, environ: Dict[str, str]) -> Li
 
 
 def gang_variables(plan: Dict[str, Any]) -> Dict[str, str]:
-    """Agree upon where the members meet: addresses in the members' order, and a free port."""
+    """Choose where the members meet: addresses in the members' order, and a free port."""
     listed = _lines(["scontrol", "show", "hostnames", os.environ.get("SLURM_JOB_NODELIST", "")])
     addresses = _addresses(listed)
     nodes = [str(name) for name in plan.get("nodes") or ()]
@@ -127,7 +126,7 @@ def member_number(plan: Dict[str, Any], environ: Any) -> int:
 
 
 def complete(data: Dict[str, Any], plan: Dict[str, Any], environ: Dict[str, str]) -> None:
-    """Fill in what only this node knows: devices, addresses, the environment to start from."""
+    """Fill in what only this node knows: devices, addresses, the base environment."""
     data["base_env"] = {
         name: value for name, value in environ.items() if not name.startswith(_OWN_VARIABLES)
     }
@@ -148,9 +147,9 @@ def complete(data: Dict[str, Any], plan: Dict[str, Any], environ: Dict[str, str]
 def given_gpus(
     planned: List[Dict[str, Any]], environ: Dict[str, str], *, whole: bool
 ) -> Optional[List[Dict[str, Any]]]:
-    """Return the GPUs that Slurm gave; on sites with whole nodes alone, those that were planned.
+    """Return the GPUs that Slurm gave; on whole-node sites, as many of them as were asked for.
 
-    None leaves the devices as Slurm named them, where the names are no numbers.
+    None leaves the devices as Slurm named them, where the names are not numbers.
     """
     if not planned:
         return []
@@ -160,6 +159,9 @@ def given_gpus(
         return planned if whole or not environ.get("SLURM_JOB_GPUS") else None
     if not all(name.isdigit() for name in names):
         return None
+    if whole:
+        # Slurm gives all of the node; a launcher starts one process for each GPU of the job.
+        names = names[: len(planned)]
     vendor = "nvidia" if environ.get("CUDA_VISIBLE_DEVICES") else "amd"
     fraction = float(planned[0].get("fraction", 1.0))
     return [{"index": int(name), "fraction": fraction, "vendor": vendor} for name in names]
@@ -182,7 +184,7 @@ def _take_signals(folder: Path, plan: Dict[str, Any]) -> None:
         }
         for number in range(members):
             place = folder / f"m{number}"
-            # What the queue asked for stands; Slurm's signal is then its own doing.
+            # A stop that the queue asked for stands; Slurm's signal is then its consequence.
             if place.is_dir() and not (place / "stop.json").exists():
                 with contextlib.suppress(OSError):
                     records.write_json(place / "stop.json", request)
@@ -204,10 +206,10 @@ def _take_signals(folder: Path, plan: Dict[str, Any]) -> None:
 
 
 def ending_reason(job: str, nodes: List[str], restarts: int = 0) -> str:
-    """Return why Slurm ends a job, from what `scontrol show` says of it and its nodes just then.
+    """Return why Slurm ends a job, from what `scontrol show` says of it and its nodes at the time.
 
-    Slurm calls every such job COMPLETING and tells its real state only when it is over. Of a
-    controller that does not answer nothing is known: the job had better come back than be lost.
+    Slurm calls every such job COMPLETING and gives its real state only when it is over. If the
+    controller does not answer, assume preemption, so that the job is queued again.
     """
     values = _values(job)
     state = values.get("JobState", "")
@@ -280,7 +282,7 @@ def _lines(line: List[str]) -> List[str]:
 
 
 def _addresses(names: List[str]) -> Dict[str, str]:
-    """Return where nodes are reached, as Slurm itself reaches them."""
+    """Return the addresses of nodes as Slurm has them."""
     found: Dict[str, str] = {}
     for row in _lines(["scontrol", "-o", "show", "node", ",".join(names)]):
         values = _values(row)

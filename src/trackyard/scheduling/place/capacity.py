@@ -5,7 +5,7 @@ Owns Capacity: numbers that go down as jobs take and up as they give back. Decid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +122,13 @@ class Capacity:
             # The first that is whole: none has more.
             return (int(free.argmax()),)
         return tuple((free == WHOLE).nonzero()[0][: shape.gpus].tolist())
+
+    def pick_among(self, shape: Shape, row: int, preferred: Set[int]) -> tuple[int, ...]:
+        """Choose the GPUs of a row that fits, these before all others."""
+        need = shape.milli if shape.is_fraction else WHOLE
+        fitting = (self.gpu[row] >= need).nonzero()[0].tolist()
+        fitting.sort(key=lambda gpu: gpu not in preferred)
+        return tuple(sorted(fitting[: shape.gpus]))
 
     def take(self, shape: Shape, parts: Sequence[Part]) -> None:
         """Give these parts to a job."""

@@ -38,6 +38,8 @@ _GPU_SAMPLES = {
     "utilization_percentage": ("utilization_ratio", 0.01, "Share of time a GPU was busy."),
     "memory_usage_megabytes": ("memory_used_bytes", 1e6, "Memory of a GPU in use."),
     "power_usage_watts": ("power_watts", 1.0, "Power that a GPU draws."),
+    "temperature_celsius": ("temperature_celsius", 1.0, "Temperature of a GPU."),
+    "clock_megahertz": ("clock_hertz", 1e6, "Clock of a GPU's cores."),
 }
 _NODE_SAMPLES = {
     "cpu_utilization_percentage": ("cpu_utilization_ratio", 0.01, "Share of a node's CPUs busy."),

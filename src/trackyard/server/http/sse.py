@@ -19,6 +19,8 @@ import msgspec
 
 from trackyard.core.events import Event
 from trackyard.store.database import Database, ReadConnection
+from trackyard.store.event_log import newest_id, read_events
+from trackyard.tracking.watched import points_after
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +160,7 @@ class Hub:
 
     async def _skip_to_newest(self) -> None:
         """Begin after what is there now, unless someone listens already."""
-        newest = await self._db.read(_newest_id)
+        newest = await self._db.read(newest_id)
         if not (self._subscribers and self._last_id):
             self._last_id = newest
 
@@ -167,7 +169,7 @@ class Hub:
         rows become visible out of their order.
         """
         before, last = self._points_seen
-        newest, found = await self._db.read(partial(_points_after, after=before))
+        newest, found = await self._db.read(partial(points_after, after=before, most=PAGE))
         self._points_seen = (last or newest, newest)
         for team_id, run_id in found if before else ():
             self._touched[(team_id, run_id)] = None
@@ -228,52 +230,6 @@ def shape(event_id: int, time_ms: int, event: Event) -> dict[str, Any]:
     }
 
 
-def read_events(
-    reader: ReadConnection,
-    team_id: int | None,
-    *,
-    since: int = 0,
-    limit: int = 100,
-    kind: str | None = None,
-    subject: str | None = None,
-    subject_id: str | None = None,
-    actor: str | None = None,
-    before: int | None = None,
-    newest_first: bool = False,
-) -> list[dict[str, Any]]:
-    """Return events after a cursor; a kind that ends in `.` matches its whole family."""
-    where, params = ["id > ?"], [since]  # type: list[str], list[Any]
-    for column, value in (
-        ("team_id", team_id),
-        ("subject", subject),
-        ("subject_id", subject_id),
-        ("actor", actor),
-    ):
-        if value is not None:
-            where.append(f"{column} = ?")
-            params.append(value)
-    if before is not None:
-        where.append("id < ?")
-        params.append(before)
-    if kind is not None and kind.endswith("."):
-        where.append("kind >= ? AND kind < ?")
-        params += [kind, kind[:-1] + "/"]
-    elif kind is not None:
-        where.append("kind = ?")
-        params.append(kind)
-    order = "DESC" if newest_first else "ASC"
-    rows = reader.all(
-        "SELECT id, time_ms, team_id, actor, kind, subject, subject_id, data FROM events"
-        f" WHERE {' AND '.join(where)} ORDER BY id {order} LIMIT ?",
-        [*params, limit],
-    )
-    keys = ("id", "time_ms", "team_id", "actor", "kind", "subject", "subject_id")
-    return [
-        {**dict(zip(keys, row[:7], strict=True)), "data": msgspec.Raw(row[7].encode())}
-        for row in rows
-    ]
-
-
 class _Page(NamedTuple):
     """A page of a team's events as one piece of a stream."""
 
@@ -286,25 +242,6 @@ def _page(reader: ReadConnection, team_id: int, since: int) -> _Page:
     rows = read_events(reader, team_id, since=since, limit=PAGE)
     text = b"".join(_message(event["id"], _encode(event)) for event in rows)
     return _Page(text, rows[-1]["id"] if rows else since, len(rows) == PAGE)
-
-
-def _newest_id(reader: ReadConnection) -> int:
-    row = reader.one("SELECT max(id) FROM events")
-    return int(row[0] or 0) if row else 0
-
-
-def _points_after(reader: ReadConnection, after: int) -> tuple[int, list[tuple[int, str]]]:
-    """Return the newest row of points and the runs of those after one."""
-    row = reader.one("SELECT max(id) FROM metric_log")
-    newest = int(row[0] or 0) if row else 0
-    if not after or newest <= after:
-        return max(newest, after), []
-    rows = reader.all(
-        "SELECT team_id, uuid FROM runs WHERE id IN (SELECT run_id FROM metric_log WHERE id > ?)"
-        f" LIMIT {PAGE}",
-        (after,),
-    )
-    return newest, [(row[0], row[1]) for row in rows]
 
 
 def _message(event_id: int | None, data: bytes) -> bytes:

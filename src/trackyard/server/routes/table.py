@@ -50,7 +50,7 @@ from trackyard.server.routes.platform import (
     web,
 )
 from trackyard.server.routes.ray import jobs, state
-from trackyard.server.routes.runs import columns, data, imports, logbook, runs
+from trackyard.server.routes.runs import columns, data, imports, logbook, reports, runs
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 
@@ -89,6 +89,7 @@ _FAMILIES = (
     plans,
     policy,
     queues,
+    reports,
     runs,
     secrets,
     sweeps,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from trackyard.access.directory import count_users
 from trackyard.control.launching import LaunchSite
 from trackyard.core.errors import SetupError
 from trackyard.core.ports import Engine, EngineError
@@ -128,8 +129,7 @@ def shared_rights(settings: Settings, reader: ReadConnection) -> str:
     """
     if settings.engine != "local" or settings.run_as != "server":
         return ""
-    row = reader.one("SELECT count(*) FROM users WHERE disabled_ms IS NULL")
-    people = int(row[0]) if row else 0
+    people = count_users(reader)
     if people < 2:
         return ""
     return (

@@ -5,9 +5,9 @@ Owns the sentences. A server without a key goes on: whatever needs the key says 
 
 from __future__ import annotations
 
-from collections import Counter
-
-from trackyard.access.sealing import Seal, key_of, lacking
+from trackyard.access.sealing import Seal, lacking
+from trackyard.access.secrets import keys_of_secrets
+from trackyard.queue.submit.variables import keys_of_jobs
 from trackyard.server.settings import Settings
 from trackyard.store.database import ReadConnection
 
@@ -21,15 +21,7 @@ def key_warnings(settings: Settings, seal: Seal, reader: ReadConnection) -> list
 
 
 def _missing(settings: Settings, reader: ReadConnection) -> str:
-    secrets = Counter(key_of(row[0]) for row in reader.all("SELECT sealed FROM secrets"))
-    jobs: Counter[str] = Counter()
-    rows = reader.all(
-        "SELECT s.spec FROM job_specs s WHERE s.spec LIKE ? AND EXISTS (SELECT 1 FROM jobs j"
-        " WHERE j.spec_id = s.id AND j.ended_ms IS NULL)",
-        ('%"sealed":"1.%',),
-    )
-    for (spec,) in rows:
-        jobs[key_of(spec.partition('"sealed":"')[2].partition('"')[0])] += 1
+    secrets, jobs = keys_of_secrets(reader), keys_of_jobs(reader)
     path = settings.secrets_key_path
     missing = Seal(path).missing([*secrets, *jobs])
     if not missing:

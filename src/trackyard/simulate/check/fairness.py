@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import takewhile
+from math import inf
 
 from trackyard.core.job import Job
 from trackyard.core.reasons import Code, Tier
@@ -63,7 +65,11 @@ def _gives_way(snapshot: Snapshot, job: Job, head: Job) -> bool:
 
 
 def _rank(snapshot: Snapshot, job: Job) -> float:
-    return snapshot.durations.rows(job)[0] * max(job.request.total_gpus, 0.1)
+    """The least GPU-seconds that an order by length may take a job for: as stated, or learned."""
+    seconds = job.estimate_seconds
+    if seconds is None:
+        seconds = min(snapshot.durations.rows(job)[0], job.time_limit_seconds or inf)
+    return seconds * max(job.request.total_gpus, 0.1)
 
 
 def heads(look: PassRecord) -> Iterator[WaitingJob]:
@@ -99,15 +105,16 @@ def _checked_heads(look: PassRecord) -> Iterator[WaitingJob]:
 
 
 def _came_later(look: PassRecord, head: WaitingJob) -> bool:
-    """Say whether another team's job of its class had its turn first, and so has the room kept.
+    """Say whether another team's job of its class was given its reservation first.
 
-    Which team is next depends on what it holds, which changes with every start of a pass.
+    Which team is next depends on what it holds and on what it has left of its quota, which
+    change with every start of a pass; the line shows how things stand after the last of them.
+    Reservations are listed as they were made.
     """
     jobs = {one.job.id: one.job for one in look.snapshot.waiting}
     kept = [jobs[one.job] for one in look.decisions.reservations if one.job in jobs]
-    return any(
-        job.priority == head.job.priority and job.team != head.job.team for job in kept
-    ) and all(job.id != head.job.id for job in kept)
+    before = takewhile(lambda job: job.id != head.job.id, kept)
+    return any(job.priority == head.job.priority and job.team != head.job.team for job in before)
 
 
 class NoInversion(Invariant):

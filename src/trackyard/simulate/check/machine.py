@@ -189,6 +189,9 @@ class HistoryRun:
         self._pass_time(moment)
         changed = self._outside()
         if self._now < self._back_at:
+            if changed:
+                # What came meanwhile is looked at as soon as the queue is back.
+                self._pass_at = self._back_at
             return True
         changed |= self._end_attempts()
         changed |= self._drain_leases()

@@ -16,13 +16,13 @@ import numpy as np
 from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
 from trackyard.store.database import Database, ReadConnection, Tx
-from trackyard.store.names import Names
 from trackyard.store.sqlite.journal import UPSERT_LATEST
 from trackyard.tracking.importing.records import ImportedPoints
 from trackyard.tracking.metrics import history
 from trackyard.tracking.metrics.compaction import INSERT_BLOCK, block_row
 from trackyard.tracking.metrics.ingest import wire_form
 from trackyard.tracking.metrics.points import BLOCK_POINTS, Points, by_step, join
+from trackyard.tracking.names import Names
 from trackyard.tracking.runs import find_run
 from trackyard.tracking.validation import LARGEST, check_name
 

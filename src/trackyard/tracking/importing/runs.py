@@ -15,7 +15,6 @@ from trackyard.core.ids import EXPERIMENT_ID, MODEL_ID, RUN_ID, has_controls, ne
 from trackyard.core.storage_uri import is_plain, scheme_of
 from trackyard.core.strict_json import check_text
 from trackyard.store.database import ReadConnection, Tx
-from trackyard.store.names import Names
 from trackyard.tracking.experiments import (
     inner_experiment_id,
     outer_experiment_id,
@@ -29,6 +28,7 @@ from trackyard.tracking.importing.records import (
     ImportedRun,
 )
 from trackyard.tracking.inputs import DatasetUse, link_model, read_dataset, write_dataset
+from trackyard.tracking.names import Names
 from trackyard.tracking.runs import RUN_NAME_TAG, STATUSES, new_keys, write_tags
 from trackyard.tracking.validation import (
     MAX_EXPERIMENT_NAME,

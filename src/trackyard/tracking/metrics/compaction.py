@@ -40,6 +40,16 @@ class _Work:
     blocks: list[tuple[Any, ...]] = field(default_factory=list)
 
 
+def stored_points(reader: ReadConnection) -> tuple[int, int, int]:
+    """Return all points, the bytes of those in blocks, and the rows of the log."""
+    settled = reader.one(
+        "SELECT coalesce(sum(points), 0), coalesce(sum(length(data) + length(summary)), 0)"
+        " FROM metric_blocks"
+    ) or (0, 0)
+    logged = reader.one("SELECT coalesce(sum(points), 0), count(*) FROM metric_log") or (0, 0)
+    return int(settled[0]) + int(logged[0]), int(settled[1]), int(logged[1])
+
+
 def waiting(reader: ReadConnection) -> list[tuple[int, int, int]]:
     """Return runs that have rows in the log, the fullest first: (run, rows, points)."""
     rows = reader.all(

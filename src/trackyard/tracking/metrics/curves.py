@@ -12,10 +12,10 @@ import numpy as np
 
 from trackyard.access.principal import Principal
 from trackyard.store.database import ReadConnection, Tx
-from trackyard.store.names import Names
 from trackyard.tracking.metrics.history import load
 from trackyard.tracking.metrics.ingest import write_batch
 from trackyard.tracking.metrics.points import by_step, by_time
+from trackyard.tracking.names import Names
 from trackyard.tracking.validation import MAX_PARAM
 
 #: Points that a curve is thinned out to.

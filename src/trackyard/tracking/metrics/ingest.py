@@ -20,10 +20,10 @@ from trackyard.core.errors import InvalidInput
 from trackyard.core.strict_json import MAX_VALUES, check_twins, count_values, too_deep
 from trackyard.store.bounds import Int64, Line, Text, Word
 from trackyard.store.database import Tx
-from trackyard.store.names import Names
 from trackyard.store.sqlite.journal import INSERT_POINTS, UPSERT_LATEST
 from trackyard.tracking.job_runs import MACHINE_ATTEMPT, note_resume
 from trackyard.tracking.metrics.log_rows import pack_log
+from trackyard.tracking.names import Names
 from trackyard.tracking.runs import (
     RUN_NAME_TAG,
     Metric,

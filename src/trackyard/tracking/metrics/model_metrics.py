@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trackyard.core.errors import NotFound
 from trackyard.core.ids import MODEL_ID
@@ -30,10 +30,8 @@ def log_model_metrics(
 ) -> None:
     """Write points to their logged models; a point sent twice is kept once."""
     check_models(tx, team_id, {point.model_id for point in points})
-    tx.many(
-        "INSERT INTO logged_model_metrics (model_id, key, time_ms, step, value, run_uuid,"
-        " dataset_name, dataset_digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (model_id, key, time_ms, step, run_uuid) DO NOTHING",
+    write_model_points(
+        tx,
         [
             (
                 point.model_id,
@@ -47,6 +45,16 @@ def log_model_metrics(
             )
             for point in points
         ],
+    )
+
+
+def write_model_points(tx: Tx, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Write rows of model, key, time, step, value, run, data set and its digest, each once."""
+    tx.many(
+        "INSERT INTO logged_model_metrics (model_id, key, time_ms, step, value, run_uuid,"
+        " dataset_name, dataset_digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (model_id, key, time_ms, step, run_uuid) DO NOTHING",
+        rows,
     )
 
 

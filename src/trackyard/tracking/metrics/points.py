@@ -71,26 +71,27 @@ def join(parts: list[Points]) -> Points:
 
 def by_step(points: Points) -> Points:
     """Sort by step, time, value and drop points that were sent twice."""
-    return _sorted_unique(points, (points.steps, points.times))
+    return _sorted_unique(points, "steps", "times")
 
 
 def by_time(points: Points) -> Points:
     """Sort by time, step, value, as MLflow's history does, and drop points sent twice."""
-    return _sorted_unique(points, (points.times, points.steps))
+    return _sorted_unique(points, "times", "steps")
 
 
-def _sorted_unique(points: Points, keys: tuple[Ints, Ints]) -> Points:
-    if len(points) < 2:
+def _sorted_unique(points: Points, first: str, second: str) -> Points:
+    if len(points) < 2 or _is_rising(getattr(points, first)):
         return points
-    first, second = keys
-    ahead = first[1:] - first[:-1]
-    if not (np.all(ahead > 0) or _in_order(ahead, second, points.values)):
-        # NaN sorts last in numpy and MLflow counts it as 0; the order among equal steps is
-        # all it changes.
-        order = np.lexsort((np.nan_to_num(points.values), second, first))
-        points = points.take(order)
-    elif np.all(ahead > 0):
-        return points
+    if not _in_order(points, first, second):
+        # What several connections wrote is a few long stretches, which this sort joins quickly.
+        points = points.take(np.argsort(getattr(points, first), kind="stable"))
+        if _is_rising(getattr(points, first)):
+            return points
+    if not _in_order(points, first, second):
+        # NaN sorts last in numpy and MLflow counts it as 0; equal bits end up side by side.
+        number = points.values
+        keys = (number.view(np.int64), np.isnan(number), np.nan_to_num(number))
+        points = points.take(np.lexsort((*keys, getattr(points, second), getattr(points, first))))
     same = (
         (points.steps[1:] == points.steps[:-1])
         & (points.times[1:] == points.times[:-1])
@@ -102,14 +103,21 @@ def _sorted_unique(points: Points, keys: tuple[Ints, Ints]) -> Points:
     return points.take(keep)
 
 
-def _in_order(ahead: Ints, second: Ints, values: Floats) -> bool:
-    if not np.all(ahead >= 0):
+def _is_rising(column: Ints) -> bool:
+    return bool(np.all(column[1:] > column[:-1]))
+
+
+def _in_order(points: Points, first: str, second: str) -> bool:
+    """Tell whether points are in the order of two columns and, among equals, of their values."""
+    lead, next_key, values = getattr(points, first), getattr(points, second), points.values
+    if np.any(lead[1:] < lead[:-1]):
         return False
-    ties = ahead == 0
-    follow = second[1:] - second[:-1]
-    if np.any(ties & (follow < 0)):
+    ties = lead[1:] == lead[:-1]
+    if np.any(ties & (next_key[1:] < next_key[:-1])):
         return False
-    return not np.any(ties & (follow == 0) & (values[1:] < values[:-1]))
+    ties &= next_key[1:] == next_key[:-1]
+    bits = values.view(np.int64)
+    return not np.any(ties & ~(values[1:] > values[:-1]) & (bits[1:] != bits[:-1]))
 
 
 # -- blocks -----------------------------------------------------------------------------------

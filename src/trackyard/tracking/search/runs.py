@@ -11,7 +11,7 @@ from typing import Any
 
 from trackyard.core.errors import InvalidInput
 from trackyard.store.database import ReadConnection
-from trackyard.store.names import Names
+from trackyard.tracking.names import Names
 from trackyard.tracking.search import plan
 from trackyard.tracking.search.grammar import (
     Clause,

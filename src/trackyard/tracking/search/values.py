@@ -12,7 +12,7 @@ from typing import Literal
 
 from trackyard.store.connection import Dialect
 from trackyard.store.database import ReadConnection
-from trackyard.store.names import Names
+from trackyard.tracking.names import Names
 from trackyard.tracking.search.grammar import Clause, Key, SortKey
 from trackyard.tracking.search.language import Aggregate
 from trackyard.tracking.search.paging import Term, nulls_last

@@ -22,6 +22,7 @@ from trackyard.core.ports import (
     EngineNotice,
     ExitCause,
     GpuShare,
+    LaunchRefused,
     LaunchSpec,
     LeaseHold,
     NodeGrant,
@@ -204,6 +205,20 @@ def test_a_controller_that_is_down_loses_nothing_and_is_told_of(harness: SlurmHa
     unsubscribe()
 
 
+def test_what_is_launched_on_a_controller_that_hangs_starts_once(harness: SlurmHarness) -> None:
+    """It has taken the submission and answers nobody: sbatch gives up, and the job exists."""
+    harness.engine.nodes()
+    harness.cluster.freeze("slurmctld")
+    spec = harness.spec("say hello")
+    report = harness.engine.launch(spec)
+    assert report.phase is AttemptPhase.STARTING
+    assert "as soon as its controller answers" in report.detail
+    harness.cluster.freeze("slurmctld", thaw=True)
+    assert cause_of(harness, spec) is ExitCause.SUCCEEDED
+    log = harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=1000)
+    assert log.count(b"hello") == 1
+
+
 def test_what_was_stopped_while_the_controller_was_down_never_starts(
     harness: SlurmHarness,
 ) -> None:
@@ -247,6 +262,34 @@ def test_a_queues_options_reach_slurm_and_its_refusals_are_said(harness: SlurmHa
     assert harness.engine.lookup(too_long.attempt_id) is None
 
 
+def test_a_job_that_asks_for_all_that_the_site_allows_is_taken(harness: SlurmHarness) -> None:
+    """Slurm refuses a minute more, which other jobs are given for their end."""
+    options = BatchOptions(partition="short", most_seconds=600.0)
+    spec = harness.spec("sleep", batch=options, time_limit_seconds=600.0)
+    harness.engine.launch(spec)
+    harness.wait_for(spec.attempt_id, AttemptPhase.RUNNING)
+    facts = harness.cluster.run("scontrol", "show", "job", harness.slurm_id(spec.attempt_id))
+    assert "TimeLimit=00:10:00" in facts
+
+
+def test_jobs_over_the_limit_of_submitted_ones_wait_and_are_handed_over_once(
+    harness: SlurmHarness,
+) -> None:
+    harness.cluster.take_no_more()
+    spec, stopped = harness.spec("say hello"), harness.spec("say hello")
+    for one in (spec, stopped):
+        report = harness.engine.launch(one)
+        assert report.phase is AttemptPhase.STARTING
+        assert "takes more jobs of the server's user: AssocMaxSubmitJobLimit" in report.detail
+    harness.engine.stop(stopped.attempt_id, grace_seconds=0, reason=ExitCause.STOPPED)
+    assert cause_of(harness, stopped) is ExitCause.STOPPED
+    harness.cluster.take_no_more(again=True)
+    assert cause_of(harness, spec) is ExitCause.SUCCEEDED
+    assert harness.slurm_id(stopped.attempt_id) == ""
+    log = harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=1000)
+    assert log.count(b"hello") == 1
+
+
 def test_a_lease_is_a_reservation_made_moved_ended_and_found_again(harness: SlurmHarness) -> None:
     now = datetime.now(UTC)
     hold = LeaseHold(
@@ -282,16 +325,19 @@ def reservation(harness: SlurmHarness) -> str:
     return text if "ReservationName" in text else ""
 
 
-def test_whole_node_sites_get_neither_gres_nor_memory(
+def test_a_site_that_refuses_gres_and_memory_gives_whole_nodes(
     slurm_cluster: SlurmCluster, tmp_path: Path
 ) -> None:
+    """The refusal is the controller's own, by the site's rules for submissions."""
     harness = SlurmHarness(slurm_cluster, tmp_path, whole_nodes=True)
     share = NodeGrant(node_id="n1", gpus=(GpuShare(index=0),), memory_bytes=1024**3)
-    spec = harness.spec("print environment", placement=(share,))
+    options = BatchOptions(partition="whole")
+    plain = SlurmHarness(slurm_cluster, tmp_path / "plain")
+    with pytest.raises(LaunchRefused, match="Whole nodes only"):
+        plain.engine.launch(plain.spec("succeed", placement=(share,), batch=options))
+    plain.close()
+    spec = harness.spec("print environment", placement=(share,), batch=options)
     assert cause_of_run(harness, spec) is ExitCause.SUCCEEDED
-    asked = (harness.folder / "attempts" / spec.attempt_id / "submit.json").read_text()
-    assert "--gres" not in asked
-    assert "--mem" not in asked
     log = harness.engine.read_log(spec.attempt_id, 0, offset=0, limit=100_000)
     assert b'"CUDA_VISIBLE_DEVICES": "0"' in log
     harness.close()

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from trackyard.core.errors import InvalidInput, SetupError
-from trackyard.core.ports import AttemptPhase, BatchOptions, ExitCause, NodeGrant
-from trackyard.engines.slurm.limits import partition
+from trackyard.core.ports import AttemptPhase, BatchOptions, ExitCause, LaunchSpec, NodeGrant
+from trackyard.engines.slurm.commands import Commands
+from trackyard.engines.slurm.limits import (
+    Accounts,
+    partition,
+    read_accounts,
+    read_partitions,
+)
 from trackyard.engines.slurm.observe import ObservedAttempt, judge, spelled, waiting_words
 from trackyard.engines.slurm.parse import SlurmJob
 from trackyard.engines.slurm.site import merge, read_site
+from trackyard.engines.slurm.submit import limit_minutes
 from trackyard.engines.statefolder import AttemptFolder, Launched
 from trackyard.queue.shares.settings import QueueSettings, SlurmOptions
 from trackyard.runner.slurm.entry import ending_reason, given_gpus
@@ -21,27 +30,126 @@ GH_DEV = {
     "MaxTime": "02:00:00",
     "MaxNodes": "8",
     "OverSubscribe": "EXCLUSIVE",
-    "QoS": "dev",
+    "QoS": "N/A",
     "TotalNodes": "600",
 }
 
 
+#: what sacctmgr and scontrol of Slurm 22.05 with slurmdbd printed
+PRINTED = {
+    ("scontrol", "config"): "AccountingStorageEnforce = associations,limits,qos\n",
+    ("sacctmgr", "user"): "ml\n",
+    ("sacctmgr", "association"): "ml||normal|04:00:00||7|9|gres/gpu=4||\nroot|||||||||\n",
+    ("sacctmgr", "qos"): (
+        "normal|||||||||\n"
+        "devlimits||01:00:00|gres/gpu=2,node=2|gres/gpu=2|1|3|||\n"
+        "high||00:30:00|||||gres/gpu=3|5|\n"
+    ),
+    ("scontrol", "partition"): (
+        "PartitionName=gpu AllowAccounts=ALL AllowQos=ALL Default=YES QoS=N/A DefaultTime=NONE"
+        " ExclusiveUser=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED MinNodes=0 Nodes=n[1-2]"
+        " OverSubscribe=NO OverTimeLimit=NONE State=UP TotalCPUs=16 TotalNodes=2\n"
+        "PartitionName=dev AllowAccounts=ALL AllowQos=ALL Default=NO QoS=devlimits"
+        " ExclusiveUser=NO MaxNodes=UNLIMITED MaxTime=02:00:00 MinNodes=0 Nodes=n[1-2]"
+        " OverSubscribe=NO OverTimeLimit=NONE State=UP TotalCPUs=16 TotalNodes=2\n"
+    ),
+}  # fmt: skip
+
+
+class Recorded(Commands):
+    """Prints what Slurm printed, or a part of it instead."""
+
+    def __init__(self, **changed: str) -> None:
+        super().__init__()
+        self.changed = changed
+
+    def run(self, program: str, *arguments: str, given: str = "", refuses: bool = False) -> str:
+        what = arguments[arguments.index("show") + 1]
+        return self.changed.get(what, PRINTED[program, what])
+
+
+def imported(commands: Commands, name: str, **chosen: Any) -> dict[str, Any]:
+    """The settings of the queue that one partition becomes."""
+    (row,) = (row for row in read_partitions(commands) if row["PartitionName"] == name)
+    return partition(row, read_accounts(commands, "root"), **chosen).settings()
+
+
 def test_a_partition_becomes_a_queue_with_the_sites_rules() -> None:
-    found = partition(GH_DEV, {"Name": "dev", "MaxWall": "01:00:00", "MaxJobsPU": "1"})
-    assert found.queue == "gh-dev"
-    settings = found.settings()
-    assert settings["max_wall_seconds"] == 3600
-    assert settings["max_nodes_per_job"] == 8
-    assert settings["max_running_per_user"] == 1
+    """A limit per user of Slurm's holds for all of the queue: one user submits for everybody."""
+    settings = imported(Recorded(), "dev")
+    assert {name: value for name, value in settings.items() if name != "slurm"} == {
+        "max_wall_seconds": 3600,
+        "max_nodes_per_job": 2,
+        "max_gpus_per_job": 2,
+        "quota_gpus": 2,
+        "max_running": 1,
+    }
+    assert settings["slurm"]["rules"] == {
+        "max_wall_seconds": "MaxWall=01:00:00 of QOS devlimits",
+        "max_nodes_per_job": "MaxTRES node=2 of QOS devlimits",
+        "max_gpus_per_job": "MaxTRES gres/gpu=2 of QOS devlimits",
+        "quota_gpus": "MaxTRESPU gres/gpu=2 of QOS devlimits",
+        "max_running": "MaxJobsPU=1 of QOS devlimits",
+    }
+    assert QueueSettings(**{**settings, "slurm": None}).max_running == 1
+
+
+def test_the_account_limits_what_no_qos_does() -> None:
+    settings = imported(Recorded(), "gpu")
+    assert settings["slurm"]["rules"] == {
+        "max_wall_seconds": "MaxWall=04:00:00 of account ml",
+        "max_gpus_per_job": "GrpTRES gres/gpu=4 of account ml",
+        "quota_gpus": "GrpTRES gres/gpu=4 of account ml",
+        "max_running": "MaxJobs=7 of account ml",
+    }
+    assert imported(Recorded(), "gpu", account="root")["slurm"]["rules"] == {}
+    high = imported(Recorded(), "gpu", qos="high")
+    assert (high["max_wall_seconds"], high["quota_gpus"], high["max_running"]) == (1800, 3, 5)
+    # The partition's QOS goes before the job's, unless that one says otherwise.
+    assert imported(Recorded(), "dev", qos="high")["max_wall_seconds"] == 3600
+    over = PRINTED["sacctmgr", "qos"].replace("high||", "high|OverPartQOS|")
+    assert imported(Recorded(qos=over), "dev", qos="high")["max_wall_seconds"] == 1800
+
+
+def test_behind_slurms_queue_the_number_of_submitted_jobs_is_the_limit() -> None:
+    settings = imported(Recorded(), "dev", is_behind=True)
+    assert settings["max_running"] == 3
+    assert settings["slurm"]["rules"]["max_running"] == "MaxSubmitPU=3 of QOS devlimits"
+    assert "quota_gpus" not in settings
+
+
+def test_limits_that_slurm_does_not_enforce_are_none() -> None:
+    config = "AccountingStorageEnforce = none\n"
+    assert imported(Recorded(config=config), "gpu") == {"slurm": {"partition": "gpu", "rules": {}}}
+
+
+def test_partitions_of_whole_nodes_say_so() -> None:
+    settings = partition(GH_DEV, Accounts()).settings()
     rules = settings["slurm"]["rules"]
-    assert rules["max_wall_seconds"] == "MaxWall=01:00:00 of QOS dev"
+    assert (settings["max_wall_seconds"], settings["max_nodes_per_job"]) == (7200, 8)
     assert rules["max_nodes_per_job"] == "MaxNodes=8 of partition GH-dev"
     assert "whole nodes alone" in rules["whole_nodes"]
+    assert partition(GH_DEV, Accounts()).queue == "gh-dev"
 
 
-def test_a_partition_without_limits_sets_none() -> None:
-    row = {"PartitionName": "gpu", "MaxTime": "UNLIMITED", "MaxNodes": "UNLIMITED"}
-    assert partition(row, {}).settings() == {"slurm": {"partition": "gpu", "rules": {}}}
+def test_a_mirrored_time_limit_is_what_slurm_is_asked_for_at_most() -> None:
+    """A little more is asked for otherwise, so that the runner ends a job before Slurm does."""
+    rules = {"max_wall_seconds": "MaxTime=02:00:00 of partition gh-dev"}
+    queue = QueueSettings(max_wall_seconds=7200, slurm=SlurmOptions(rules=rules))
+    spec = LaunchSpec(
+        attempt_id="a1",
+        epoch=1,
+        job_id="j1",
+        argv=("true",),
+        placement=(NodeGrant(node_id="n1"),),
+        grace_seconds=30,
+        batch=queue.batch_options,
+    )
+    asked = {3600: 62, 7100: 120, 7200: 120}
+    for limit, minutes in asked.items():
+        assert limit_minutes(replace(spec, time_limit_seconds=float(limit))) == minutes
+    free = replace(spec, time_limit_seconds=7200.0, batch=QueueSettings().batch_options)
+    assert limit_minutes(free) == 122
 
 
 @pytest.mark.parametrize("line", ["--nodes=4", "--wrap=x", "-p gpu", "--mem=$(id)", "--output=x"])
@@ -77,7 +185,8 @@ def test_slurms_reasons_are_said_in_our_words() -> None:
     words = waiting_words(job)
     assert "as many jobs as the QOS allows (QOSMaxJobsPerUserLimit)" in words
     assert "expects it to start at 2096-10-02" in words
-    assert spelled("AssocGrpGRESMinutes") == "assoc grp g r e s minutes"
+    assert spelled("AssocGrpGRESMinutes") == "assoc grp GRES minutes"
+    assert spelled("Nodes_required_for_job_are_DOWN") == "nodes required for job are DOWN"
 
 
 @pytest.mark.parametrize(
@@ -154,4 +263,7 @@ def test_a_member_gets_the_gpus_that_slurm_gave() -> None:
     assert found is not None
     assert [gpu["index"] for gpu in found] == [3]
     assert given_gpus(planned, {}, whole=True) == planned
+    found = given_gpus(planned, {"CUDA_VISIBLE_DEVICES": "0,1"}, whole=True)
+    assert found is not None
+    assert [gpu["index"] for gpu in found] == [0]
     assert given_gpus(planned, {"CUDA_VISIBLE_DEVICES": "GPU-ab"}, whole=False) is None

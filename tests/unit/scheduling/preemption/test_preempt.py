@@ -168,6 +168,24 @@ class TestPreemption:
         gone = tuple(one for one in running if one.job.id != stop.job)
         assert admitted(replace(first, running=gone)) == ["w"]
 
+    @pytest.mark.parametrize(("nodes", "gpus"), [(2, 1), (1, 2)])
+    def test_room_made_for_one_job_is_not_kept_for_another(self, nodes, gpus):
+        """Who still waits for its own victim leaves alone what another's has freed already."""
+        lines = tuple(node(f"n{at}", gpus) for at in range(nodes))
+        low = [waiting(f"r{at}", preemptible=True, priority=PriorityClass.LOW) for at in range(2)]
+        _, leaving = start(yard(*low, nodes=lines, policy=Policy()), at=NOW - 5000)
+        snapshot = yard(
+            replace(waiting("first", priority=PriorityClass.HIGH), is_owed=True),
+            waiting("second", priority=PriorityClass.HIGH, at=NOW - 5),
+            nodes=lines,
+            running=(replace(leaving, stops_at=NOW + 30, stops_for="second"),),
+            policy=Policy(),
+        )
+        decisions = decide(snapshot)
+        assert [one.job for one in decisions.admissions] == ["first"]
+        assert decisions.reason("second").code is Code.PREEMPTING
+        assert decisions.claims[0].placement == leaving.placement
+
     def test_a_long_job_yields_to_a_much_shorter_one(self):
         running = self.saved(estimate_seconds=90_000.0)
         snapshot = yard(waiting("w", 4, estimate_seconds=60.0), running=running, policy=EAGER)

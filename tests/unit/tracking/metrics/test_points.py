@@ -40,6 +40,34 @@ def _same(one: Points, two: Points) -> bool:
     )
 
 
+FEW = st.integers(0, 4)
+CROWDED = st.lists(st.tuples(FEW, FEW, st.sampled_from([0.0, 1.0, -1.0, math.nan])), max_size=12)
+
+
+@given(CROWDED)
+def test_points_that_share_steps_and_times_come_in_one_order_and_once(rows) -> None:
+    """NaN counts as 0 in the order, after it where both are there."""
+
+    def value(number: float) -> tuple[float, bool]:
+        return (0.0, True) if math.isnan(number) else (number, False)
+
+    if not rows:
+        return
+    for sort, key in (
+        (by_step, lambda row: (row[0], row[1], value(row[2]))),
+        (by_time, lambda row: (row[1], row[0], value(row[2]))),
+    ):
+        found = sort(_points(rows))
+        shown = [
+            (step, time, str(number))
+            for step, time, number in zip(
+                found.steps.tolist(), found.times.tolist(), found.values.tolist(), strict=True
+            )
+        ]
+        ordered = [(row[0], row[1], str(row[2])) for row in sorted(rows, key=key)]
+        assert shown == list(dict.fromkeys(ordered))
+
+
 @given(ROWS)
 def test_a_block_gives_back_its_points_to_the_bit(rows) -> None:
     """Encoding and decoding a block changes nothing, whatever the numbers."""
@@ -64,6 +92,11 @@ def test_points_sent_twice_are_kept_once(rows) -> None:
                 strict=True,
             )
         )
+
+
+def test_zeros_of_either_sign_that_were_sent_twice_are_kept_once() -> None:
+    points = from_lists([1] * 4, [1] * 4, [0.0, -0.0, 0.0, -0.0])
+    assert sorted(map(str, by_step(points).values.tolist())) == ["-0.0", "0.0"]
 
 
 def test_history_order_is_time_then_step_then_value() -> None:

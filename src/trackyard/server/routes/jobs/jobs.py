@@ -258,6 +258,16 @@ class JobRoutes:
         )
         return JSONResponse(PackageReply(row.digest, row.size, created))
 
+    async def post_package(self, request: Request) -> Response:
+        """POST /api/v1/packages: the same, from a caller that cannot compute the digest."""
+        row, created = await self._jobs.packages.take(
+            request.principal,
+            whole_body(request),
+            length=request.content_length(),
+            format_=request.arg("format") or "zip",
+        )
+        return JSONResponse(PackageReply(row.digest, row.size, created))
+
     async def get_package(self, request: Request) -> Response:
         """GET /api/v1/packages/{digest}: its bytes, for runners and their owners."""
         packages = self._jobs.packages
@@ -463,11 +473,25 @@ def routes(services: Services) -> list[Route]:
         act("requeue", do.requeue, Requeue),
         act("hold", do.hold),
         act("release", do.release),
+        *_package_routes(do),
+    ]
+
+
+def _package_routes(do: JobRoutes) -> list[Route]:
+    return [
+        Route(
+            method="POST",
+            path="/api/v1/packages",
+            handler=do.post_package,
+            permission=Permission.LOG,
+            gives=PackageReply,
+            query={"format": f"zip (default), tar or tar.gz; at most {LIMIT_BYTES} bytes"},
+        ),
         Route(
             method="PUT",
             path="/api/v1/packages/{digest}",
             handler=do.put_package,
-            permission=write,
+            permission=Permission.LOG,
             gives=PackageReply,
             query={"format": f"zip (default), tar or tar.gz; at most {LIMIT_BYTES} bytes"},
         ),
@@ -475,7 +499,7 @@ def routes(services: Services) -> list[Route]:
             method="GET",
             path="/api/v1/packages/{digest}",
             handler=do.get_package,
-            permission=read,
+            permission=Permission.READ,
             attempts=True,
             runners=True,
         ),

@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
+from trackyard.access.directory import team_names
 from trackyard.core.errors import Denied
 from trackyard.queue.shares.classes import urgent_use
+from trackyard.queue.shares.counts import counts_by_queue, counts_by_team
 from trackyard.queue.shares.queues import (
     delete_queue,
     load_queues,
@@ -83,7 +85,7 @@ class QueueRoutes:
         """GET /api/v1/queues."""
 
         def load(reader: ReadConnection) -> QueueList:
-            counts = _counts(reader, "j.queue")
+            counts = counts_by_queue(reader)
             found = []
             for name, settings in load_queues(reader).items():
                 queued, running, gpus = counts.get(name, (0, 0, 0.0))
@@ -113,8 +115,8 @@ class QueueRoutes:
         now_ms = self._db.clock.time_ms()
 
         def load(reader: ReadConnection) -> ShareList:
-            counts = _counts(reader, "t.name")
-            ids = {row[0]: row[1] for row in reader.all("SELECT id, name FROM teams")}
+            counts = counts_by_team(reader)
+            ids = team_names(reader)
             numbers = {name: team for team, name in ids.items()}
             used = {
                 ids[team]: seconds
@@ -125,7 +127,7 @@ class QueueRoutes:
             for team, share in load_shares(reader).items():
                 if team != principal.team and not principal.is_admin:
                     continue
-                queued, running, gpus = counts.get(team, (0, 0, 0.0))
+                queued, running, gpus = counts.get(numbers[team], (0, 0, 0.0))
                 urgent = urgent_use(reader, numbers[team], now_ms)
                 found.append(
                     ShareView(
@@ -159,30 +161,6 @@ class QueueRoutes:
         await self._db.write(lambda tx: set_share(tx, team, share, actor=actor))
         self._jobs.scheduler.wake()
         return JSONResponse(share)
-
-
-def _counts(reader: ReadConnection, column: str) -> dict[str, tuple[int, int, float]]:
-    """Count what waits and runs, and the GPUs it holds, by queue or team."""
-    found: dict[str, tuple[int, int, float]] = {}
-    for name, queued, running in reader.all(
-        f"SELECT {column}, sum(CASE WHEN j.state = 'queued' THEN 1 ELSE 0 END),"
-        " sum(CASE WHEN j.state = 'queued' THEN 0 ELSE 1 END)"
-        " FROM jobs j JOIN teams t ON t.id = j.team_id"
-        f" WHERE j.state IN ('queued', 'starting', 'running', 'stopping') GROUP BY {column}"
-    ):
-        found[name] = (int(queued), int(running), 0.0)
-    for name, placement in reader.all(
-        f"SELECT {column}, a.placement FROM attempts a JOIN jobs j ON j.id = a.job"
-        " JOIN teams t ON t.id = j.team_id"
-        " WHERE a.state IN ('starting', 'running', 'stopping')"
-    ):
-        milli = sum(
-            len(share["gpus"]) * share["gpu_milli"]
-            for share in msgspec.json.decode(placement)["shares"]
-        )
-        queued, running, gpus = found.get(name, (0, 0, 0.0))
-        found[name] = (queued, running, gpus + milli / 1000)
-    return found
 
 
 def routes(services: Services) -> list[Route]:

@@ -29,29 +29,22 @@ from trackyard.server.routes.mlflow.shared import (
 from trackyard.server.routes.mlflow.tracking import run_id_of
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
-from trackyard.store.database import ReadConnection, Tx
-from trackyard.store.names import Names
-from trackyard.store.transaction import FEW_ROWS
+from trackyard.store.database import ReadConnection
 from trackyard.tracking.metrics import history
 from trackyard.tracking.metrics.ingest import (
     LogBatch,
     MetricIn,
-    Series,
     SingleMetric,
     check_limits,
     collect,
     decode_batch,
     decode_single,
-    record_logged,
-    write_batch,
 )
 from trackyard.tracking.metrics.model_metrics import (
     ModelPoint,
-    check_models,
-    log_model_metrics,
 )
 from trackyard.tracking.metrics.points import EMPTY, Points, by_step
-from trackyard.tracking.runs import Metric, find_active_run, find_run, record
+from trackyard.tracking.runs import Metric, find_run
 
 MAX_HISTORY = 25_000
 MAX_BULK_RUNS = 100
@@ -59,7 +52,6 @@ MAX_INTERVAL = 2500
 _OK = b"{}"
 #: What a batch within MLflow's limits stays below: a thousand points of eight values.
 ORDINARY_BYTES, ORDINARY_VALUES = 32 * 1024, 8000
-_MODEL_HISTORY = "mlflow.log-model.history"
 
 
 class RunMetricPoint(msgspec.Struct, gc=False):
@@ -70,13 +62,6 @@ class RunMetricPoint(msgspec.Struct, gc=False):
     timestamp: int
     step: int
     run_id: str
-
-
-def _has_many_new(names: Names, series: Series) -> bool:
-    """Tell whether a batch brings more new metric names than are looked up in passing."""
-    if len(series) <= FEW_ROWS:
-        return False
-    return sum(names.known(name) is None for name in series) > FEW_ROWS
 
 
 class MetricRoutes:
@@ -97,36 +82,15 @@ class MetricRoutes:
         if not run_id:
             raise missing("run_id")
         check_limits(batch)
-        series = collect(batch.metrics)
-        params = [(pair.key, pair.value) for pair in batch.params]
-        tags = [(pair.key, pair.value) for pair in batch.tags]
-        model_points = _model_points(batch.metrics)
-        principal, names = request.principal, self._tracking.names
-        quick = self._tracking.quick
-
-        def change(tx: Tx) -> None:
-            if model_points:
-                check_models(tx, principal.team_id, {point.model_id for point in model_points})
-            row = write_batch(
-                tx, names, principal, run_id, series=series, params=params, tags=tags
-            )
-            quick.learn(principal, run_id, row)
-            if model_points:
-                log_model_metrics(
-                    tx, team_id=principal.team_id, run_uuid=run_id, points=model_points
-                )
-
-        await self._db.write(
-            change,
-            None
-            if model_points
-            else lambda tx: quick.log(
-                tx, principal, run_id, series=series, params=params, tags=tags
-            ),
-            is_long=len(model_points) > FEW_ROWS or _has_many_new(names, series),
+        await self._tracking.writes.log(
+            request.principal,
+            run_id,
+            series=collect(batch.metrics),
+            points=len(batch.metrics),
+            params=[(pair.key, pair.value) for pair in batch.params],
+            tags=[(pair.key, pair.value) for pair in batch.tags],
+            model_points=_model_points(batch.metrics),
         )
-        if series:
-            self._tracking.on_points(principal.team_id, run_id, len(batch.metrics))
         return RawJSON(_OK)
 
     async def log_metric(self, request: Request) -> Response:
@@ -137,82 +101,40 @@ class MetricRoutes:
         check_address(request, {"run_id": run_id, "run_uuid": run_id})
         if not run_id:
             raise missing("run_id")
-        series = collect((metric,), prefix="")
-        model_points = _model_points([metric])
-        principal, names = request.principal, self._tracking.names
-        quick = self._tracking.quick
-
-        def change(tx: Tx) -> None:
-            if model_points:
-                check_models(tx, principal.team_id, {point.model_id for point in model_points})
-            row = write_batch(tx, names, principal, run_id, series=series)
-            quick.learn(principal, run_id, row)
-            if model_points:
-                log_model_metrics(
-                    tx, team_id=principal.team_id, run_uuid=run_id, points=model_points
-                )
-
-        await self._db.write(
-            change,
-            None if model_points else lambda tx: quick.log(tx, principal, run_id, series=series),
+        await self._tracking.writes.log(
+            request.principal,
+            run_id,
+            series=collect((metric,), prefix=""),
+            points=1,
+            model_points=_model_points([metric]),
         )
-        self._tracking.on_points(principal.team_id, run_id, 1)
         return RawJSON(_OK)
 
     async def log_param(self, request: Request) -> Response:
         """POST runs/log-parameter."""
         args = await Arguments.of(request)
         run_id, key, value = run_id_of(args), args.need("key"), args.text("value", "") or ""
-        await self._write_pairs(request.principal, run_id, params=[(key, value)])
+        await self._tracking.writes.log(request.principal, run_id, params=[(key, value)])
         return RawJSON(_OK)
 
     async def set_tag(self, request: Request) -> Response:
         """POST runs/set-tag."""
         args = await Arguments.of(request)
         run_id, key, value = run_id_of(args), args.need("key"), args.text("value", "") or ""
-        await self._write_pairs(request.principal, run_id, tags=[(key, value)])
+        await self._tracking.writes.log(request.principal, run_id, tags=[(key, value)])
         return RawJSON(_OK)
-
-    async def _write_pairs(
-        self,
-        principal: Principal,
-        run_id: str,
-        *,
-        params: list[tuple[str, str]] | None = None,
-        tags: list[tuple[str, str]] | None = None,
-    ) -> None:
-        names, quick = self._tracking.names, self._tracking.quick
-        await self._db.write(
-            lambda tx: write_batch(
-                tx, names, principal, run_id, series={}, params=params or (), tags=tags or ()
-            ),
-            lambda tx: quick.log(
-                tx, principal, run_id, series={}, params=params or (), tags=tags or ()
-            ),
-        )
 
     async def delete_tag(self, request: Request) -> Response:
         """POST runs/delete-tag."""
-        args, principal = await Arguments.of(request), request.principal
-        run_id, key = run_id_of(args), args.need("key")
-
-        def change(tx: Tx) -> None:
-            run = find_active_run(tx, principal, run_id)
-            gone = tx.run(
-                "DELETE FROM tags WHERE run_id = ? AND name_id ="
-                " (SELECT id FROM names WHERE name = ?)",
-                (run.id, key),
-            )
-            if not gone:
-                raise NotFound(f"No tag with name: {key} in run with id {run_id}")
-            record(tx, "run.logged", principal, run_id, run.experiment_id, removed=[key])
-
-        await self._db.write(change)
+        args = await Arguments.of(request)
+        await self._tracking.writes.delete_tag(
+            request.principal, run_id_of(args), args.need("key")
+        )
         return RawJSON(_OK)
 
     async def log_model(self, request: Request) -> Response:
         """POST runs/log-model: a 2.x client's note of a model, kept as a list in a tag."""
-        args, principal = await Arguments.of(request), request.principal
+        args = await Arguments.of(request)
         run_id, model_json = run_id_of(args), args.need("model_json")
         try:
             model = await read_json(model_json.encode("utf-8", "replace"))
@@ -225,28 +147,7 @@ class MetricRoutes:
         missing_fields = {"artifact_path", "flavors", "utc_time_created", "run_id"} - set(model)
         if missing_fields:
             raise InvalidInput(f"Model json is missing mandatory fields: {sorted(missing_fields)}")
-        names = self._tracking.names
-
-        def change(tx: Tx) -> None:
-            run = find_active_run(tx, principal, run_id)
-            row = tx.one(
-                "SELECT value FROM tags WHERE run_id = ? AND name_id ="
-                " (SELECT id FROM names WHERE name = ?)",
-                (run.id, _MODEL_HISTORY),
-            )
-            models = [*(_models_in(row[0]) if row else ()), model]
-            text = msgspec.json.encode(models).decode()
-            # Written past the limit on tag values: half a list would be no list.
-            tx.run(
-                "INSERT INTO tags (run_id, name_id, value) VALUES (?, ?, ?)"
-                " ON CONFLICT (run_id, name_id) DO UPDATE SET value = excluded.value",
-                (run.id, names.id(tx, _MODEL_HISTORY), text),
-            )
-            record_logged(
-                tx, principal, run_id, run.experiment_id, params=(), tags=[(_MODEL_HISTORY, text)]
-            )
-
-        await self._db.write(change)
+        await self._tracking.writes.note_model(request.principal, run_id, model)
         return RawJSON(_OK)
 
     # -- reading ----------------------------------------------------------------------------
@@ -352,15 +253,6 @@ async def _decoded(raw: bytes) -> LogBatch:
     if len(raw) <= ORDINARY_BYTES or count_values(raw) <= ORDINARY_VALUES:
         return decode_batch(raw)
     return await asyncio.get_running_loop().run_in_executor(None, decode_batch, raw)
-
-
-def _models_in(text: str) -> list[Any]:
-    """Return the models a tag lists; a script may have set the tag to anything."""
-    try:
-        models = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    return models if isinstance(models, list) else []
 
 
 def _model_points(metrics: list[Any] | list[MetricIn]) -> list[ModelPoint]:

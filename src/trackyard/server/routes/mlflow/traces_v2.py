@@ -10,6 +10,7 @@ from trackyard.artifacts.paths import check_path
 from trackyard.artifacts.service import Artifacts
 from trackyard.core.errors import InvalidInput, NotFound
 from trackyard.core.ids import new_trace_id
+from trackyard.core.span_file import file_span
 from trackyard.server.http.downloads import attachment, disposition
 from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routes.mlflow.shared import Arguments, missing, mlflow_routes
@@ -130,7 +131,7 @@ class OldTraceRoutes:
         spans = await self._db.read(lambda reader: traces.load_spans(reader, trace_id))
         if not spans:
             raise NotFound(f"the spans of trace {trace_id} were not uploaded")
-        answer = JSONResponse({"spans": spans})
+        answer = JSONResponse({"spans": [file_span(span) for span in spans]})
         answer.headers = [*answer.headers, ("content-disposition", disposition(DATA_FILE))]
         return answer
 

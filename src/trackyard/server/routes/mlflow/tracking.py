@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from trackyard.access.principal import Principal, Role
-from trackyard.access.reach import adopt_run, own_experiment
-from trackyard.core.errors import Denied, InvalidInput
+from trackyard.access.principal import Role
+from trackyard.access.reach import own_experiment
+from trackyard.core.errors import InvalidInput
 from trackyard.datasets.uses import note_inputs
 from trackyard.queue.attempts.run_claims import claim_own_run, note_taken_up
 from trackyard.server.http.creates import create_once
@@ -33,16 +32,6 @@ MAX_DATASET_EXPERIMENTS = 20
 VIEWS = ("ACTIVE_ONLY", "DELETED_ONLY", "ALL")
 _STATUS_NUMBERS = dict(enumerate(runs.STATUSES, start=1))
 _EMPTY: dict[str, Any] = {}
-
-
-class RunArguments(NamedTuple):
-    """What a caller says of a run to be made."""
-
-    experiment: int
-    name: str | None
-    user: str | None
-    start_ms: int | None
-    tags: Sequence[tuple[str, str]]
 
 
 class TrackingRoutes:
@@ -188,70 +177,25 @@ class TrackingRoutes:
 
     async def create_run(self, request: Request) -> Response:
         """POST runs/create."""
-        args = await Arguments.of(request)
-        new = RunArguments(
-            experiment=inner_experiment_id(request.principal, args.text("experiment_id") or "0"),
-            name=args.text("run_name"),
-            user=args.text("user_id"),
-            start_ms=args.integer("start_time"),
-            tags=args.pairs("tags"),
-        )
+        args, principal = await Arguments.of(request), request.principal
+        experiment = inner_experiment_id(principal, args.text("experiment_id") or "0")
+        start_ms, tags = args.integer("start_time"), args.pairs("tags")
 
         async def make(create: Create) -> Any:
-            return {"run": await self._create_run(request.principal, new, create)}
+            made = await self._tracking.writes.create(
+                principal,
+                create,
+                experiment_id=experiment,
+                run_name=args.text("run_name"),
+                user=args.text("user_id"),
+                start_ms=start_ms,
+                tags=tags,
+                claim=lambda tx: claim_own_run(tx, self._tracking.names, principal, tags),
+            )
+            whole = await self._tracking.run(principal, made) if isinstance(made, str) else made
+            return {"run": whole}
 
         return await create_once(self._creates, request, "runs", args.values, make)
-
-    async def _create_run(
-        self, principal: Principal, new: RunArguments, create: Create
-    ) -> runs.RunView:
-        quick = self._tracking.quick
-
-        def briefly(tx: Tx) -> Any:
-            return quick.create(
-                tx,
-                principal,
-                experiment_id=new.experiment,
-                run_name=new.name,
-                user=new.user,
-                start_ms=tx.now_ms if new.start_ms is None else new.start_ms,
-                tags=new.tags,
-                create=create,
-            )
-
-        def change(tx: Tx) -> str:
-            first = create.retried(tx, lambda run_id: _is_as_made(tx, principal, run_id))
-            if first is not None:
-                return first
-            bound = own_experiment(tx, principal)
-            if bound is not None and bound != new.experiment:
-                raise Denied("a job's script creates runs in the job's own experiment alone")
-            own = claim_own_run(tx, self._tracking.names, principal, new.tags)
-            if own is not None:
-                create.made(own)
-                return own
-            run_id = runs.create_run(
-                tx,
-                self._tracking.names,
-                principal,
-                experiment_id=new.experiment,
-                run_name=new.name,
-                user=new.user,
-                start_ms=new.start_ms,
-                tags=new.tags,
-            )
-            adopt_run(tx, principal, run_id)
-            create.made(run_id)
-            location = experiments.require_active(tx, principal, new.experiment)[2]
-            quick.learn_experiment(principal, new.experiment, location)
-            return run_id
-
-        made: str | runs.RunView = await self._db.write(
-            change, briefly, is_long=len(new.tags) > FEW_ROWS
-        )
-        if isinstance(made, str):
-            return await self._tracking.run(principal, made)
-        return made
 
     async def get_run(self, request: Request) -> Response:
         """GET runs/get."""
@@ -265,24 +209,13 @@ class TrackingRoutes:
         status = status_of(args.raw("status"))
         end_ms, name = args.integer("end_time"), args.text("run_name")
 
-        def change(tx: Tx) -> None:
-            runs.update_run(
-                tx,
-                self._tracking.names,
-                principal,
-                run_id,
-                status=status,
-                end_ms=end_ms,
-                run_name=name,
-            )
-            note_taken_up(tx, principal, run_id)
-
-        quick = self._tracking.quick
-        info: runs.RunInfo | None = await self._db.write(
-            change,
-            None
-            if name
-            else lambda tx: quick.update(tx, principal, run_id, status=status, end_ms=end_ms),
+        info = await self._tracking.writes.update(
+            principal,
+            run_id,
+            status=status,
+            end_ms=end_ms,
+            run_name=name,
+            also=lambda tx: note_taken_up(tx, principal, run_id),
         )
         if info is None:
             info = (await self._tracking.run(principal, run_id)).info
@@ -295,14 +228,7 @@ class TrackingRoutes:
 
         def change(tx: Tx) -> None:
             if not principal.may(Role.maintainer):
-                row = tx.one(
-                    "SELECT user_name FROM runs WHERE uuid = ? AND team_id = ?",
-                    (run_id, principal.team_id),
-                )
-                if row is not None and row[0] != principal.name:
-                    raise Denied(
-                        f"run {run_id} is {row[0]}'s; deleting it needs the role maintainer"
-                    )
+                runs.check_own(tx, principal, run_id)
             runs.delete_run(tx, principal, run_id)
 
         await self._db.write(change, frees=True)
@@ -390,12 +316,6 @@ def run_id_of(args: Arguments) -> str:
     """Return the run a call is about, by its present or its legacy name."""
     found = one_run(args.text("run_id") or "", args.text("run_uuid") or "")
     return found or args.need("run_id")
-
-
-def _is_as_made(tx: Tx, principal: Principal, run_id: str) -> bool:
-    """Tell whether a run may be given to the retry of the call that made it."""
-    own = principal.scope is not None and principal.scope.run_id == run_id
-    return own or runs.is_untouched(tx, run_id)
 
 
 def status_of(value: Any) -> str | None:

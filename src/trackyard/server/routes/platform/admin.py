@@ -22,8 +22,10 @@ from trackyard.server.services import Services
 from trackyard.server.startup.engines import shared_rights
 from trackyard.store.bounds import Days
 from trackyard.store.database import ReadConnection
+from trackyard.store.migrate import current
 from trackyard.store.sqlite.journal import rejected
-from trackyard.store.transaction import size_bytes
+from trackyard.store.transaction import count_rows, size_bytes
+from trackyard.tracking.metrics.compaction import stored_points
 from trackyard.tracking.retention import count_deleted, purge_runs
 
 DAY_MS = 86_400_000
@@ -139,7 +141,7 @@ class AdminRoutes:
         """GET /api/v1/admin/facts: versions, sizes and counts, for `yard doctor`."""
         settings = self._services.settings
         counted = await self._db.read(_count, seconds=None)
-        points, point_bytes, waiting = await self._db.read(_points, seconds=None)
+        points, point_bytes, waiting = await self._db.read(stored_points, seconds=None)
         scheme, _, rest = settings.database_url.partition("://")
         return JSONResponse(
             ServerFacts(
@@ -150,7 +152,7 @@ class AdminRoutes:
                 schedules=self._services.jobs.scheduler.is_leader,
                 # Never the password of a database address.
                 database=f"{scheme}://{rest.rpartition('@')[2]}",
-                schema=await self._db.read(_schema),
+                schema=await self._db.read(lambda reader: current(reader) or "?"),
                 database_bytes=await self._db.read(size_bytes),
                 metric_points=points,
                 metric_bytes=point_bytes,
@@ -170,21 +172,7 @@ class AdminRoutes:
 
 
 def _count(reader: ReadConnection) -> dict[str, int]:
-    return {table: (reader.one(f"SELECT count(*) FROM {table}") or (0,))[0] for table in _COUNTED}
-
-
-def _points(reader: ReadConnection) -> tuple[int, int, int]:
-    settled = reader.one(
-        "SELECT coalesce(sum(points), 0), coalesce(sum(length(data) + length(summary)), 0)"
-        " FROM metric_blocks"
-    ) or (0, 0)
-    waiting = reader.one("SELECT coalesce(sum(points), 0), count(*) FROM metric_log") or (0, 0)
-    return int(settled[0]) + int(waiting[0]), int(settled[1]), int(waiting[1])
-
-
-def _schema(reader: ReadConnection) -> str:
-    row = reader.one("SELECT version_num FROM alembic_version")
-    return str(row[0]) if row else "?"
+    return {table: count_rows(reader, table) for table in _COUNTED}
 
 
 def _resident() -> int:

@@ -9,9 +9,9 @@ import msgspec
 from trackyard.core.errors import Denied, InvalidInput
 from trackyard.server.http.live import LiveResponse
 from trackyard.server.http.messages import JSONResponse, Request, Response, whole_number
-from trackyard.server.http.sse import read_events
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
+from trackyard.store.event_log import read_events
 
 MAX_EVENTS = 1000
 

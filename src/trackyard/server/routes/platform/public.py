@@ -16,6 +16,7 @@ from trackyard.server.http.messages import JSONResponse, Request, Response
 from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.database import Tx
+from trackyard.store.settings import keep_setting
 
 #: Seconds a proof of readiness is good for, so that probes cost the disk little.
 PROOF_SECONDS = 1.0
@@ -91,11 +92,7 @@ class PublicRoutes:
         if now - self._proven > PROOF_SECONDS:
 
             def probe(tx: Tx) -> None:
-                tx.run(
-                    "INSERT INTO settings (key, value) VALUES ('ready', ?)"
-                    " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-                    (str(tx.now_ms),),
-                )
+                keep_setting(tx, "ready", str(tx.now_ms))
 
             try:
                 await self._db.write(probe)

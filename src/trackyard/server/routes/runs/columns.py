@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
-from trackyard.access.principal import Principal
 from trackyard.core.errors import InvalidInput
 from trackyard.server.http.messages import RawJSON, Request, Response
 from trackyard.server.routes.body import decode
@@ -15,10 +12,7 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Rows, Words
 from trackyard.store.database import ReadConnection
-from trackyard.tracking.table import RunsTable, read_table
-
-#: Ids given to the database at once; both kinds take far more than this.
-CHUNK = 500
+from trackyard.tracking.table import RunsTable, inner_ids, read_table
 
 
 class ColumnsQuery(msgspec.Struct):
@@ -54,7 +48,7 @@ class PageRoutes:
                 reader,
                 self._names,
                 principal,
-                inner_ids(reader, principal, query.run_ids),
+                inner_ids(reader, principal.team_id, query.run_ids),
                 metrics=query.metrics,
                 params=query.params,
                 tags=query.tags,
@@ -62,22 +56,6 @@ class PageRoutes:
             return msgspec.json.encode(found)
 
         return RawJSON(await self._db.read(load))
-
-
-def inner_ids(reader: ReadConnection, principal: Principal, run_ids: Sequence[str]) -> list[int]:
-    """Return the inner ids of a team's runs, in order, without those it does not have."""
-    known: dict[str, int] = {}
-    for start in range(0, len(run_ids), CHUNK):
-        some = run_ids[start : start + CHUNK]
-        marks = ",".join("?" * len(some))
-        known.update(
-            (row[0], row[1])
-            for row in reader.all(
-                f"SELECT uuid, id FROM runs WHERE team_id = ? AND uuid IN ({marks})",
-                (principal.team_id, *some),
-            )
-        )
-    return [known[one] for one in dict.fromkeys(run_ids) if one in known]
 
 
 def routes(services: Services) -> list[Route]:

@@ -21,7 +21,12 @@ from trackyard.server.routing import Permission, Route
 from trackyard.server.services import Services
 from trackyard.store.bounds import Int64, Line, Word, Words
 from trackyard.store.database import ReadConnection
-from trackyard.tracking.experiments import inner_experiment_id, outer_experiment_id
+from trackyard.tracking.experiments import (
+    experiment_name,
+    inner_experiment_id,
+    outer_experiment_id,
+    summarize_experiments,
+)
 from trackyard.tracking.metrics import history
 from trackyard.tracking.runs import find_run, load_runs
 from trackyard.tracking.search.runs import find_runs
@@ -33,6 +38,7 @@ from trackyard.tracking.table import (
     read_table,
     shape_series,
 )
+from trackyard.tracking.watched import latest_values
 
 MAX_ROWS = 20_000
 MAX_COLUMNS = 300
@@ -232,16 +238,9 @@ class RunRoutes:
         """GET /api/v1/experiments."""
         principal = request.principal
         deleted = request.arg("deleted") in ("1", "true")
-        sql = (
-            "SELECT e.id, e.name, e.lifecycle, e.created_ms, e.updated_ms, count(r.id),"
-            " sum(CASE WHEN r.status = 'RUNNING' THEN 1 ELSE 0 END), max(r.start_ms)"
-            " FROM experiments e LEFT JOIN runs r ON r.experiment_id = e.id"
-            " AND r.lifecycle = 'active' WHERE e.team_id = ? AND e.lifecycle = ?"
-            " GROUP BY e.id, e.name, e.lifecycle, e.created_ms, e.updated_ms"
-            " ORDER BY max(coalesce(r.start_ms, e.created_ms)) DESC"
+        rows = await self._db.read(
+            lambda reader: summarize_experiments(reader, principal.team_id, deleted=deleted)
         )
-        life = "deleted" if deleted else "active"
-        rows = await self._db.read(lambda reader: reader.all(sql, (principal.team_id, life)))
         found = [
             ExperimentSummary(
                 experiment_id=outer_experiment_id(principal, row[0]),
@@ -263,19 +262,10 @@ class RunRoutes:
 
         def load(reader: ReadConnection) -> dict[str, Any]:
             inner = find_run(reader, principal, run_id).id
-            rows = reader.all(
-                "SELECT n.name, m.value, m.least, m.most, m.step, m.time_ms FROM metric_latest m"
-                " JOIN names n ON n.id = m.name_id WHERE m.run_id = ? ORDER BY n.name",
-                (inner,),
-            )
-            name = reader.one(
-                "SELECT e.name FROM experiments e JOIN runs r ON r.experiment_id = e.id"
-                " WHERE r.id = ?",
-                (inner,),
-            )
+            rows = latest_values(reader, inner)
             return {
                 "run": load_runs(reader, principal, [inner])[0],
-                "experiment_name": name[0] if name else "",
+                "experiment_name": experiment_name(reader, inner),
                 "metrics": [
                     RunMetrics(row[0], "NaN" if row[1] is None else row[1], *row[2:])
                     for row in rows
