@@ -35,3 +35,8 @@ def test_the_trainer_on_two_nodes(yard: Yard) -> None:
 
 def test_mpirun_reaches_the_other_node_without_ssh(yard: Yard) -> None:
     programs.by_mpirun(yard)
+
+
+def test_one_process_and_the_sites_own_batch_scripts(yard: Yard) -> None:
+    programs.single(yard)
+    programs.by_the_sites_scripts(yard)

@@ -10,6 +10,10 @@ from tests.acceptance.launchers import programs
 pytestmark = pytest.mark.timeout(900)
 
 
+def test_one_process_on_one_node(yard: Yard) -> None:
+    programs.single(yard)
+
+
 def test_torchrun_on_two_nodes_goes_on_from_its_snapshot(yard: Yard) -> None:
     programs.twice_over_two_nodes(yard)
 
