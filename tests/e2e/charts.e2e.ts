@@ -27,7 +27,7 @@ describe("custom charts", () => {
     await dialog.getByText("No metric is named nonsense.").waitFor();
     expect(await dialog.getByRole("button", { name: "Save for the team" }).isDisabled()).toBe(true);
     await y.fill(`\`${first}\` - \`${second}\``);
-    await dialog.getByLabel("Title").fill("the gap");
+    await dialog.getByLabel("Title", { exact: true }).fill("the gap");
     await dialog.getByRole("button", { name: "Save for the team" }).click();
     const chart = page.getByRole("figure", { name: "Chart of the gap" });
     await expect.poll(() => chart.locator(".panel-plot").getAttribute("data-points").then(Number)).toBeGreaterThan(10);
@@ -50,7 +50,7 @@ describe("reports", () => {
     const page = await yard.open("/app/reports");
     await page.getByText("No reports yet").waitFor();
     await page.getByRole("button", { name: "New report" }).first().click();
-    await page.getByLabel("Title").fill("What the learning rate does");
+    await page.getByLabel("Title", { exact: true }).fill("What the learning rate does");
     const area = page.getByLabel("Text of the report, in Markdown");
     await area.fill("# Findings\n\n```runs\nname: best\nexperiment: food11-classifier\nlimit: 3\n```\n\n```chart\nmetric: x\nruns: nobody\n```\n");
     await page.getByText("No block of this report defines the run set “nobody”").waitFor();
@@ -91,14 +91,14 @@ describe("reports", () => {
 
     // Two editors: the second is told who was first, and keeps the text.
     await reader.getByRole("button", { name: "Edit" }).click();
-    await reader.getByLabel("Title").fill("By Rita");
+    await reader.getByLabel("Title", { exact: true }).fill("By Rita");
     await page.getByRole("button", { name: "Edit" }).click();
-    await page.getByLabel("Title").fill("By the admin");
+    await page.getByLabel("Title", { exact: true }).fill("By the admin");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("heading", { name: "By the admin" }).waitFor();
     await reader.getByRole("button", { name: "Save" }).click();
     await reader.locator("main").getByText("admin saved this report after you opened it").waitFor();
-    expect(await reader.getByLabel("Title").inputValue()).toBe("By Rita");
+    expect(await reader.getByLabel("Title", { exact: true }).inputValue()).toBe("By Rita");
     await page.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
     await page.getByText("No reports yet").waitFor();

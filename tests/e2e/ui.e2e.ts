@@ -420,7 +420,7 @@ describe("a run", () => {
     // The browser complains of what it refused; that is as it should be.
     expect(yard.complaints.splice(before).every((text) => /Content Security Policy|sandbox/i.test(text))).toBe(true);
     await page.getByRole("treeitem", { name: /paper\.pdf/ }).click();
-    await page.getByText("Browsers show no PDF inside a sandbox").waitFor();
+    await page.getByText("PDF files cannot be previewed safely in the browser").waitFor();
     await page.getByRole("treeitem", { name: /tone\.wav/ }).click();
     await expect.poll(() => page.locator("audio").evaluate((sound: HTMLAudioElement) => sound.duration)).toBeCloseTo(0.1, 2);
     await page.getByRole("treeitem", { name: /clip\.mp4/ }).click();

@@ -25,6 +25,8 @@ async function weigh(path: string, isReady: string): Promise<Record<"code" | "da
     count = sizes.length;
     await page.waitForTimeout(500);
   }
+  // What ends while the page is closed has no size any more.
+  page.removeAllListeners("requestfinished");
   const all = await Promise.all(sizes);
   await context.close();
   const sum = (isData: boolean): number => all.filter(([data]) => data === isData).reduce((total, [, size]) => total + size, 0);

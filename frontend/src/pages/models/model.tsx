@@ -199,7 +199,7 @@ function Versions({ model, versions, ticked, open, onTick, onOpen, onChange }: V
           return (
             <tr key={version.version} className={version.version === open ? "picked" : ""}>
               <td>
-                <input type="checkbox" className="tick" aria-label={`Tick version ${version.version}`} checked={ticked.includes(version.version)} onChange={() => onTick(version.version)} />
+                <input type="checkbox" className="tick" aria-label={`Select version ${version.version}`} checked={ticked.includes(version.version)} onChange={() => onTick(version.version)} />
               </td>
               <td>
                 <button type="button" className="link-button" onClick={() => onOpen(version.version)}>
