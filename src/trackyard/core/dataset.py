@@ -149,7 +149,7 @@ def decode_manifest(data: bytes) -> list[ManifestEntry]:
 def _entry(line: bytes, number: int) -> ManifestEntry:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError(f"line {number} of the manifest is not JSON") from None
     if not isinstance(row, list) or len(row) not in (3, 4):
         raise ValueError(f'line {number} of the manifest is not ["path", size, "sha256"]')

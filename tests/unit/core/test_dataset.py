@@ -63,6 +63,11 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     assert found[1].contents() == []
 
 
+def test_a_line_nested_without_end_is_refused() -> None:
+    with pytest.raises(ValueError, match="line 1 of the manifest is not JSON"):
+        decode_manifest(b"[" * 200_000)
+
+
 def test_parts_must_fit_the_digest() -> None:
     parts = ("cd" * 32, "ef" * 32)
     wrong = ManifestEntry("a", PART_BYTES + 1, DIGEST, parts)

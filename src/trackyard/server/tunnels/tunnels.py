@@ -154,7 +154,7 @@ class Tunnel:
                     self.streams.pop(number, None)
 
     def _inform(self, content: bytes) -> None:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             found = json.loads(content[:INFO_BYTES])
             if isinstance(found, dict):
                 self.info = found
