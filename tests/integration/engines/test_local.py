@@ -269,11 +269,11 @@ class TestLocalEngine(ProcessConformance):
         code = (
             "import sys, time, pathlib\n"
             "from trackyard.engines.local import LocalEngine\n"
-            "from trackyard.core.ports import LaunchSpec, NodeShare\n"
+            "from trackyard.core.ports import LaunchSpec, NodeGrant\n"
             "engine = LocalEngine(pathlib.Path(sys.argv[1]))\n"
             "node = engine.nodes()[0].node_id\n"
             "engine.launch(LaunchSpec(attempt_id='a1', epoch=1, job_id='j1',\n"
-            "    argv=('sleep', '600'), placement=(NodeShare(node_id=node),)))\n"
+            "    argv=('sleep', '600'), placement=(NodeGrant(node_id=node),)))\n"
             "while engine.lookup('a1').phase != 'running': time.sleep(0.05)\n"
             "print('up', flush=True)\n"
             "time.sleep(600)\n"
